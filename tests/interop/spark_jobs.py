@@ -33,6 +33,10 @@ def rows_of(frame: DataFrame) -> list[list[Any]]:
     return [list(row) for row in frame.selectExpr(*wanted).collect()]
 
 
+def said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:20_000]
+
+
 class Jobs:
     def __init__(self, spark: SparkSession, kind: str, folder: Path) -> None:
         self._spark = spark
@@ -56,6 +60,16 @@ class Jobs:
         writer = frame.writeStream.format("parquet").option("path", str(self._folder / name)).queryName(name)
         self._queries[name] = writer.option("checkpointLocation", str(self._folder / job["checkpoint"])).trigger(**job["trigger"]).start()
         return {"query": name}
+
+    def stream(self, job: dict[str, Any]) -> dict[str, Any]:
+        """A query from its start to its end; its progress and its rows also when it fails."""
+        started = self.start(job)
+        error = {}
+        try:
+            self.finish(started)
+        except Exception as failure:
+            error = {"error": said(failure)}
+        return {**self.stop(started), **error}
 
     def start_sink(self, job: dict[str, Any]) -> dict[str, Any]:
         """Starts a query that writes rows of `sql`, over the numbers of a file, to the topic."""
@@ -107,7 +121,7 @@ def main() -> None:
         try:
             return json.dumps(getattr(jobs, job["job"])(job))
         except Exception as error:
-            return json.dumps({"error": f"{type(error).__name__}: {error}"[:20_000]})
+            return json.dumps({"error": said(error)})
 
     print(json.dumps({"spark": spark.version}), flush=True)
     with ThreadPoolExecutor(2) as pool:

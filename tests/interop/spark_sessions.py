@@ -77,16 +77,22 @@ class Session:
 
 
 _KINDS = (
-    ("data loss", r"KAFKA_DATA_LOSS|Some data may have been (lost|missed)|[Cc]annot fetch (offset|record)|DataLoss|LOST_TOPIC_PARTITIONS"),
+    ("refused", r"\bConfigError\b"),
+    (
+        "data loss",
+        r"KAFKA_DATA_LOSS|Some data may (have been|be) (lost|missed)|some data may have been missed|[Cc]annot fetch offset|\bDataLoss\b"
+        r"|Some of partitions in Kafka topic\(s\) (have been lost|report available offset)",
+    ),
     ("unknown topic", r"UnknownTopicOrPartition|does not host this topic-partition|UNKNOWN_TOPIC_OR_PARTITION"),
-    ("timeout", r"TimeoutException|REQUEST_TIMED_OUT|Timeout of "),
+    ("timeout", r"TimeoutException|REQUEST_TIMED_OUT|NoBrokersAvailable"),
     (
         "refused",
         r"IllegalArgument|AssertionError|assertion failed|ConfigException|NumberFormatException|NoSuchElementException|PatternSyntax"
-        r"|ConfigError|ValueError|AnalysisException|NullPointerException|IllegalStateException|UnsupportedOperation|JsonParseException"
+        r"|ValueError|AnalysisException|NullPointerException|IllegalStateException|UnsupportedOperation|JsonParseException"
         r"|InvalidTopicException|INVALID_TOPIC|KAFKA_START_OFFSET_DOES_NOT_MATCH|KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH|OdradekError",
     ),
 )
+"""In the order in which they are looked for: an error has the text of those that caused it."""
 
 
 def kind_of(error: str) -> str:

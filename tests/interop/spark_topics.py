@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Producer
 from odradek.client import Admin, Consumer, NewTopic, TopicPartition
 from tests.interop.spark_options import CUT, PLAIN, RECORDS
+
+CONFIG = {"log.retention.ms": "-1", "offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
+"""Of the brokers."""
 
 
 class Topics:
@@ -25,12 +30,33 @@ class Topics:
         with Consumer(bootstrap_servers=bootstrap, group_id="somebody") as consumer:
             consumer.commit({TopicPartition("plain", 0): 1})  # which makes a topic of Kafka's own
 
+    def options(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What Spark is told: with the address, and with times in place of `@N`. Neither side waits between attempts for nothing."""
+        always = {"kafka.bootstrap.servers": self.bootstrap, "fetchOffset.retryIntervalMs": "1"}
+        timed = {name: re.sub(r'"?@(\d+)"?', lambda found: str(self.time_ms(int(found[1]))), value) for name, value in given.items()}
+        return {**always, **timed}
+
     def close(self) -> None:
         self.admin.close()
 
     def time_ms(self, number: int) -> int:
         """Of the record `number` of each partition."""
         return self.start_ms + 1000 * number
+
+    @staticmethod
+    def partition(topic: str, number: int) -> TopicPartition:
+        return TopicPartition(topic, number)
+
+    def contents(self, topic: str, partitions: int = 2) -> list[Any]:
+        """Partition, key, value and headers of the records, sorted."""
+        found: list[Any] = []
+        with Consumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
+            chosen = [TopicPartition(topic, number) for number in range(partitions)]
+            ends = consumer.end_offsets(chosen)
+            consumer.assign(chosen)
+            while any(consumer.position(each) < ends[each] for each in chosen):
+                found += [(record.partition, record.key, record.value, list(record.headers)) for record in consumer.poll(5000)]
+        return sorted(found, key=repr)
 
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})

@@ -67,6 +67,16 @@ def exactly(name: str, given: Mapping[TopicPartition, int], read: Mapping[TopicP
         raise ValueError(f"Option {name} must say something of exactly the partitions that are read: {' and '.join(parts)}")
 
 
+def in_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+    """ValueError when a batch would begin behind its end: what was asked for is not there to be read."""
+    for partition, first in start.items():
+        if first > end[partition]:
+            raise ValueError(
+                f"{partition}: the starting offset {first} is behind the ending offset {end[partition]}; "
+                "give others by the options startingOffsets and endingOffsets, or their times"
+            )
+
+
 def within_log(
     ranges: Iterable[OffsetRange], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, fail_on_data_loss: bool
 ) -> list[OffsetRange]:
