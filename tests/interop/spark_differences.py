@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-Kind = Literal["rows", "nothing", "refused", "data loss", "unknown topic", "timeout"]
+Kind = Literal["rows", "nothing", "refused", "data loss", "unknown topic", "timeout", "not let in", "too large"]
 
 
 class Difference(NamedTuple):
@@ -45,6 +45,10 @@ _TASKS = (
     "`maxRecordsPerPartition` divides every range, and `minPartitions` counts partitions that have records. In batches the connector divides "
     "no range that begins at `earliest` or ends at `latest` for the first, and counts all partitions for the second."
 )
+_SINK_MODE = "`mode('append')` has to be written out: Spark refuses its default, `errorifexists`, for sources in Python."
+_SINK_HEADERS = "The fields of `headers` may be in either order when they are written."
+_SINK_PARTITION = "A row for a partition that the topic does not have is refused at once; the connector waits for the partition until `max.block.ms` is over."
+_SINK_PARTITIONER = "`kafka.partitioner.class` is refused, as it names classes of Java."
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(_OWN, ("selection: subscribe=__consumer_offsets",), "nothing", "rows"),
@@ -89,13 +93,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         (
             r"elsewhere: subscribe=names-a, (maxOffsetsPerTrigger=5|minOffsetsPerTrigger=5|maxTriggerDelay=1m|startingOfsets=.*|topic=.*)",
             r"client: .*kafka\.(key\.serializer|no\.such\.key)=.*",
+            r"option: (kafka\.no\.such\.key|tpic|startingOffsets|subscribe)=.*",
         ),
         "rows",
         "refused",
     ),
     Difference(
         _NUMBERS,
-        (r"reading: .*(fetchOffset\.numRetries=(0|-1)|fetchOffset\.retryIntervalMs=-1|kafka\.group\.id=)",),
+        (r"(reading|client): .*(fetchOffset\.numRetries=(0|-1)|fetchOffset\.retryIntervalMs=-1|kafka\.group\.id=)",),
         "rows",
         "refused",
     ),
@@ -112,6 +117,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "rows",
         "tasks",
     ),
+    Difference(_SINK_MODE, ("mode: (errorifexists|None)",), "rows", "refused"),
+    Difference(_SINK_HEADERS, ("columns: headers the other way round",), "refused", "rows"),
+    Difference(_SINK_PARTITION, ("columns: a partition that is not there",), "timeout", "refused"),
+    Difference(_SINK_PARTITIONER, (r"option: kafka\.partitioner\.class=org.*",), "rows", "refused"),
 )
 
 

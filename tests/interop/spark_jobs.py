@@ -124,7 +124,11 @@ def main() -> None:
             return json.dumps({"error": said(error)})
 
     print(json.dumps({"spark": spark.version}), flush=True)
-    with ThreadPoolExecutor(2) as pool:
+    def begin() -> None:
+        # In Spark 4.0 a source in Python is found for writing by the active session only, which a thread does not have by itself.
+        spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
+
+    with ThreadPoolExecutor(2, initializer=begin) as pool:
         for line in sys.stdin:
             # A list of jobs is done two at a time.
             jobs_of_line = json.loads(line)

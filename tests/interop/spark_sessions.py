@@ -77,13 +77,15 @@ class Session:
 
 
 _KINDS = (
-    ("refused", r"\bConfigError\b"),
+    ("refused", r"\bConfigError\b|Cannot add partition \S+ to transaction|Failed to (construct|create)( new)? [Kk]afka|option bootstrap.servers is not set"),
+    ("too large", r"RecordTooLarge|MESSAGE_TOO_LARGE"),
     (
         "data loss",
         r"KAFKA_DATA_LOSS|Some data may (have been|be) (lost|missed)|some data may have been missed|[Cc]annot fetch offset|\bDataLoss\b"
         r"|Some of partitions in Kafka topic\(s\) (have been lost|report available offset)",
     ),
     ("unknown topic", r"UnknownTopicOrPartition|does not host this topic-partition|UNKNOWN_TOPIC_OR_PARTITION"),
+    ("not let in", r"SaslAuthenticationException|UnsupportedSaslMechanism|SslAuthenticationException|AuthenticationFailed|SASL_AUTHENTICATION_FAILED|UNSUPPORTED_SASL"),
     ("timeout", r"TimeoutException|REQUEST_TIMED_OUT|NoBrokersAvailable"),
     (
         "refused",

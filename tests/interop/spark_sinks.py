@@ -71,7 +71,7 @@ WRITES: list[SinkCase] = [
     _columns("'k' key, 'v' value, map('h', cast('1' as binary)) headers", "headers in a map"),
     _columns("'k' key, 'v' value, 1 partition"),
     _columns("'k' key, 'v' value, cast(null as int) partition"),
-    _columns("'k' key, 'v' value, 2 partition"),
+    SinkCase("columns: a partition that is not there", "select 'k' key, 'v' value, 2 partition", {"kafka.max.block.ms": "1500"}),
     _columns("'k' key, 'v' value, -1 partition"),
     _columns("'k' key, 'v' value, 1L partition"),
     _columns("'k' key, 'v' value, '1' partition"),

@@ -37,6 +37,8 @@ class Topics:
         return {**always, **timed}
 
     def close(self) -> None:
+        self._open.purge()
+        del self._open
         self.admin.close()
 
     def time_ms(self, number: int) -> int:

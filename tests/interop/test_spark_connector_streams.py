@@ -33,7 +33,7 @@ class Sides:
 
     def __init__(self, folder: Path, topics: Topics) -> None:
         self.topics = topics
-        self.sessions = {"kafka": Session(folder / "kafka", "kafka"), "odradek": Session(folder / "odradek", "odradek", installed=True)}
+        self.sessions = {"kafka": Session(folder / "their-spark", "kafka"), "odradek": Session(folder / "our-spark", "odradek", installed=True)}
         self._numbers = itertools.count()
         for session in self.sessions.values():
             session.ready()

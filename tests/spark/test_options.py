@@ -169,6 +169,7 @@ def test_no_task_is_empty_and_none_has_too_much() -> None:
 
 
 def test_writing_takes_topic_and_client_keys() -> None:
+    assert write_options({"kafka.bootstrap.servers": "h:1", "topic": " t "}, streaming=False).topic == "t"
     assert write_options({"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.acks": "1"}, streaming=False).client["acks"] == "1"
     with pytest.raises(ConfigError, match=r"Option kafka.partitioner.class is not supported: rows go where"):
         write_options({"kafka.bootstrap.servers": "h:1", "kafka.partitioner.class": "a.b.C"}, streaming=False)

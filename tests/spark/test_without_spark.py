@@ -122,6 +122,16 @@ def rows(**columns: object) -> object:
 
 
 class TestSink:
+    @pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
+    def test_a_header_that_is_null_is_said(self, bootstrap: str, name: str, header: object) -> None:
+        topic = Topic(bootstrap, name, 1)
+        kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        good, bad = {"key": "h", "value": None}, header
+        topic.write(rows(value=pa.array([b"v", b"w"]), headers=pa.array([[good, good], None], kind)))
+        with pytest.raises(ValueError, match="A row has a header that is null, or whose key is null"):
+            topic.write(rows(value=pa.array([b"v", b"w"]), headers=pa.array([[good], [good, bad]], kind)))
+        assert topic.contents() == {0: [(None, b"v"), (None, b"w")]}
+
     def test_a_write_that_fails_at_the_end_is_not_reported_as_done(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1, max_message_bytes="1000")
         with pytest.raises(KafkaError) as caught:

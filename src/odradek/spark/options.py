@@ -239,8 +239,8 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
     """Checks the options of a write; ConfigError, one line naming the option."""
     given = _lowered(options)
     _check_names(given, _WRITING, "writing")
-    topic = given.get("topic")
-    if topic is not None and not topic.strip():
+    topic = given["topic"].strip() if "topic" in given else None
+    if topic == "":
         raise ConfigError("Option topic names no topic")
     settings = _client_settings(given, PRODUCER_CONFIG)
     if "transactional.id" in settings:
