@@ -12,7 +12,7 @@ from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
 from odradek.spark.environment import major_version
 from odradek.spark.options import EARLIEST, LATEST, ReadOptions, TimeSpec, read_options, write_options
-from odradek.spark.ranges import DataLoss, OffsetRange, divided, from_stream_offset, limited, resolve, to_stream_offset, within_log
+from odradek.spark.ranges import DataLoss, OffsetRange, divided, from_stream_offset, in_order, limited, resolve, to_stream_offset, within_log
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
 NOWHERE = {"kafka.bootstrap.servers": "h:1"}
@@ -53,6 +53,14 @@ def test_a_topic_that_is_named_twice_is_read_once() -> None:
         ({**BASE, "topic": "t"}, "no meaning when reading"),
         ({**BASE, "subscribePattern": "t.*"}, "Exactly one of"),
         ({**NOWHERE, "subscribePattern": "t["}, "subscribePattern is no regular expression"),
+        ({**NOWHERE, "subscribePattern": "^t-[a-c[z]]"}, "it has a set in a set"),
+        ({**BASE, "startingOffsets": '{"t":{"0":9223372036854775808}}'}, "startingOffsets must be"),
+        ({**BASE, "startingTimestamp": "9223372036854775808"}, "startingTimestamp must be"),
+        ({**BASE, "minPartitions": "2147483648"}, "at least 1 and at most 2147483647, not 2147483648"),
+        ({**BASE, "minPartitions": " 4 "}, "minPartitions must be a number"),
+        ({**BASE, "failOnDataLoss": " true "}, "failOnDataLoss must be true or false"),
+        ({**BASE, "startingOffsetsByTimestampStrategy": " latest "}, "must be error or latest"),
+        ({**NOWHERE, "subscribePattern": "[a-z&&[^b]]"}, "subscribePattern is no regular expression of Python's: Possible set"),
         ({**NOWHERE, "subscribePattern": " "}, "matches no topic"),
         ({**BASE, "startingTimestamp": "yesterday"}, "startingTimestamp must be milliseconds"),
         ({**BASE, "endingTimestamp": "-1"}, "endingTimestamp must be milliseconds"),
@@ -108,7 +116,7 @@ def test_delays_are_written_as_spark_writes_times(text: str, ms: int) -> None:
 
 def test_the_rest_of_the_defaults_is_the_connectors() -> None:
     options = _batch()
-    assert (options.poll_timeout_ms, options.fetch_offset_retries, options.fetch_offset_interval_ms) == (120_000, 3, 10)
+    assert (options.poll_timeout_ms, options.fetch_offset_retries, options.fetch_offset_interval_ms) == (120_000, 3, 1000)
     assert (options.max_trigger_delay_ms, options.min_partitions, options.max_records_per_partition) == (900_000, None, None)
     assert _batch(**{"fetchOffset.retryIntervalMs": "0"}).fetch_offset_interval_ms == 0
 
@@ -161,6 +169,7 @@ def test_no_task_is_empty_and_none_has_too_much() -> None:
 
 
 def test_writing_takes_topic_and_client_keys() -> None:
+    assert write_options({"kafka.bootstrap.servers": "h:1", "topic": " t "}, streaming=False).topic == "t"
     assert write_options({"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.acks": "1"}, streaming=False).client["acks"] == "1"
     with pytest.raises(ConfigError, match=r"Option kafka.partitioner.class is not supported: rows go where"):
         write_options({"kafka.bootstrap.servers": "h:1", "kafka.partitioner.class": "a.b.C"}, streaming=False)
@@ -242,7 +251,21 @@ def test_a_limit_is_shared_fairly_and_never_stalls(sizes: list[tuple[int, int]],
     assert rows <= max(limit, waiting) + waiting
     assert rows > 0 or waiting == 0
     if sum(size for _, size in sizes) <= limit:
-        assert chosen == end
+        assert all(end[partition] - chosen[partition] <= 1 for partition in end)
+
+
+def test_micro_batches_end_where_the_connectors_do() -> None:
+    # 29 / 100 * 100 is less than 29 in floating point.
+    assert limited({A: 0, B: 0}, {A: 29, B: 71}, 100) == {A: 28, B: 71}
+    assert limited({A: 0, B: 0}, {A: 3, B: 1000}, 100) == {A: 1, B: 99}
+    assert limited({A: 5, B: 0}, {A: 4, B: 10, TopicPartition("new", 0): 7}, 4) == {A: 4, B: 4, TopicPartition("new", 0): 7}
+
+
+def test_pieces_are_the_connectors() -> None:
+    assert [each.end - each.start for each in divided([OffsetRange(A, 0, 7)], 5, None)] == [1, 1, 1, 2, 2]
+    # 25 of 100 offsets for 10 tasks: two and a half pieces, which count as three.
+    pieces = divided([OffsetRange(A, 0, 25), OffsetRange(B, 0, 75)], 10, None)
+    assert [each.end - each.start for each in pieces] == [8, 8, 9, 9, 9, 9, 9, 9, 10, 10, 10]
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "many"])
@@ -262,3 +285,19 @@ def test_stream_offsets_have_the_connectors_form() -> None:
 )
 def test_java_versions_are_understood(text: str, version: int) -> None:
     assert major_version(text) == version
+
+
+@pytest.mark.parametrize("pattern", ["t[ab]u", "[]a]", r"[a\[b]", r"\[a[b]", "(a|b)*[^]c]"])
+def test_a_set_is_one_in_python_and_in_java(pattern: str) -> None:
+    assert read_options({**NOWHERE, "subscribePattern": f" {pattern} "}, streaming=False).pattern == pattern
+
+
+def test_numbers_may_have_a_sign() -> None:
+    assert _batch(minPartitions="+4").min_partitions == 4
+    assert _batch(startingTimestamp=" +4 ").starting == TimeSpec(4, False)
+
+
+def test_a_batch_does_not_begin_behind_its_end() -> None:
+    in_order({A: 5, B: 7}, {A: 5, B: 8})
+    with pytest.raises(ValueError, match="t-1: the starting offset 9 is behind the ending offset 8; give others by the options startingOffsets"):
+        in_order({A: 5, B: 9}, {A: 5, B: 8})

@@ -122,6 +122,16 @@ def rows(**columns: object) -> object:
 
 
 class TestSink:
+    @pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
+    def test_a_header_that_is_null_is_said(self, bootstrap: str, name: str, header: object) -> None:
+        topic = Topic(bootstrap, name, 1)
+        kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        good, bad = {"key": "h", "value": None}, header
+        topic.write(rows(value=pa.array([b"v", b"w"]), headers=pa.array([[good, good], None], kind)))
+        with pytest.raises(ValueError, match="A row has a header that is null, or whose key is null"):
+            topic.write(rows(value=pa.array([b"v", b"w"]), headers=pa.array([[good], [good, bad]], kind)))
+        assert topic.contents() == {0: [(None, b"v"), (None, b"w")]}
+
     def test_a_write_that_fails_at_the_end_is_not_reported_as_done(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1, max_message_bytes="1000")
         with pytest.raises(KafkaError) as caught:
@@ -260,17 +270,29 @@ class TestBatch:
         with pytest.raises(ValueError, match=f"exactly the partitions that are read: it leaves out {name}-1"):
             topic.batch(startingOffsetsByTimestamp=json.dumps({name: {"0": 5}})).partitions()
 
-    def test_a_pattern_stands_for_whole_names_and_not_for_kafkas_own(self, bootstrap: str, name: str) -> None:
-        first, second, third = (Topic(bootstrap, f"{name}{suffix}", 1) for suffix in ("-a", "-b", "-ab"))
+    def test_a_pattern_is_found_in_names_and_not_in_kafkas_own(self, bootstrap: str, name: str) -> None:
+        first, second, third = (Topic(bootstrap, f"{name}{suffix}", 1) for suffix in ("-a", "-b", "-c"))
         for each in (first, second, third):
             each.fill(0, 1)
-        options = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": f"{name}-.|__consumer.*"}
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": f" {name[1:]}-[ab]|__consumer "}
         with Consumer(bootstrap_servers=bootstrap, group_id=name) as consumer:
             consumer.commit({first[0]: 1})  # which makes a topic of Kafka's own
         assert ranges(BatchReader(read_options(options, streaming=False)).partitions()) == [
             OffsetRange(first[0], 0, 1),
             OffsetRange(second[0], 0, 1),
         ]
+
+    @pytest.mark.parametrize(("option", "value"), [("subscribe", "{}"), ("assign", '{{"{}":[0]}}'), ("assign", '{{"{}":[1]}}')])
+    def test_what_does_not_exist_is_said_at_once(self, bootstrap: str, name: str, option: str, value: str) -> None:
+        """Not when the time of a request is over, several times."""
+        if "[1]" in value:
+            Topic(bootstrap, name, 1)
+        settings = {"kafka.bootstrap.servers": bootstrap, option: value.format(name), "fetchOffset.retryIntervalMs": "0"}
+        begin = time.monotonic()
+        with pytest.raises(KafkaError, match=name) as caught:
+            BatchReader(read_options(settings, streaming=False)).partitions()
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert time.monotonic() - begin < 20
 
     def test_large_ranges_are_divided_among_tasks(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 2)

@@ -7,5 +7,6 @@ Nothing has to be registered: pyspark finds the package `pyspark_odradek` by its
 """
 
 from odradek.spark.environment import use_this_python
+from odradek.spark.progress import offsets_behind_latest
 
-__all__ = ["use_this_python"]
+__all__ = ["offsets_behind_latest", "use_this_python"]

@@ -23,7 +23,7 @@ from odradek.records.visibility import AbortedTransactions
 from odradek.spark.narrowing import Narrowing
 from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
-from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, within_log
+from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, in_order, within_log
 from odradek.spark.worker_clients import Lease, worker_clients
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class BatchReader(DataSourceReader):
             first_in_time = self._first_in_time(planner, wanted, latest)
         finally:
             planner.close()
+        in_order(start, end)
         ranges = [self._narrowing.cut(OffsetRange(each, start[each], end[each]), first_in_time[each]) for each in wanted]
         kept = within_log(ranges, earliest, latest, fail_on_data_loss=options.fail_on_data_loss)
         return tasks(options, kept)

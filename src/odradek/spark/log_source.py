@@ -89,7 +89,7 @@ class LogReader(DataSourceReader):
             if missing:
                 raise OdradekError(f"The log directories have no topic {', '.join(missing)}")
         elif options.pattern is not None:
-            wanted = {each for each in found if re.fullmatch(options.pattern, each.topic)}
+            wanted = {each for each in found if re.search(options.pattern, each.topic)}
         else:
             wanted = {each for each in found if not _INTERNAL.fullmatch(each.topic)}
         missing_partitions = sorted(wanted - set(found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias, cast
 from uuid import uuid4
@@ -19,6 +20,8 @@ from odradek.config.definition import ConfigDef
 
 EARLIEST = -2
 LATEST = -1
+
+_MOST: Final = 2**63 - 1
 
 _SELECTING: Final = ("assign", "subscribe", "subscribePattern")
 _STREAMS_ONLY: Final = {
@@ -187,13 +190,13 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=fewest,
         max_trigger_delay_ms=_duration_ms("maxTriggerDelay", given.get("maxtriggerdelay", "15m")),
-        min_partitions=_count("minPartitions", given),
+        min_partitions=_count("minPartitions", given, most=2**31 - 1),
         max_records_per_partition=_count("maxRecordsPerPartition", given),
         fail_on_data_loss=_boolean("failOnDataLoss", given.get("failondataloss"), default=True),
         include_headers=_boolean("includeHeaders", given.get("includeheaders"), default=False),
         poll_timeout_ms=_count("kafkaConsumer.pollTimeoutMs", given) or 120_000,
         fetch_offset_retries=_count("fetchOffset.numRetries", given) or 3,
-        fetch_offset_interval_ms=_count("fetchOffset.retryIntervalMs", given, least=0, default=10) or 0,
+        fetch_offset_interval_ms=_count("fetchOffset.retryIntervalMs", given, least=0, default=1000) or 0,
         commit_offsets=commit_offsets,
         push_filters=_boolean("pushFilters", given.get("pushfilters"), default=False),
     )
@@ -223,7 +226,7 @@ def log_options(options: Mapping[str, str]) -> LogOptions:
         assign=assign,
         starting=_offsets("startingOffsets", given.get("startingoffsets"), EARLIEST),
         ending=_offsets("endingOffsets", given.get("endingoffsets"), LATEST),
-        min_partitions=_count("minPartitions", given),
+        min_partitions=_count("minPartitions", given, most=2**31 - 1),
         max_records_per_partition=_count("maxRecordsPerPartition", given),
         fail_on_data_loss=_boolean("failOnDataLoss", given.get("failondataloss"), default=True),
         include_headers=_boolean("includeHeaders", given.get("includeheaders"), default=False),
@@ -236,8 +239,8 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
     """Checks the options of a write; ConfigError, one line naming the option."""
     given = _lowered(options)
     _check_names(given, _WRITING, "writing")
-    topic = given.get("topic")
-    if topic is not None and not topic.strip():
+    topic = given["topic"].strip() if "topic" in given else None
+    if topic == "":
         raise ConfigError("Option topic names no topic")
     settings = _client_settings(given, PRODUCER_CONFIG)
     if "transactional.id" in settings:
@@ -313,13 +316,18 @@ def _selection(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str | 
             raise ConfigError("Option subscribe names no topic")
         return topics, None, None
     if "subscribepattern" in given:
-        pattern = given["subscribepattern"]
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ConfigError(f"Option subscribePattern is no regular expression: {error}") from None
-        if not pattern.strip():
+        pattern = given["subscribepattern"].strip()
+        if not pattern:
             raise ConfigError("Option subscribePattern matches no topic's name")
+        try:
+            with warnings.catch_warnings():
+                # What Python warns of is a set such as [a-z&&[^b]], which it takes by the letter, and Java does not.
+                warnings.simplefilter("error", FutureWarning)
+                re.compile(pattern)
+        except (re.error, FutureWarning) as error:
+            raise ConfigError(f"Option subscribePattern is no regular expression of Python's: {error}") from None
+        if _SET_IN_SET.match(pattern):
+            raise ConfigError("Option subscribePattern is no regular expression of Python's: it has a set in a set; a plain [ is \\[")
         return None, pattern, None
     wrong = ConfigError('Option assign must look like {"topicA":[0,1],"topicB":[2,4]}')
     parsed = _json(given["assign"], wrong)
@@ -336,9 +344,18 @@ def _selection(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str | 
     return None, None, tuple(sorted(set(chosen)))
 
 
+_SET_IN_SET: Final = re.compile(
+    r"""(?xs)
+    ( [^\\[] | \\. | \[ \^? \]? ( [^\\\[\]] | \\. )* \] )*  # whole sets, and what is in none
+    \[ \^? \]? ( [^\\\[\]] | \\. )* \[                  # a set that is not over yet
+    """
+)
+"""Java takes `[a[b]]` for a set in a set, Python for a set with a bracket, and a bracket."""
+
+
 def _latest_when_none(given: Mapping[str, str]) -> bool:
     name = "startingOffsetsByTimestampStrategy"
-    text = given.get(name.lower(), "error").strip().lower()
+    text = given.get(name.lower(), "error").lower()
     if text not in ("error", "latest"):
         raise ConfigError(f"Option {name} must be error or latest, not {text}")
     return text == "latest"
@@ -348,7 +365,7 @@ def _position(given: Mapping[str, str], which: str, default: int, *, latest_when
     """A time for all partitions goes before times for each, and these before offsets."""
     name = f"{which}Timestamp"
     if (text := given.get(name.lower())) is not None:
-        if not (text.strip().isascii() and text.strip().isdecimal()):
+        if not _is_number(text.strip(), least=0, most=_MOST):
             raise ConfigError(f"Option {name} must be milliseconds since 1970, not {text}")
         return TimeSpec(int(text), latest_when_none)
     name = f"{which}OffsetsByTimestamp"
@@ -375,7 +392,7 @@ def _by_partition(text: str, wrong: ConfigError, *, least: int) -> dict[TopicPar
         if not isinstance(partitions, dict):
             raise wrong
         for partition, number in cast(dict[str, object], partitions).items():
-            if not (partition.isascii() and partition.isdecimal()) or type(number) is not int or number < least:
+            if not (partition.isascii() and partition.isdecimal()) or type(number) is not int or not least <= number <= _MOST:
                 raise wrong
             found[TopicPartition(topic, int(partition))] = number
     return found
@@ -397,13 +414,17 @@ def _mentions(spec: PositionSpec, sentinel: int) -> bool:
     return sentinel in spec.values() if isinstance(spec, dict) else spec == sentinel
 
 
-def _count(name: str, given: Mapping[str, str], *, least: int = 1, default: int | None = None) -> int | None:
+def _count(name: str, given: Mapping[str, str], *, least: int = 1, most: int = _MOST, default: int | None = None) -> int | None:
     text = given.get(name.lower())
     if text is None:
         return default
-    if not (text.strip().isascii() and text.strip().isdecimal()) or int(text) < least:
-        raise ConfigError(f"Option {name} must be a number of at least {least}, not {text}")
+    if not _is_number(text, least=least, most=most):
+        raise ConfigError(f"Option {name} must be a number of at least {least}{f' and at most {most}' if most < _MOST else ''}, not {text}")
     return int(text)
+
+
+def _is_number(text: str, *, least: int, most: int) -> bool:
+    return re.fullmatch(r"\+?[0-9]+", text) is not None and least <= int(text) <= most
 
 
 _UNITS_MS: Final = {"us": 0.001, "ms": 1, "": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -419,6 +440,6 @@ def _duration_ms(name: str, text: str) -> int:
 def _boolean(name: str, text: str | None, *, default: bool) -> bool:
     if text is None:
         return default
-    if text.strip().lower() not in ("true", "false"):
+    if text.lower() not in ("true", "false"):
         raise ConfigError(f"Option {name} must be true or false, not {text}")
-    return text.strip().lower() == "true"
+    return text.lower() == "true"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG, Setting
@@ -40,25 +40,40 @@ class Planner:
     def __init__(self, options: ReadOptions, **settings: Setting) -> None:
         self._options = options
         self._consumer = open_consumer(options, **settings)
+        self._admin: Admin | None = None
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that the query reads now; KafkaError for a topic that does not exist."""
+        """The partitions that the query reads now; KafkaError for a topic or an assigned partition that does not exist."""
         options = self._options
+        if options.pattern is not None:
+            return self._matching(re.compile(options.pattern))
         if options.assign is not None:
+            there = set(self._of_topics({each.topic for each in options.assign}))
+            gone = [each for each in options.assign if each not in there]
+            if gone:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{', '.join(map(str, gone))} of the option assign")
             return list(options.assign)
-        topics = options.subscribe if options.pattern is None else self._matching(options.pattern)
+        return self._of_topics(options.subscribe or ())
+
+    def _of_topics(self, names: Iterable[str]) -> list[TopicPartition]:
+        """Asked anew each time: partitions may have come."""
+        found = self._again(lambda: self._connected_admin().describe_topics(names))
+        return [TopicPartition(topic.name, partition) for topic in found.values() for partition in sorted(topic.partitions)]
+
+    def _matching(self, pattern: re.Pattern[str]) -> list[TopicPartition]:
+        """Of the topics in whose name the pattern is found, without Kafka's own."""
+        topics = self._again(lambda: self._connected_admin().list_topics())
         return [
-            TopicPartition(topic, partition)
-            for topic in topics or ()
-            for partition in self._again(lambda topic=topic: self._consumer.partitions_for(topic))  # type: ignore[misc]
+            TopicPartition(topic.name, partition)
+            for topic in topics
+            if pattern.search(topic.name)
+            for partition in sorted(topic.partitions)
         ]
 
-    def _matching(self, pattern: str) -> list[str]:
-        """The topics whose whole name matches, without Kafka's own."""
-        settings = {name: value for name, value in self._options.client.items() if name in ADMIN_CONFIG}
-        with Admin(settings) as admin:
-            names = self._again(lambda: [topic.name for topic in admin.list_topics()])
-        return sorted(name for name in names if re.fullmatch(pattern, name))
+    def _connected_admin(self) -> Admin:
+        if self._admin is None:
+            self._admin = Admin({name: value for name, value in self._options.client.items() if name in ADMIN_CONFIG})
+        return self._admin
 
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
         """The first offset of each."""
@@ -100,6 +115,8 @@ class Planner:
     def close(self) -> None:
         """Closes the connections."""
         self._consumer.close()
+        if self._admin is not None:
+            self._admin.close()
 
     def _again(self, ask: Callable[[], T]) -> T:
         for _ in range(self._options.fetch_offset_retries - 1):

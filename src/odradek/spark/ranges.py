@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.base.errors import OdradekError
@@ -67,6 +67,16 @@ def exactly(name: str, given: Mapping[TopicPartition, int], read: Mapping[TopicP
         raise ValueError(f"Option {name} must say something of exactly the partitions that are read: {' and '.join(parts)}")
 
 
+def in_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+    """ValueError when a batch would begin behind its end: what was asked for is not there to be read."""
+    for partition, first in start.items():
+        if first > end[partition]:
+            raise ValueError(
+                f"{partition}: the starting offset {first} is behind the ending offset {end[partition]}; "
+                "give others by the options startingOffsets and endingOffsets, or their times"
+            )
+
+
 def within_log(
     ranges: Iterable[OffsetRange], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, fail_on_data_loss: bool
 ) -> list[OffsetRange]:
@@ -88,46 +98,53 @@ def within_log(
 
 
 def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int) -> Offsets:
-    """Ends that let at most `max_rows` offsets through in total, shared in proportion to what each partition has waiting.
+    """Ends that let about `max_rows` offsets through in total, shared in proportion to what each partition has waiting.
 
-    At least one offset of every partition that has any gets through (as in the connector, so that none starves), also when that makes
-    more than `max_rows`.
+    At least one offset of every partition that has any gets through, so that none starves, also when that makes more than `max_rows`.
+    Counted in floating point, in the connector's order, so that a query that moves from one to the other has the same micro-batches: when
+    just as many wait as are allowed, one may stay for the next.
     """
-    waiting = {partition: max(0, end[partition] - start.get(partition, end[partition])) for partition in end}
+    waiting = {partition: size for partition in end if (size := end[partition] - start.get(partition, end[partition])) > 0}
     total = sum(waiting.values())
-    if total <= max_rows:
-        return dict(end)
-    output: Offsets = {}
+    output = dict(end)
     for partition, size in waiting.items():
-        share = size * max_rows / total
-        rows = min(size, max(1 if size else 0, int(share)))
-        output[partition] = end[partition] - size + rows
+        share = max_rows * (size / total)
+        rows = math.ceil(share) if share < 1 else math.floor(share)
+        output[partition] -= max(0, size - rows)
     return output
 
 
 def divided(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
-    """The ranges in pieces of at most `max_records` offsets, and in at least about `min_partitions` pieces, as even as offsets allow.
+    """The ranges in pieces of at most `max_records` offsets, and in at least about `min_partitions` pieces; the pieces are the connector's.
 
-    As in the connector `min_partitions` is no promise: ranges that are smaller than an even share stay whole, and larger ones get the rest
-    of the pieces in proportion to their sizes.
+    As there `min_partitions` is no promise: pieces that are smaller than an even share stay whole, and larger ones are divided in
+    proportion to their sizes.
     """
-    numbers = [1 if max_records is None else -(-_size(each) // max_records) for each in ranges]
-    if min_partitions is not None and sum(numbers) < min_partitions:
-        share = sum(map(_size, ranges)) / min_partitions
-        large = {index for index, each in enumerate(ranges) if _size(each) >= share}
-        left = min_partitions - sum(number for index, number in enumerate(numbers) if index not in large)
-        weight = sum(_size(ranges[index]) for index in large)
-        for index in large:
-            numbers[index] = max(numbers[index], int(_size(ranges[index]) / weight * left + 0.5))
-    return [piece for each, number in zip(ranges, numbers, strict=True) for piece in _cut(each, number)]
+    pieces = [piece for each in ranges for piece in _cut(each, 1 if max_records is None else -(-_size(each) // max_records))]
+    if min_partitions is None or len(pieces) >= min_partitions:
+        return pieces
+    total = sum(map(_size, pieces))
+    whole = [each for each in pieces if _share(_size(each), total, min_partitions) == 1]
+    # Once a piece of a partition stays whole, so do the others: they are hardly larger.
+    kept = {each.topic_partition for each in whole}
+    left, weight = max(min_partitions - len(whole), 1), total - sum(map(_size, whole))
+    return [
+        piece for each in pieces for piece in _cut(each, 1 if each.topic_partition in kept else _share(_size(each), weight, left))
+    ]
+
+
+def _share(size: int, total: int, pieces: int) -> int:
+    return max(math.floor(size / total * pieces + 0.5), 1)
 
 
 def _size(offset_range: OffsetRange) -> int:
     return offset_range.end - offset_range.start
 
 
-def _cut(offset_range: OffsetRange, pieces: int) -> list[OffsetRange]:
+def _cut(offset_range: OffsetRange, pieces: int) -> Iterator[OffsetRange]:
+    """Pieces as even as offsets allow, the smaller ones first, none of them empty."""
     partition, start, end = offset_range
-    pieces = min(pieces, end - start)
-    bounds = [start + (end - start) * number // pieces for number in range(pieces + 1)]
-    return [OffsetRange(partition, first, last) for first, last in itertools.pairwise(bounds)]
+    for left in range(min(pieces, end - start), 0, -1):
+        middle = start + (end - start) // left
+        yield OffsetRange(partition, start, middle)
+        start = middle

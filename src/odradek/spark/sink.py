@@ -175,6 +175,13 @@ def _unfinished(futures: list[RecordFuture]) -> list[RecordFuture]:
     return left
 
 
+def _check_headers(headers: pa.ListArray) -> None:
+    """ValueError when there is none in the place of one, or one without a key. A row without any has null."""
+    there = headers.flatten()
+    if there.null_count or there.field("key").null_count:
+        raise ValueError("A row has a header that is null, or whose key is null")
+
+
 class _Router:
     """Hands rows to the producer by topic, without Python per row."""
 
@@ -189,6 +196,8 @@ class _Router:
 
         if batch.num_rows == 0:
             return []
+        if "headers" in batch.schema.names:
+            _check_headers(batch.column("headers"))
         if self._topic is not None:
             return self._send_topic(self._topic, batch)
         topics = batch.column("topic")

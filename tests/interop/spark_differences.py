@@ -1,0 +1,131 @@
+"""Where our source and sink differ from Spark's Kafka connector on purpose. `docs/spark.md` has every reason, word for word.
+
+A difference names its cases by patterns and is no wider than it says: whatever else the two answer has to be the same, and a case in which
+they no longer differ fails.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Kind = Literal["rows", "nothing", "refused", "data loss", "unknown topic", "timeout", "not let in", "too large"]
+
+
+class Difference(NamedTuple):
+    """What each answers. Both `rows`: `about` says whether it is the rows or the tasks that differ."""
+
+    reason: str
+    cases: tuple[str, ...]
+    """Regular expressions for whole names of cases."""
+    theirs: Kind
+    ours: Kind
+    about: Literal["kind", "rows", "tasks"] = "kind"
+
+    def covers(self, name: str) -> bool:
+        return any(re.fullmatch(pattern, name) for pattern in self.cases)
+
+
+_OWN = "A topic of Kafka's own can be read by its name; the connector gives no rows of it."
+_ASSIGN = "A partition of `assign` that does not exist is an error, and so is none at all; the connector leaves out what is not there."
+_JSON = "JSON has to be right; the connector cuts fractions, takes `null` for 0, and passes over what stands behind the end."
+_PATTERN = (
+    "`subscribePattern` is a regular expression of Python's. What only Java's have is refused: `\\p{Alpha}`, `\\Q...\\E`, `\\z`, "
+    "`(?<name>...)`, sets in sets."
+)
+_TIMES = "Times begin in 1970; the connector hands negative ones to the broker, where -1 stands for the end and -2 for the beginning."
+_MEANING = (
+    "An option or a `kafka.` key that is unknown, or has no meaning for the kind of query, is refused; the connector passes over it, or warns."
+)
+_NUMBERS = (
+    "`fetchOffset.numRetries` below 1, `fetchOffset.retryIntervalMs` below 0, `kafkaConsumer.pollTimeoutMs` of 0 and an empty "
+    "`kafka.group.id` are refused at once."
+)
+_TASKS = (
+    "`maxRecordsPerPartition` divides every range, and `minPartitions` counts partitions that have records. In batches the connector divides "
+    "no range that begins at `earliest` or ends at `latest` for the first, and counts all partitions for the second."
+)
+_SINK_MODE = "`mode('append')` has to be written out: Spark refuses its default, `errorifexists`, for sources in Python."
+_SINK_HEADERS = "The fields of `headers` may be in either order when they are written."
+_SINK_PARTITION = "A row for a partition that the topic does not have is refused at once; the connector waits for the partition until `max.block.ms` is over."
+_SINK_PARTITIONER = "`kafka.partitioner.class` is refused, as it names classes of Java."
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(_OWN, ("selection: subscribe=__consumer_offsets",), "nothing", "rows"),
+    Difference(_OWN, ("selection: subscribe=plain,__consumer_offsets",), "rows", "rows", "rows"),
+    Difference(_ASSIGN, (r'selection: assign=\{"plain":\[(7|99999999999)\]\}',), "nothing", "unknown topic"),
+    Difference(_ASSIGN, (r'selection: assign=\{"plain":\[0,7\]\}', r'starting: assign=.*0,7.*\{"0":3\}\}'), "rows", "unknown topic"),
+    Difference(_ASSIGN, (r'starting: assign=\{"plain":\[0,7\]\}, .*"7":0.*',), "refused", "unknown topic"),
+    Difference(_ASSIGN, (r'selection: assign=\{("plain":(\[\]|null|\[-1\]))?\}',), "nothing", "refused"),
+    Difference(_JSON, (r'selection: assign=\{"plain":\[0.5\]\}', ".* and more", r'(starting|ending): .*"0":(3\.7|null).*'), "rows", "refused"),
+    Difference(
+        _PATTERN,
+        (r"selection: subscribePattern=(.*\\[pQz].*|\^names-(\[a-z&&\[\^b\]\]|\(\?<letter>a\)|\[\[:alpha:\]\]|\[a-c\[z\]\]))",),
+        "rows",
+        "refused",
+    ),
+    Difference(_PATTERN, (r"selection: subscribePattern=\^names-\(\?P<letter>a\)",), "refused", "rows"),
+    Difference(
+        _TIMES,
+        (
+            r"times: .*startingTimestamp=-1",
+            r'times: .*startingOffsetsByTimestamp=\{"plain":\{"0":-1,.*',
+            r"times: .*endingTimestamp=-2",
+            r'times: .*endingOffsetsByTimestamp=\{"plain":\{"0":-2,.*',
+        ),
+        "nothing",
+        "refused",
+    ),
+    Difference(
+        _TIMES,
+        (
+            r"times: .*startingTimestamp=-2",
+            r'times: .*startingOffsetsByTimestamp=\{"plain":\{"0":-2,.*',
+            r'times: .*startingOffsetsByTimestamp=\{"plain":\{"0":-3,.*=latest',
+            r"times: .*endingTimestamp=-[15]",
+            r'times: .*endingOffsetsByTimestamp=\{"plain":\{"0":-[13],.*',
+        ),
+        "rows",
+        "refused",
+    ),
+    Difference(
+        _MEANING,
+        (
+            r"elsewhere: subscribe=names-a, (maxOffsetsPerTrigger=5|minOffsetsPerTrigger=5|maxTriggerDelay=1m|startingOfsets=.*|topic=.*)",
+            r"client: .*kafka\.(key\.serializer|no\.such\.key)=.*",
+            r"option: (kafka\.no\.such\.key|tpic|startingOffsets|subscribe)=.*",
+        ),
+        "rows",
+        "refused",
+    ),
+    Difference(
+        _NUMBERS,
+        (r"(reading|client): .*(fetchOffset\.numRetries=(0|-1)|fetchOffset\.retryIntervalMs=-1|kafka\.group\.id=)",),
+        "rows",
+        "refused",
+    ),
+    Difference(_NUMBERS, (r"reading: .*kafkaConsumer\.pollTimeoutMs=0",), "timeout", "refused"),
+    Difference(
+        _TASKS,
+        (
+            "tasks: subscribe=skewed, minPartitions=4",
+            "tasks: subscribe=skewed, maxRecordsPerPartition=(51|33)",
+            "tasks: subscribe=skewed, minPartitions=2, maxRecordsPerPartition=(20|45)",
+            "reading: .*maxRecordsPerPartition=2.*",
+        ),
+        "rows",
+        "rows",
+        "tasks",
+    ),
+    Difference(_SINK_MODE, ("mode: (errorifexists|None)",), "rows", "refused"),
+    Difference(_SINK_HEADERS, ("columns: headers the other way round",), "refused", "rows"),
+    Difference(_SINK_PARTITION, ("columns: a partition that is not there",), "timeout", "refused"),
+    Difference(_SINK_PARTITIONER, (r"option: kafka\.partitioner\.class=org.*",), "rows", "refused"),
+)
+
+
+def difference_of(name: str) -> Difference | None:
+    """The one that the case is named by; AssertionError when there are two."""
+    found = [each for each in DIFFERENCES if each.covers(name)]
+    assert len(found) < 2, f"{name} is named twice"
+    return found[0] if found else None
