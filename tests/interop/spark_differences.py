@@ -35,19 +35,23 @@ _PATTERN = (
 )
 _TIMES = "Times begin in 1970; the connector hands negative ones to the broker, where -1 stands for the end and -2 for the beginning."
 _MEANING = (
-    "An option or a `kafka.` key that is unknown, or has no meaning for the kind of query, is refused; the connector passes over it, or warns."
+    "An option or a `kafka.` key that is unknown, or has no meaning for the kind of query, is refused; the connector passes over it, "
+    "or warns."
 )
 _NUMBERS = (
     "`fetchOffset.numRetries` below 1, `fetchOffset.retryIntervalMs` below 0, `kafkaConsumer.pollTimeoutMs` of 0 and an empty "
     "`kafka.group.id` are refused at once."
 )
 _TASKS = (
-    "`maxRecordsPerPartition` divides every range, and `minPartitions` counts partitions that have records. In batches the connector divides "
-    "no range that begins at `earliest` or ends at `latest` for the first, and counts all partitions for the second."
+    "`maxRecordsPerPartition` divides every range, and `minPartitions` counts partitions that have records. In batches the connector "
+    "divides no range that begins at `earliest` or ends at `latest` for the first, and counts all partitions for the second."
 )
 _SINK_MODE = "`mode('append')` has to be written out: Spark refuses its default, `errorifexists`, for sources in Python."
 _SINK_HEADERS = "The fields of `headers` may be in either order when they are written."
-_SINK_PARTITION = "A row for a partition that the topic does not have is refused at once; the connector waits for the partition until `max.block.ms` is over."
+_SINK_PARTITION = (
+    "A row for a partition that the topic does not have is refused at once; the connector waits for the partition until `max.block.ms` "
+    "is over."
+)
 _SINK_PARTITIONER = "`kafka.partitioner.class` is refused, as it names classes of Java."
 
 DIFFERENCES: tuple[Difference, ...] = (
@@ -57,7 +61,9 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(_ASSIGN, (r'selection: assign=\{"plain":\[0,7\]\}', r'starting: assign=.*0,7.*\{"0":3\}\}'), "rows", "unknown topic"),
     Difference(_ASSIGN, (r'starting: assign=\{"plain":\[0,7\]\}, .*"7":0.*',), "refused", "unknown topic"),
     Difference(_ASSIGN, (r'selection: assign=\{("plain":(\[\]|null|\[-1\]))?\}',), "nothing", "refused"),
-    Difference(_JSON, (r'selection: assign=\{"plain":\[0.5\]\}', ".* and more", r'(starting|ending): .*"0":(3\.7|null).*'), "rows", "refused"),
+    Difference(
+        _JSON, (r'selection: assign=\{"plain":\[0.5\]\}', ".* and more", r'(starting|ending): .*"0":(3\.7|null).*'), "rows", "refused"
+    ),
     Difference(
         _PATTERN,
         (r"selection: subscribePattern=(.*\\[pQz].*|\^names-(\[a-z&&\[\^b\]\]|\(\?<letter>a\)|\[\[:alpha:\]\]|\[a-c\[z\]\]))",),
@@ -121,6 +127,23 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(_SINK_HEADERS, ("columns: headers the other way round",), "refused", "rows"),
     Difference(_SINK_PARTITION, ("columns: a partition that is not there",), "timeout", "refused"),
     Difference(_SINK_PARTITIONER, (r"option: kafka\.partitioner\.class=org.*",), "rows", "refused"),
+)
+
+
+class Other(NamedTuple):
+    """A difference of another sort than of a case."""
+
+    reason: str
+    shown_by: str
+    """Where it is tested, or why it cannot be otherwise."""
+
+
+OTHERS: tuple[Other, ...] = (
+    Other(
+        "Spark asks no source in Python for the `metrics` of its progress; `offsets_behind_latest` computes the connector's.",
+        "test_spark_connector_streams.py::test_the_progress_of_a_query",
+    ),
+    Other("There is no `continuous` trigger: Spark has none for sources in Python.", "pyspark.sql.datasource has no class for it"),
 )
 
 

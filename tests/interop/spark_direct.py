@@ -90,4 +90,13 @@ def _row(row: dict[str, Any]) -> list[Any]:
         pairs = [{"key": each["key"], "value": text(each["value"])} for each in headers]
         headers = json.dumps(pairs, separators=(",", ":"))
     microseconds = int(row["timestamp"].timestamp() * 1000 + 0.5) * 1000
-    return [row["topic"], row["partition"], row["offset"], text(row["key"]), text(row["value"]), microseconds, row["timestampType"], headers]
+    return [
+        row["topic"],
+        row["partition"],
+        row["offset"],
+        text(row["key"]),
+        text(row["value"]),
+        microseconds,
+        row["timestampType"],
+        headers,
+    ]

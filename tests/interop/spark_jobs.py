@@ -124,6 +124,7 @@ def main() -> None:
             return json.dumps({"error": said(error)})
 
     print(json.dumps({"spark": spark.version}), flush=True)
+
     def begin() -> None:
         # In Spark 4.0 a source in Python is found for writing by the active session only, which a thread does not have by itself.
         spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]

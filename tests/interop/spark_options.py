@@ -104,8 +104,16 @@ _STARTING = [
 _ENDING = [
     *({"subscribe": "plain", "endingOffsets": value, **_QUICK} for value in _WHOLE),
     *({"subscribe": "plain", "endingOffsets": _j({"plain": value}), **_QUICK} for value in _OF_PLAIN),
-    {"subscribe": "plain", "startingOffsets": _j({"plain": {"0": 5, "1": 1, "2": 0}}), "endingOffsets": _j({"plain": {"0": 4, "1": 2, "2": 0}})},
-    {"subscribe": "plain", "startingOffsets": _j({"plain": {"0": 5, "1": 1, "2": 0}}), "endingOffsets": _j({"plain": {"0": 5, "1": 2, "2": -1}})},
+    {
+        "subscribe": "plain",
+        "startingOffsets": _j({"plain": {"0": 5, "1": 1, "2": 0}}),
+        "endingOffsets": _j({"plain": {"0": 4, "1": 2, "2": 0}}),
+    },
+    {
+        "subscribe": "plain",
+        "startingOffsets": _j({"plain": {"0": 5, "1": 1, "2": 0}}),
+        "endingOffsets": _j({"plain": {"0": 5, "1": 2, "2": -1}}),
+    },
     {"subscribe": "plain", "startingOffsets": _j({"plain": {"0": -2, "1": 1, "2": 0}}), "endingOffsets": _j({"plain": {"0": 4, "1": 2}})},
     {"subscribe": "plain", "startingOffsets": _j({"plain": {"0": 13, "1": 1, "2": 0}}), "endingOffsets": "latest", **_QUICK},
 ]
@@ -121,7 +129,10 @@ _TIMES = (
     {"0": "x", "1": 0, "2": 0},
 )
 _TIMED = [
-    *({"assign": '{"plain":[0,1]}', "startingTimestamp": value} for value in ("@0", "@3", "0", "@99", "-1", "-2", "-5", "x", "", " @3 ", "1.5")),
+    *(
+        {"assign": '{"plain":[0,1]}', "startingTimestamp": value}
+        for value in ("@0", "@3", "0", "@99", "-1", "-2", "-5", "x", "", " @3 ", "1.5")
+    ),
     {"subscribe": "plain", "startingTimestamp": "@3"},
     {"subscribe": "plain", "startingTimestamp": "+1"},
     *({"subscribe": "plain", "startingOffsetsByTimestamp": _j({"plain": value})} for value in _TIMES),
@@ -169,7 +180,10 @@ _TIMED = [
 ]
 
 _LOSS = [
-    *({"subscribe": "cut", "startingOffsets": _j({"cut": {"0": 3, "1": 1}}), "failOnDataLoss": value, **_QUICK} for value in ("true", "false")),
+    *(
+        {"subscribe": "cut", "startingOffsets": _j({"cut": {"0": 3, "1": 1}}), "failOnDataLoss": value, **_QUICK}
+        for value in ("true", "false")
+    ),
     {"subscribe": "cut", "startingOffsets": _j({"cut": {"0": 3, "1": 1}}), **_QUICK},
     {"subscribe": "cut", "startingOffsets": _j({"cut": {"0": 8, "1": 1}})},
     {"subscribe": "cut", "startingOffsets": "earliest"},
@@ -184,8 +198,14 @@ _LOSS = [
         }
         for value in ("true", "false")
     ),
-    *({"subscribe": "plain", "endingOffsets": _j({"plain": {"0": 14, "1": 2, "2": 0}}), "failOnDataLoss": value, **_QUICK} for value in ("true", "false")),
-    *({"subscribe": "plain", "startingOffsets": _j({"plain": {"0": 13, "1": 2, "2": 0}}), "failOnDataLoss": value, **_QUICK} for value in ("true", "false")),
+    *(
+        {"subscribe": "plain", "endingOffsets": _j({"plain": {"0": 14, "1": 2, "2": 0}}), "failOnDataLoss": value, **_QUICK}
+        for value in ("true", "false")
+    ),
+    *(
+        {"subscribe": "plain", "startingOffsets": _j({"plain": {"0": 13, "1": 2, "2": 0}}), "failOnDataLoss": value, **_QUICK}
+        for value in ("true", "false")
+    ),
     *(
         {
             "subscribe": "plain",
@@ -216,7 +236,10 @@ _TASKS = [
 _READING = [
     *({"subscribe": "plain", "includeHeaders": value} for value in ("true", "false", "TRUE", "yes", "", " true ")),
     {"subscribe": "stamped"},
-    *({"subscribe": "transactions", "kafka.isolation.level": value} for value in ("read_committed", "read_uncommitted", "READ_COMMITTED", "bogus")),
+    *(
+        {"subscribe": "transactions", "kafka.isolation.level": value}
+        for value in ("read_committed", "read_uncommitted", "READ_COMMITTED", "bogus")
+    ),
     {"subscribe": "transactions"},
     {"subscribe": "transactions", "kafka.isolation.level": "read_committed", "endingOffsets": _j({"transactions": {"0": 6}})},
     {"subscribe": "transactions", "kafka.isolation.level": "read_committed", "startingOffsets": _j({"transactions": {"0": 5}})},
@@ -273,7 +296,10 @@ _CLIENT = [
 ]
 
 _ELSEWHERE = [
-    *({"subscribe": "names-a", name: value} for name, value in (("maxOffsetsPerTrigger", "5"), ("minOffsetsPerTrigger", "5"), ("maxTriggerDelay", "1m"))),
+    *(
+        {"subscribe": "names-a", name: value}
+        for name, value in (("maxOffsetsPerTrigger", "5"), ("minOffsetsPerTrigger", "5"), ("maxTriggerDelay", "1m"))
+    ),
     {"subscribe": "names-a", "startingOfsets": "latest"},
     {"subscribe": "names-a", "topic": "names-b"},
     {"subscribe": "names-a", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
@@ -309,7 +335,13 @@ def _streams() -> Iterable[dict[str, str]]:
     yield {"subscribe": "plain", "startingOffsets": _j({"plain": {"0": 13, "1": 0, "2": 0}}), "failOnDataLoss": "false", **_QUICK}
     yield {"subscribe": "cut", "startingOffsets": _j({"cut": {"0": 3, "1": 1}}), **_QUICK}
     yield {"subscribe": "cut", "startingOffsets": _j({"cut": {"0": 3, "1": 1}}), "failOnDataLoss": "false", **_QUICK}
-    yield {"subscribe": "cut", "startingOffsets": _j({"cut": {"0": 3, "1": 1}}), "failOnDataLoss": "false", "maxOffsetsPerTrigger": "4", **_QUICK}
+    yield {
+        "subscribe": "cut",
+        "startingOffsets": _j({"cut": {"0": 3, "1": 1}}),
+        "failOnDataLoss": "false",
+        "maxOffsetsPerTrigger": "4",
+        **_QUICK,
+    }
     yield {"subscribe": "plain", "startingTimestamp": "@3", "startingOffsetsByTimestampStrategy": "latest"}
     yield {"subscribe": "plain", "startingTimestamp": "@3"}
     yield {"subscribe": "plain", "startingOffsetsByTimestamp": _j({"plain": {"0": "@3", "1": "@99", "2": 0}})}

@@ -77,7 +77,11 @@ class Session:
 
 
 _KINDS = (
-    ("refused", r"\bConfigError\b|Cannot add partition \S+ to transaction|Failed to (construct|create)( new)? [Kk]afka|option bootstrap.servers is not set"),
+    (
+        "refused",
+        r"\bConfigError\b|Cannot add partition \S+ to transaction|Failed to (construct|create)( new)? [Kk]afka"
+        r"|option bootstrap.servers is not set",
+    ),
     ("too large", r"RecordTooLarge|MESSAGE_TOO_LARGE"),
     (
         "data loss",
@@ -85,7 +89,10 @@ _KINDS = (
         r"|Some of partitions in Kafka topic\(s\) (have been lost|report available offset)",
     ),
     ("unknown topic", r"UnknownTopicOrPartition|does not host this topic-partition|UNKNOWN_TOPIC_OR_PARTITION"),
-    ("not let in", r"SaslAuthenticationException|UnsupportedSaslMechanism|SslAuthenticationException|AuthenticationFailed|SASL_AUTHENTICATION_FAILED|UNSUPPORTED_SASL"),
+    (
+        "not let in",
+        r"SaslAuthenticationException|UnsupportedSaslMechanism|SslAuthenticationException|AuthenticationFailed|SASL_AUTHENTICATION_FAILED|UNSUPPORTED_SASL",
+    ),
     ("timeout", r"TimeoutException|REQUEST_TIMED_OUT|NoBrokersAvailable"),
     (
         "refused",

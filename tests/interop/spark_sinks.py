@@ -63,7 +63,10 @@ WRITES: list[SinkCase] = [
     _columns(_headers(("h", "cast('1' as binary)"), ("h", "cast(null as binary)"), ("", "cast('' as binary)")), "headers"),
     _columns("'k' key, 'v' value, cast(null as array<struct<key:string,value:binary>>) headers", "no headers"),
     _columns("'k' key, 'v' value, cast(array() as array<struct<key:string,value:binary>>) headers", "empty headers"),
-    _columns("'k' key, 'v' value, array(named_struct('key', cast(null as string), 'value', cast('1' as binary))) headers", "a header without a key"),
+    _columns(
+        "'k' key, 'v' value, array(named_struct('key', cast(null as string), 'value', cast('1' as binary))) headers",
+        "a header without a key",
+    ),
     _columns("'k' key, 'v' value, array(cast(null as struct<key:string,value:binary>)) headers", "a null header"),
     _columns(_headers(("h", "'1'")), "headers of strings"),
     _columns("'k' key, 'v' value, array(named_struct('value', cast('1' as binary), 'key', 'h')) headers", "headers the other way round"),
@@ -90,7 +93,9 @@ WRITES: list[SinkCase] = [
     _topic("1 other", topic=" {topic} "),
     _topic("1 other", topic=""),
     _topic("1 other", topic="not a topic"),
-    SinkCase("topic: null in one row", "select concat('k', id) key, 'v' value, if(id = 3, null, '{topic}') topic from range(2, 4)", _NO_TOPIC),
+    SinkCase(
+        "topic: null in one row", "select concat('k', id) key, 'v' value, if(id = 3, null, '{topic}') topic from range(2, 4)", _NO_TOPIC
+    ),
     *(SinkCase(f"mode: {mode}", _ONE, {}, mode) for mode in ("append", "overwrite", "ignore", "errorifexists", None)),
     _option("includeHeaders", "true"),
     _option("includeHeaders", "false", "select " + _headers(("h", "cast('1' as binary)"))),

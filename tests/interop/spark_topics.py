@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Producer
+
 from odradek.client import Admin, Consumer, NewTopic, TopicPartition
 from tests.interop.spark_options import CUT, PLAIN, RECORDS
 

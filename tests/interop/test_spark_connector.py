@@ -183,7 +183,10 @@ def test_a_batch_query_writes_what_the_connector_writes(written: dict[str, dict[
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     with secured(tmp_path_factory.mktemp("secured")) as broker:
-        with Admin(bootstrap_servers=broker.address["PLAINTEXT"]) as admin, Producer(bootstrap_servers=broker.address["PLAINTEXT"]) as producer:
+        with (
+            Admin(bootstrap_servers=broker.address["PLAINTEXT"]) as admin,
+            Producer(bootstrap_servers=broker.address["PLAINTEXT"]) as producer,
+        ):
             admin.create_topics([NewTopic("guarded", 1)])
             producer.send("guarded", b"v", key=b"k")
         yield broker
@@ -221,7 +224,7 @@ def test_keys_of_the_client_reach_a_broker_that_asks_who_one_is(sides: Sides, gu
     theirs = sides.theirs.answers(len(options))
     ours = [spark_direct.read(each) for each in options]
     wrong = [
-        f"{listener} {keys}: {expected}\n theirs {outcome(one)} {one.get('error', '')[:500]}\n ours {outcome(other)} {other.get('error', '')[:500]}"
+        f"{listener} {keys}: {expected}\n{(outcome(one), outcome(other))}\n{one.get('error', '')[:2500]}\n{other.get('error', '')[:500]}"
         for (listener, keys, expected), one, other in zip(settings, theirs, ours, strict=True)
         if not outcome(one) == outcome(other) == expected
     ]

@@ -1,4 +1,4 @@
-"""Streaming queries of our source and sink beside those of Spark's Kafka connector: micro-batches, restarts, what comes and goes meanwhile."""
+"""Streaming queries of our source and sink beside those of Spark's Kafka connector: micro-batches, restarts, what comes and goes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class Sides:
 
     def __init__(self, folder: Path, topics: Topics) -> None:
         self.topics = topics
-        self.sessions = {"kafka": Session(folder / "their-spark", "kafka"), "odradek": Session(folder / "our-spark", "odradek", installed=True)}
+        self.sessions = {
+            "kafka": Session(folder / "their-spark", "kafka"),
+            "odradek": Session(folder / "our-spark", "odradek", installed=True),
+        }
         self._numbers = itertools.count()
         for session in self.sessions.values():
             session.ready()
@@ -65,7 +68,10 @@ class Sides:
         running = self.start((options, trigger, checkpoint))
         done = running.each("finish")
         stopped = running.each("stop")
-        return {side: {**done[side][0], **stopped[side][0]} if "error" not in running.started[side][0] else running.started[side][0] for side in done}
+        return {
+            side: {**done[side][0], **stopped[side][0]} if "error" not in running.started[side][0] else running.started[side][0]
+            for side in done
+        }
 
     def topic(self, name: str, partitions: int = 1) -> None:
         self.topics.admin.create_topics([NewTopic(name, partitions, 1)])
@@ -89,8 +95,7 @@ class Running:
         for side, session in self._sides.sessions.items():
             session.ask([{"job": job, **answer} for answer in self.started[side] if "error" not in answer])
         return {
-            side: session.answers(sum("error" not in answer for answer in self.started[side]))
-            or [{} for _ in self.started[side]]
+            side: session.answers(sum("error" not in answer for answer in self.started[side])) or [{} for _ in self.started[side]]
             for side, session in self._sides.sessions.items()
         }
 
@@ -134,7 +139,7 @@ def planned(sides: Sides) -> dict[str, tuple[Answer, Answer]]:
     with ThreadPoolExecutor(4) as pool:
         ours = pool.map(spark_direct.stream, options.values())
         theirs = session.answers(len(jobs))
-        return {name: pair for name, pair in zip(options, zip(theirs, ours, strict=True), strict=True)}
+        return dict(zip(options, zip(theirs, ours, strict=True), strict=True))
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
@@ -285,5 +290,8 @@ def test_streams_are_written_as_the_connector_writes_them(sides: Sides) -> None:
             answer = session.run(
                 "start_sink", options=options, mode=mode, sql=sql.format(view=view), view=view, rows=10, checkpoint=sides.checkpoint()
             )
-            outcomes[side] = (re.sub(r".*", "refused", answer["error"], count=1, flags=re.DOTALL) if answer else "fine", sides.topics.contents(name))
+            outcomes[side] = (
+                re.sub(r".*", "refused", answer["error"], count=1, flags=re.DOTALL) if answer else "fine",
+                sides.topics.contents(name),
+            )
         assert outcomes["odradek"] == outcomes["kafka"], (mode, sql)

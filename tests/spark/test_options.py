@@ -12,7 +12,17 @@ from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
 from odradek.spark.environment import major_version
 from odradek.spark.options import EARLIEST, LATEST, ReadOptions, TimeSpec, read_options, write_options
-from odradek.spark.ranges import DataLoss, OffsetRange, divided, from_stream_offset, in_order, limited, resolve, to_stream_offset, within_log
+from odradek.spark.ranges import (
+    DataLoss,
+    OffsetRange,
+    divided,
+    from_stream_offset,
+    in_order,
+    limited,
+    resolve,
+    to_stream_offset,
+    within_log,
+)
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
 NOWHERE = {"kafka.bootstrap.servers": "h:1"}
@@ -299,5 +309,7 @@ def test_numbers_may_have_a_sign() -> None:
 
 def test_a_batch_does_not_begin_behind_its_end() -> None:
     in_order({A: 5, B: 7}, {A: 5, B: 8})
-    with pytest.raises(ValueError, match="t-1: the starting offset 9 is behind the ending offset 8; give others by the options startingOffsets"):
+    with pytest.raises(
+        ValueError, match="t-1: the starting offset 9 is behind the ending offset 8; give others by the options startingOffsets"
+    ):
         in_order({A: 5, B: 9}, {A: 5, B: 8})

@@ -1,7 +1,7 @@
 """How far a streaming query is behind: what the connector reports as metrics of its source.
 
-Spark asks no source in Python for metrics (its `MicroBatchStream` of such a source is no `ReportsSourceMetrics`, up to 4.3), but its progress
-has the offsets that they are made of.
+Spark asks no source in Python for metrics (its `MicroBatchStream` of such a source is no `ReportsSourceMetrics`, up to 4.3), but the
+progress of a query has the offsets that they are made of.
 """
 
 from __future__ import annotations

@@ -128,9 +128,7 @@ def divided(ranges: Sequence[OffsetRange], min_partitions: int | None, max_recor
     # Once a piece of a partition stays whole, so do the others: they are hardly larger.
     kept = {each.topic_partition for each in whole}
     left, weight = max(min_partitions - len(whole), 1), total - sum(map(_size, whole))
-    return [
-        piece for each in pieces for piece in _cut(each, 1 if each.topic_partition in kept else _share(_size(each), weight, left))
-    ]
+    return [piece for each in pieces for piece in _cut(each, 1 if each.topic_partition in kept else _share(_size(each), weight, left))]
 
 
 def _share(size: int, total: int, pieces: int) -> int:
