@@ -56,7 +56,7 @@ def test_a_driver_that_is_killed_in_a_batch_leaves_each_record_once(tmp_path: Pa
         project = Project("parquet", Path(sys.executable), broker.bootstrap_servers, tmp_path)
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("orders", 2, 1)])
-        produce(broker.bootstrap_servers, map(order, range(60)))
+        produce(broker.bootstrap_servers, [*map(order, range(60)), b"no JSON"])
         project.write("--kind", "job")
         text = project.job.read_text()
         project.job.write_text(
