@@ -160,14 +160,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         tests="spark/test_without_spark.py -k Stream",
     ),
     Mutant(
-        name="stream-goes-back",
-        path="spark/stream.py",
-        before="max(offset, begin.get(partition, 0))",
-        after="offset",
-        breaks="The offsets of a stream go back, and records come twice.",
-        tests="spark/test_without_spark.py -k Stream",
-    ),
-    Mutant(
         name="driver-connection-pickled",
         path="spark/stream.py",
         before="    def __reduce__(self)",
@@ -246,14 +238,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         after='        if name in settings and False:\n            raise ConfigError(f"Option kafka.{name} is not supported',
         breaks="Client keys that change what Spark counts on are accepted.",
         tests="spark/test_options.py",
-    ),
-    Mutant(
-        name="new-partitions-late",
-        path="spark/stream.py",
-        before="Planner(self._options, metadata_max_age_ms=5000)",
-        after="Planner(self._options)",
-        breaks="A stream finds the new partitions of its topics only after five minutes.",
-        tests="spark/test_without_spark.py -k within_five_seconds",
     ),
     Mutant(
         name="topic-named-twice-is-read-twice",
@@ -718,5 +702,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "behind = [latest[partition] - read.get(partition, 0) for partition in latest]",
         "A partition that was not read counts from its beginning.",
         "spark/test_progress.py",
+    ),
+    Mutant(
+        "stream-never-goes-back",
+        "spark/stream.py",
+        "        return to_stream_offset(end)\n",
+        "        return to_stream_offset({partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()})\n",
+        "With failOnDataLoss=false the first records of a topic that was created anew are never read.",
+        "spark/test_without_spark.py -k made_anew",
+    ),
+    Mutant(
+        "leader-believed-at-once",
+        "spark/planning.py",
+        "            if all(offset >= known.get(partition, 0) for partition, offset in found.items()):",
+        "            if found:",
+        "A query ends with data loss when a new leader does not know all for a moment.",
+        "spark/test_without_spark.py -k asked_again",
     ),
 )
