@@ -122,8 +122,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="available-now-goes-on",
         path="spark/stream.py",
-        before="end = self._available_now if self._available_now is not None else planner.latest(chosen)",
-        after="end = planner.latest(chosen)",
+        before="end = self._available_now if self._available_now is not None else planner.latest_since(chosen, begin)",
+        after="end = planner.latest_since(chosen, begin)",
         breaks="Trigger.AvailableNow reads what comes later.",
         tests="spark/test_without_spark.py -k Stream",
     ),
@@ -226,8 +226,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="limit-of-nothing",
         path="spark/options.py",
-        before="if not (text.strip().isascii() and text.strip().isdecimal()) or int(text) < least:",
-        after="if not (text.strip().isascii() and text.strip().isdecimal()):",
+        before="is not None and least <= int(text) <= most",
+        after="is not None and int(text) <= most",
         breaks="maxOffsetsPerTrigger=0 is accepted, and the stream stands still.",
         tests="spark/test_options.py",
     ),
@@ -290,8 +290,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one-attempt-too-many",
         "spark/planning.py",
-        "for _ in range(self._options.fetch_offset_retries - 1):",
-        "for _ in range(self._options.fetch_offset_retries):",
+        "for _ in range(self._options.fetch_offset_retries - 1):\n            try:",
+        "for _ in range(self._options.fetch_offset_retries):\n            try:",
         "fetchOffset.numRetries=1 asks twice.",
         "spark/test_without_spark.py -k asked_for",
     ),
