@@ -39,12 +39,19 @@ _MEANING = (
     "or warns."
 )
 _NUMBERS = (
-    "`fetchOffset.numRetries` below 1, `fetchOffset.retryIntervalMs` below 0, `kafkaConsumer.pollTimeoutMs` of 0 and an empty "
-    "`kafka.group.id` are refused at once."
+    "`fetchOffset.numRetries`, `maxOffsetsPerTrigger` and `minOffsetsPerTrigger` below 1, `fetchOffset.retryIntervalMs` and "
+    "`maxTriggerDelay` below 0, `kafkaConsumer.pollTimeoutMs` of 0 and an empty `kafka.group.id` are refused at once."
 )
 _TASKS = (
     "`maxRecordsPerPartition` divides every range, and `minPartitions` counts partitions that have records. In batches the connector "
     "divides no range that begins at `earliest` or ends at `latest` for the first, and counts all partitions for the second."
+)
+_LEAST = (
+    "`minOffsetsPerTrigger` has no effect with `availableNow`, which has to read all; the connector leaves what is less than that for the "
+    "next run."
+)
+_GONE = (
+    "A stream whose topics are all gone ends with data loss unless `failOnDataLoss` is `false`; the connector waits for them to come back."
 )
 _SINK_MODE = "`mode('append')` has to be written out: Spark refuses its default, `errorifexists`, for sources in Python."
 _SINK_HEADERS = "The fields of `headers` may be in either order when they are written."
@@ -123,6 +130,18 @@ DIFFERENCES: tuple[Difference, ...] = (
         "rows",
         "tasks",
     ),
+    Difference(_MEANING, (r"stream: subscribe=plain, endingTimestamp=.*",), "nothing", "refused"),
+    Difference(_NUMBERS, (r"stream: maxOffsetsPerTrigger=0,.*",), "nothing", "refused"),
+    Difference(_NUMBERS, (r"stream: maxOffsetsPerTrigger=-1,.*",), "data loss", "refused"),
+    Difference(_NUMBERS, (r"stream: (minOffsetsPerTrigger=(0|-1)|maxTriggerDelay=-1s),.*",), "rows", "refused"),
+    Difference(
+        _LEAST,
+        ("stream: subscribe=skewed, minOffsetsPerTrigger=50, maxOffsetsPerTrigger=60, startingOffsets=earliest",),
+        "rows",
+        "rows",
+        "rows",
+    ),
+    Difference(_GONE, ("stream: deleted, failOnDataLoss=true",), "nothing", "data loss"),
     Difference(_SINK_MODE, ("mode: (errorifexists|None)",), "rows", "refused"),
     Difference(_SINK_HEADERS, ("columns: headers the other way round",), "refused", "rows"),
     Difference(_SINK_PARTITION, ("columns: a partition that is not there",), "timeout", "refused"),

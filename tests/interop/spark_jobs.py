@@ -97,8 +97,9 @@ class Jobs:
         query = self._queries.pop(job["query"])
         query.stop()
         progress = [json.loads(each if isinstance(each, str) else each.json) for each in query.recentProgress]
-        output = self._folder / job["query"]
-        read = self._spark.read.parquet(str(output)) if list(output.glob("*.parquet")) else None
+        # The files by their names: a query that goes on writes into a folder that its checkpoint does not know.
+        files = [str(file) for file in (self._folder / job["query"]).glob("*.parquet")]
+        read = self._spark.read.parquet(*files) if files else None
         return {"progress": progress, "rows": [] if read is None else rows_of(read)}
 
 

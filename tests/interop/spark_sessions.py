@@ -97,6 +97,7 @@ _KINDS = (
     (
         "refused",
         r"IllegalArgument|AssertionError|assertion failed|ConfigException|NumberFormatException|NoSuchElementException|PatternSyntax"
+        r"|For input string|No offset\s+matched|Time must be specified as"
         r"|ValueError|AnalysisException|NullPointerException|IllegalStateException|UnsupportedOperation|JsonParseException"
         r"|InvalidTopicException|INVALID_TOPIC|KAFKA_START_OFFSET_DOES_NOT_MATCH|KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH|OdradekError",
     ),

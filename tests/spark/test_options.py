@@ -98,6 +98,7 @@ def test_what_is_wrong_is_said(options: dict[str, str], said: str) -> None:
         ({"endingOffsetsByTimestamp": "{}"}, "endingOffsetsByTimestamp is for batch queries"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, r"minOffsetsPerTrigger \(5\) is more than maxOffsetsPerTrigger \(4\)"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay must be a time such as 15m"),
+        ({"maxTriggerDelay": "1 min"}, "maxTriggerDelay must be a time such as 15m"),
         ({"commitOffsets": "true"}, "commitOffsets needs the option kafka.group.id"),
     ],
 )
@@ -119,7 +120,7 @@ def test_a_time_for_all_goes_before_times_and_these_before_offsets() -> None:
     assert _batch(endingOffsetsByTimestamp='{"t":{"1":8}}', endingOffsets="latest").ending == TimeSpec({B: 8}, latest_when_none=True)
 
 
-@pytest.mark.parametrize(("text", "ms"), [("15m", 900_000), ("30 s", 30_000), ("7", 7), ("2h", 7_200_000), ("500ms", 500)])
+@pytest.mark.parametrize(("text", "ms"), [("15m", 900_000), ("30S", 30_000), ("7", 7), ("2h", 7_200_000), ("500ms", 500)])
 def test_delays_are_written_as_spark_writes_times(text: str, ms: int) -> None:
     assert read_options({**BASE, "maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == ms
 

@@ -21,7 +21,6 @@ from interop.waiting import until  # noqa: E402
 from odradek.base.errors import ErrorCode, OdradekError  # noqa: E402
 from odradek.base.ids import TopicPartition  # noqa: E402
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer  # noqa: E402
-from odradek.client.clock import ClientClock  # noqa: E402
 from odradek.client.core.partitioner import partition_for_key  # noqa: E402
 from odradek.spark.batch import BatchReader, RangePartition, read_range  # noqa: E402
 from odradek.spark.options import read_options, write_options  # noqa: E402
@@ -506,15 +505,11 @@ class TestStream:
             stream.partitions({name: {"0": 0}}, end)
         stream.stop()
 
-    def test_partitions_that_come_later_are_found_within_five_seconds(
-        self, bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_partitions_that_come_later_are_found_at_once(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)
         stream = topic.stream()
         assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 0}}
         topic.add_partitions(2)
-        monotonic = ClientClock.monotonic
-        monkeypatch.setattr(ClientClock, "monotonic", lambda clock: monotonic(clock) + 5)
         assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 0, "1": 0}}
         stream.stop()
 
@@ -527,9 +522,28 @@ class TestStream:
         with pytest.raises(DataLoss, match=f"{name}-1 no longer exists"):
             stream.latestOffset({name: {"0": 0, "1": 4}}, ReadAllAvailable())
         stream.stop()
-        lenient = topic.stream(failOnDataLoss="false")
-        assert lenient.latestOffset({name: {"0": 9}}, ReadAllAvailable()) == {name: {"0": 9}}, "it never goes back"
-        lenient.stop()
+
+    @pytest.mark.parametrize("limit", [ReadAllAvailable(), ReadMaxRows(2)])
+    def test_what_comes_into_a_topic_made_anew_is_read_where_loss_is_no_failure(self, bootstrap: str, name: str, limit: Any) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 3)
+        stream = topic.stream(failOnDataLoss="false", **{"fetchOffset.retryIntervalMs": "0"})
+        end = stream.latestOffset({name: {"0": 9}}, limit)
+        assert end == {name: {"0": 3}}
+        assert ranges(stream.partitions({name: {"0": 9}}, end)) == []
+        topic.fill(0, 2)
+        later = stream.latestOffset(end, limit)
+        assert ranges(stream.partitions(end, later)) == [OffsetRange(topic[0], 3, 5)]
+        stream.stop()
+
+    def test_a_leader_that_does_not_know_all_yet_is_asked_again(self, bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        topic = Topic(bootstrap, name, 1)
+        answers = iter([7, 8, 9])
+        monkeypatch.setattr(Consumer, "end_offsets", lambda *_: {topic[0]: next(answers)})
+        stream = topic.stream(**{"fetchOffset.retryIntervalMs": "0"})
+        assert stream.latestOffset({name: {"0": 9}}, ReadAllAvailable()) == {name: {"0": 9}}
+        assert next(answers, None) is None
+        stream.stop()
 
     def test_the_copy_for_the_tasks_has_no_connection(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)

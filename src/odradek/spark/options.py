@@ -431,7 +431,7 @@ _UNITS_MS: Final = {"us": 0.001, "ms": 1, "": 1, "s": 1000, "m": 60_000, "min": 
 
 
 def _duration_ms(name: str, text: str) -> int:
-    found = re.fullmatch(r"([0-9]+)\s*([a-z]*)", text.strip().lower())
+    found = re.fullmatch(r"([0-9]+)([a-z]*)", text.strip().lower())
     if found is None or found[2] not in _UNITS_MS:
         raise ConfigError(f"Option {name} must be a time such as 15m, 30s or 500ms, not {text}")
     return int(int(found[1]) * _UNITS_MS[found[2]])

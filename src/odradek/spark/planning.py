@@ -83,6 +83,15 @@ class Planner:
         """The offset behind the last record of each that may be read (isolation.level)."""
         return self._again(lambda: self._consumer.end_offsets(partitions))
 
+    def latest_since(self, partitions: list[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
+        """As `latest`; asked again where an offset is less than a known one, as that of a replica may be that has just become leader."""
+        for _ in range(self._options.fetch_offset_retries - 1):
+            found = self.latest(partitions)
+            if all(offset >= known.get(partition, 0) for partition, offset in found.items()):
+                return found
+            time.sleep(self._options.fetch_offset_interval_ms / 1000)
+        return self.latest(partitions)
+
     def position(self, name: str, spec: PositionSpec, earliest: Offsets, latest: Offsets) -> Offsets:
         """The offset of each partition of `earliest` by the option `name`.
 

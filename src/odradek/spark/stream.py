@@ -74,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = from_stream_offset(start)
         planner = self._connected()
         chosen = planner.partitions()
-        end = self._available_now if self._available_now is not None else planner.latest(chosen)
+        end = self._available_now if self._available_now is not None else planner.latest_since(chosen, begin)
         self._newest = end
         self._check_gone(begin, end)
         fresh = [partition for partition in end if partition not in begin]
@@ -85,8 +85,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return dict(start)
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
-        # An end before the start (a topic created anew) must show as data loss when the batch is planned, not as going back.
-        return to_stream_offset({partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()})
+        # With failOnDataLoss=false a topic that was created anew goes back to its end now: what comes from then on is read.
+        return to_stream_offset(end)
 
     def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
         """Whether minOffsetsPerTrigger are not there yet and maxTriggerDelay is not over. Not with AvailableNow, which has to end."""
@@ -151,8 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _connected(self) -> Planner:
         if self._planner is None:
-            # Every trigger asks anew, so that new partitions are found.
-            self._planner = Planner(self._options, metadata_max_age_ms=5000)
+            self._planner = Planner(self._options)
         return self._planner
 
     # -- reading (tasks) --------------------------------------------------------------------------------------------------------------
