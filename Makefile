@@ -97,6 +97,7 @@ bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.clients $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.spark_shapes
+	$(BIN)/python -m bench.spark_decoders
 	$(BIN)/python -m bench.page
 
 profile: $(VENV)/.installed-dev
