@@ -23,6 +23,7 @@ exec("\n\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 use_this_python()
 settings = parse_properties((HOME / "spark.conf").read_text()) | {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+settings["spark.databricks.delta.snapshotPartitions"] = "2"  # 50 of its own choice: much for a table of five files
 if JARS:
     settings["spark.jars"] = ",".join(map(str, Path(JARS).glob("*.jar")))
 builder = SparkSession.builder.master("local[2]").config(map=settings)
