@@ -64,12 +64,12 @@ class Project:
 
     def run(self, *more: str) -> None:
         words = self.run_command(*more)
-        done = subprocess.run(words, cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=400, check=False)
+        done = subprocess.run(words, cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stderr[-6000:]
 
     def check(self, what: str) -> dict[str, Any]:
         script = [str(self.python), "-P", str(Path(__file__).with_name("lake_check.py")), what, str(self.home), str(self.jars or "")]
-        done = subprocess.run(script, cwd=self.home, env=environment(), capture_output=True, text=True, timeout=400, check=False)
+        done = subprocess.run(script, cwd=self.home, env=environment(), capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stderr[-6000:]
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer

@@ -133,16 +133,16 @@ from pyspark.sql import functions as F
 '''
 
 TABLE: Final = '''\
-@dp.table(name="@target@", format="@format@", partition_cols=["landed"])
+@dp.table(name="@target@", format="@format@")
 def @function@() -> DataFrame:
-    """What came, by the day on which it came."""
+    """What came."""
     return rows(records())
 
 
 '''
 
 TABLE_DEAD_LETTERS: Final = '''\
-@dp.table(name="@dead@", format="@format@", partition_cols=["landed"])
+@dp.table(name="@dead@", format="@format@")
 def @function@_dead_letters() -> DataFrame:
     """What could not be read, and why."""
     return dead_letters(records())
