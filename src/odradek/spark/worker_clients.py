@@ -117,8 +117,8 @@ worker_clients = WorkerClients()
 def spare_what_stays() -> None:
     """Takes what there is now out of garbage collections, in a worker of Spark that has read its first range.
 
-    Spark collects after each task, through all objects of the process. Those are its modules, mostly, and take some 50 ms, many times what a
-    small range takes. What tasks make from now on is collected as before.
+    Spark collects after each task, through all objects of the process. Those are its modules, mostly, and take some 50 ms, many times what
+    a small range takes. What tasks make from now on is collected as before.
     """
     global _spared  # noqa: PLW0603 (of this process)
     if _spared != os.getpid() and TaskContext.get() is not None:
