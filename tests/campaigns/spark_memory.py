@@ -46,7 +46,7 @@ from tests.campaigns.spark_query import Options
 FIGURES = ("RSS MB", "descriptors", "sockets", "threads", "processes")
 _SOURCE, _SINK, _PARTITIONS = "input", "output", 4
 _EVERY_S = 5.0
-_START_S = 120.0
+_START_S = 600.0
 _BEHIND_S = 60.0
 """What a query may be behind the producer at the end."""
 _SETTINGS = {

@@ -719,4 +719,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A query ends with data loss when a new leader does not know all for a moment.",
         "spark/test_without_spark.py -k asked_again",
     ),
+    Mutant(
+        name="garbage-everywhere",
+        path="spark/worker_clients.py",
+        before="        gc.freeze()\n",
+        after="",
+        breaks="Spark's collection after each task goes through all modules: 45 ms of CPU for each.",
+        tests="spark/test_worker_clients.py -k spares",
+    ),
+    Mutant(
+        name="spares-in-the-users-process",
+        path="spark/worker_clients.py",
+        before=" and TaskContext.get() is not None",
+        after="",
+        breaks="Garbage that a user's own process has when it reads is never collected.",
+        tests="spark/test_worker_clients.py -k spares",
+    ),
 )

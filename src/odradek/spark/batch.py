@@ -24,7 +24,7 @@ from odradek.spark.narrowing import Narrowing
 from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, in_order, within_log
-from odradek.spark.worker_clients import Lease, worker_clients
+from odradek.spark.worker_clients import Lease, spare_what_stays, worker_clients
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,6 +127,7 @@ class _Fetching:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None and self._position >= self._range.end:
             worker_clients.give_back(self._key, self._lease)
+            spare_what_stays()
         else:
             self._lease.consumer.close()
 
