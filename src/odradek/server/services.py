@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.network.acceptor import BoundListener
     from odradek.network.peers import Peers
     from odradek.replication.replica_manager import ReplicaManager
+    from odradek.security.authorizer import Authorizer
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.coordinators import Coordinators
     from odradek.server.disconnects import HeartbeatConnections
@@ -45,6 +46,8 @@ class Services:
     cluster_id: str
     node_id: int
     incarnation_id: UUID
+    authorizer: Authorizer | None = None
+    """None where authorizer.class.name names none: everybody may do everything."""
 
     log_manager: LogManager
     replica_manager: ReplicaManager

@@ -28,7 +28,7 @@ _NEVER_MS = -1
 
 
 def create(context: RequestContext, request: CreateDelegationTokenRequest, services: Services) -> CreateDelegationTokenResponse:
-    kind, _, name = context.principal.partition(":")
+    kind, name, _ = context.principal
     response = CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
         principal_type=kind,
