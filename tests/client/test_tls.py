@@ -17,8 +17,8 @@ import pytest
 from odradek.base.errors import ConfigError, ErrorCode
 from odradek.client.cluster import AuthenticationFailed, Cluster, NoBrokersAvailable
 from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
-from odradek.client.core.ciphers import openssl_name
-from odradek.client.core.pem import PemError, certificates, private_key
+from odradek.security.ciphers import openssl_name
+from odradek.security.pem import PemError, certificates, private_key
 from odradek.client.tls import tls_context
 from tests.client.certificates import KEY_PASSWORD, Certificates
 from tests.client.scripted import ScriptedBrokers, _Connection

@@ -455,7 +455,7 @@ MUTANTS = (
     ),
     Mutant(
         name="lines-joined",
-        path="client/core/pem.py",
+        path="security/pem.py",
         before='    lines = textwrap.wrap("".join(body.split()), 64)',
         after="    lines = [body]",
         breaks="certificates in a properties file are not read",

@@ -37,18 +37,17 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "remote.log.storage.system.enable": (("false",), "tiered storage"),
     "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "replica selectors of one's own"),
     "sasl.jaas.config": (("",), "SASL"),
-    "security.inter.broker.protocol": (("PLAINTEXT",), "TLS and SASL"),
     "security.providers": (("",), "security providers"),
-    "ssl.keystore.certificate.chain": (("",), "TLS"),
-    "ssl.keystore.key": (("",), "TLS"),
-    "ssl.keystore.location": (("",), "TLS"),
-    "ssl.truststore.certificates": (("",), "TLS"),
-    "ssl.truststore.location": (("",), "TLS"),
+    "ssl.engine.factory.class": ((), "Java's TLS engines (OpenSSL does TLS here)"),
+    "ssl.keymanager.algorithm": (("SunX509", "PKIX"), "Java's key managers (OpenSSL does TLS here)"),
+    "ssl.provider": (("",), "Java's TLS providers (OpenSSL does TLS here)"),
+    "ssl.secure.random.implementation": (("",), "Java's random generators (OpenSSL does TLS here)"),
+    "ssl.trustmanager.algorithm": (("PKIX", "SunX509"), "Java's trust managers (OpenSSL does TLS here)"),
     "unstable.feature.versions.enable": (("false",), "unstable feature levels"),
 }
 """Key -> (values that need no missing feature, what is missing)."""
 
-UNSERVED_SECURITY: dict[str, str] = {"delegation.token.": "delegation tokens", "sasl.": "SASL", "ssl.": "TLS"}
+UNSERVED_SECURITY: dict[str, str] = {"delegation.token.": "delegation tokens", "sasl.": "SASL"}
 """Beginning of a key -> what is missing; such a key may be given with its default only."""
 
 UNSERVED_FOR_LISTENERS: dict[str, str] = {
@@ -75,7 +74,7 @@ UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """Topic keys: as `UNSERVED`."""
 
-SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+SERVED_PROTOCOLS = frozenset({"PLAINTEXT", "SSL"})
 """Security protocols a listener may have."""
 
 
@@ -94,7 +93,7 @@ def check_served(config: BrokerConfig) -> None:
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SERVED_PROTOCOLS:
             raise ConfigError(
-                f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and TLS and SASL are not served yet; use PLAINTEXT"
+                f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and SASL is not served yet; use PLAINTEXT or SSL"
             )
 
 

@@ -30,6 +30,9 @@ from odradek.protocol.negotiation import ApiVersionTable, Negotiation
 from odradek.protocol.registry import response_class
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
     from odradek.base.clock import Clock, TimerHandle
     from odradek.protocol.schema import Message
 
@@ -42,6 +45,13 @@ class Address(NamedTuple):
     node_id: int
     host: str
     port: int
+    listener: str = ""
+    """The name of the listener there, which says how one speaks to it."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -201,11 +211,20 @@ class _Link:
 class Peers:
     """Sends requests to other nodes; all calls come from the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, client_id: str, settings: PeerSettings | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        client_id: str,
+        settings: PeerSettings | None = None,
+        tls: Callable[[str], ssl.SSLContext | None] = lambda listener: None,
+    ) -> None:
+        """`tls`: with what to speak to listeners of a name; asked for each connection anew."""
         self._loop = loop
         self._clock = clock
         self._client_id = client_id
         self._settings = settings or PeerSettings()
+        self._tls = tls
         self._table = PeerTable(self._settings)
         self._links: dict[Line, _Link] = {}
         self._unreachable: set[tuple[str, int]] = set()
@@ -289,6 +308,7 @@ class Peers:
                 max_in_flight=settings.max_in_flight,
                 max_queued=settings.max_waiting,
                 loop=self._loop,
+                tls=self._tls(node.listener),
             )
         except Exception as error:
             # Not only ConnectionLost: addresses come from other nodes, and some make no sense to the resolver.
@@ -321,8 +341,8 @@ class Peers:
     def _ready(self, line: Line, link: _Link, versions: ApiVersionTable) -> None:
         link.versions = versions
         self._table.opened(line, self._clock.monotonic())
-        if line.node[1:] in self._unreachable:
-            self._unreachable.discard(line.node[1:])
+        if line.node.place in self._unreachable:
+            self._unreachable.discard(line.node.place)
             logger.info("%s is reached again", line.node)
         waiting, link.waiting = link.waiting, deque()
         for each in waiting:
@@ -403,8 +423,8 @@ class Peers:
         if self._closed:
             return
         self._table.failed(line, self._clock.monotonic())
-        if logged and line.node[1:] not in self._unreachable:
-            self._unreachable.add(line.node[1:])
+        if logged and line.node.place not in self._unreachable:
+            self._unreachable.add(line.node.place)
             logger.warning("%s cannot be reached: %s", line.node, reason)
         self._refuse_waiting(link, _network(f"{line.node}: {reason}"))
 
@@ -431,8 +451,8 @@ class Peers:
                 if connection is not None:
                     connection.close()
             self._table.forget(line)
-            if not any(each.node[1:] == line.node[1:] for each in self._links):
-                self._unreachable.discard(line.node[1:])
+            if not any(each.node.place == line.node.place for each in self._links):
+                self._unreachable.discard(line.node.place)
         if self._links:
             self._sweep_later()
 

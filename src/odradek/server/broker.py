@@ -25,6 +25,7 @@ from odradek.server.metadata_cache import MetadataCache
 from odradek.server.node import Node, StartError, problem_of
 from odradek.server.services import Services
 from odradek.server.step import Startup
+from odradek.server.tls import NodeTls
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -78,6 +79,7 @@ class Broker:
         self._stopping: asyncio.Future[None] | None = None
         services.config = config
         services.dynamic_config = DynamicBrokerConfig(config)
+        services.tls = NodeTls(services.dynamic_config)
         services.clock = self.clock
         services.random = rng or random.Random()
         services.disk = disk

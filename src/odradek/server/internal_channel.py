@@ -24,7 +24,7 @@ class OpenChannel(Step[InterBrokerChannel]):
     def __init__(self, node: Node) -> None:
         config, services = node.config, node.services
         self._services = services
-        self._peers = Peers(node.loop, node.clock, f"node-{config.node_id}", peer_settings(config))
+        self._peers = Peers(node.loop, node.clock, f"node-{config.node_id}", peer_settings(config), services.tls.towards)
         listener = config.inter_broker_listener_name
         self._channel = InterBrokerChannel(
             config.node_id,
@@ -65,11 +65,13 @@ def broker_address(services: Services, broker_id: int, listener: str) -> Address
     """Where the broker says, in the metadata published to this node, that others reach it."""
     broker = services.metadata.image.cluster.brokers.get(broker_id)
     endpoint = None if broker is None else broker.endpoint(listener)
-    return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port)
+    return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port, listener)
 
 
 def controller_address(services: Services) -> Address | None:
     """Of the leader of the metadata quorum, as far as this node knows it."""
     kraft = services.kraft
     endpoint = kraft.leader_endpoint()
-    return None if endpoint is None else Address(kraft.leader_and_epoch.leader_id, endpoint.host, endpoint.port)
+    if endpoint is None:
+        return None
+    return Address(kraft.leader_and_epoch.leader_id, endpoint.host, endpoint.port, services.config.controller_listener_names[0])

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ConfigError
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.controller.core.brokers import fence_broker
 from odradek.controller.core.result import ControllerResult
@@ -92,11 +91,10 @@ class BindListeners(Step[Listeners]):
 
     async def start(self) -> Listeners:
         config = self._node.config
+        self._node.services.tls.check()
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
-            if endpoint.security_protocol != "PLAINTEXT":
-                raise ConfigError(f"listeners: {endpoint.listener} asks for {endpoint.security_protocol}; only PLAINTEXT is served yet")
-            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port)
+            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.services.tls.serving(endpoint.listener))
             self._listeners.bound.append(await self._listeners.acceptor.bind(listener))
         return self._listeners
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
+    from odradek.server.tls import NodeTls
     from odradek.storage.log_manager import LogManager
 
 
@@ -54,6 +55,8 @@ class Services:
     metadata: MetadataCache
     """The cluster image that has been published to this node: `metadata.image`."""
     kraft: KRaftNode
+    tls: NodeTls
+    """What listeners are secured with."""
     peers: Peers
     """Connections to other nodes; requests of the roles go by `channel`."""
     channel: InterBrokerChannel
