@@ -141,7 +141,7 @@ def test_brokers_are_reached_at_the_listener_for_brokers_that_they_registered() 
     ]
     delta.replay(RegisterBrokerRecord(broker_id=2, incarnation_id=UUID(int=5), broker_epoch=5, end_points=ends))
     services.metadata = MetadataCache(delta.apply(MetadataProvenance(1, 1, 0)))
-    assert broker_address(services, 2, "INSIDE") == Address(2, "inside", 9094)
+    assert broker_address(services, 2, "INSIDE") == Address(2, "inside", 9094, "INSIDE")
     assert broker_address(services, 2, "OTHER") is None
     assert broker_address(services, 3, "INSIDE") is None
 

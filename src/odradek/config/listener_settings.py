@@ -76,6 +76,15 @@ def key_of(name: str) -> Key | None:
     return None if setting is None else BROKER_CONFIG[setting.key]
 
 
+def listener_synonyms(name: str) -> tuple[str, ...]:
+    """The settings that may give a listener's setting its value, the strongest first; empty for any other name."""
+    try:
+        setting = parse_listener_key(name)
+    except ConfigError:
+        return ()
+    return () if setting is None else (name, setting.key)
+
+
 def listener_value(config: BrokerConfig, listener: str, key: str) -> ConfigValue:
     """The value that holds for the listener (its name in any case): its own, else that of all.
 

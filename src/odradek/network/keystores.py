@@ -61,8 +61,10 @@ class KeyPair(NamedTuple):
 
 def read_trust(keys: TlsKeys) -> list[bytes] | None:
     """The certificates that are trusted, in DER; None where no trust store is configured. ConfigError for what cannot be read."""
-    kind = _type(keys, "ssl.truststore")
-    inline, location, password = _given(keys, "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password")
+    kind = _type(keys, "ssl.truststore.type")
+    inline = _optional(keys, "ssl.truststore.certificates")
+    location = _optional(keys, "ssl.truststore.location")
+    password = _optional(keys, "ssl.truststore.password")
     name = keys.shown
     if inline is not None:
         if kind not in (None, "PEM"):
@@ -95,9 +97,10 @@ def read_trust(keys: TlsKeys) -> list[bytes] | None:
 def read_keys(keys: TlsKeys) -> list[KeyPair]:
     """The private keys, in the order of the store; empty where no key store is configured. ConfigError for what cannot be used."""
     name = keys.shown
-    kind = _type(keys, "ssl.keystore")
-    chain, location, password = _given(keys, "ssl.keystore.certificate.chain", "ssl.keystore.location", "ssl.keystore.password")
-    key, own, key_password = _given(keys, "ssl.keystore.key", "ssl.key.location", "ssl.key.password")
+    kind = _type(keys, "ssl.keystore.type")
+    chain, key = _optional(keys, "ssl.keystore.certificate.chain"), _optional(keys, "ssl.keystore.key")
+    location, own = _optional(keys, "ssl.keystore.location"), _optional(keys, "ssl.key.location")
+    password, key_password = _optional(keys, "ssl.keystore.password"), _optional(keys, "ssl.key.password")
     if (chain is None) != (key is None):
         raise ConfigError(f"{name('ssl.keystore.certificate.chain')} and {name('ssl.keystore.key')} are given together or not at all")
     if chain is not None and key is not None:
@@ -164,28 +167,28 @@ def der_of(text: str) -> tuple[bytes, ...]:
 # -- what is configured -------------------------------------------------------------------------------------------------------------------
 
 
-def _type(keys: TlsKeys, store: str) -> str | None:
-    kind = keys.text(f"{store}.type")
+def _type(keys: TlsKeys, key: str) -> str | None:
+    kind = keys.text(key)
     if not kind:
         return None
     kind = {"PKCS#12": "PKCS12", "P12": "PKCS12"}.get(kind.upper(), kind.upper())
     if kind not in _TYPES:
-        raise ConfigError(f"Invalid value {kind} for configuration {keys.shown(f'{store}.type')}: it must be one of {', '.join(_TYPES)}")
+        raise ConfigError(f"Invalid value {kind} for configuration {keys.shown(key)}: it must be one of {', '.join(_TYPES)}")
     # A default says nothing about the PEM text that stands in the configuration itself: Kafka's own refuses that, and so does this.
     return kind
 
 
-def _given(keys: TlsKeys, *names: str) -> list[str | None]:
-    return [(keys.text(name) or None) if keys.given(name) else None for name in names]
+def _optional(keys: TlsKeys, key: str) -> str | None:
+    return (keys.text(key) or None) if keys.given(key) else None
 
 
 def _kind(keys: TlsKeys, store: str, kind: str | None, content: bytes, location: str) -> str:
     """What the file is, as far as that agrees with what it is said to be."""
-    is_ = "JKS" if content.startswith(jks.MAGIC) else "PKCS12" if content.startswith(_DER) else "PEM"
-    if kind is None or kind == is_ or "PEM" not in (kind, is_):
-        return is_
+    found = "JKS" if content.startswith(jks.MAGIC) else "PKCS12" if content.startswith(_DER) else "PEM"
+    if kind is None or kind == found or "PEM" not in (kind, found):
+        return found
     shown = keys.shown(f"{store}.type")
-    raise ConfigError(f"{location} ({keys.shown(f'{store}.location')}) looks like {is_}, but {shown}={kind}: {shown}={is_} is missing")
+    raise ConfigError(f"{location} ({keys.shown(f'{store}.location')}) looks like {found}, but {shown}={kind}: {shown}={found} is missing")
 
 
 def _both(keys: TlsKeys, one: str, other: str) -> ConfigError:

@@ -227,7 +227,7 @@ def _principals(config: BrokerConfig, listener: str) -> Callable[[bytes | None],
 
     key = "ssl.principal.mapping.rules"
     try:
-        mapper = SslPrincipalMapper(cast(str, listener_value(config, listener, key)))
+        mapper = SslPrincipalMapper(cast(str, listener_value(config, listener, "ssl.principal.mapping.rules")))
     except ValueError as error:
         raise ConfigError(f"{ListenerKeys(config, listener).shown(key)}: {error}") from None
 
