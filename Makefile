@@ -88,6 +88,7 @@ bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.cleaning $(BENCH_ARGS)
 	$(BIN)/python -m bench.groups $(BENCH_ARGS)
 	$(BIN)/python -m bench.transactions $(BENCH_ARGS)
+	$(BIN)/python -m bench.tls $(BENCH_ARGS)
 	$(BIN)/python -m bench.clients $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.page

@@ -143,7 +143,7 @@ def test_the_tools_of_the_jvm(broker: TlsBroker, made: Certificates, jvm_tools: 
         assert "SslAuthenticationException" in said or "SSL handshake failed" in said, (why, said)
 
 
-# -- clusters -------------------------------------------------------------------------------------------------------------------------------
+# -- clusters -----------------------------------------------------------------------------------------------------------------------------
 
 
 class TlsCluster(MixedCluster):

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import kafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.helpers import create_ssl_context
 from aiokafka.structs import TopicPartition as AioPartition
@@ -74,6 +73,8 @@ def aio(told: Told, value: bytes) -> bytes:
 
 def kafka_python(told: Told, value: bytes) -> bytes:
     """As `confluent`."""
+    import kafka  # warns of itself when it is imported
+
     key = str(told.key) if told.key is not None else None
     settings = {
         "bootstrap_servers": told.bootstrap,
@@ -110,7 +111,9 @@ def ours(told: Told, value: bytes) -> bytes:
     with Consumer(settings) as consumer:
         consumer.assign([OurPartition(TOPIC, 0)])
         consumer.seek(OurPartition(TOPIC, 0), offset)
-        return bytes(consumer.poll(20)[0].value or b"")
+        while not (records := consumer.poll(SHORT_S)):
+            pass
+        return bytes(records[0].value or b"")
 
 
 CLIENTS: dict[str, Callable[[Told, bytes], bytes]] = {
