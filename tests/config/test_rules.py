@@ -213,7 +213,6 @@ def test_what_is_off_may_be_written_in_any_case_and_no_password_is_told() -> Non
     with pytest.raises(ConfigError, match=r"ssl\.key\.password needs TLS") as caught:
         standalone_config({"ssl.key.password": "hunter2"})
     assert "hunter2" not in str(caught.value)
-    refused({"listener.name.plaintext.ssl.client.auth": "none"}, "settings of one listener")
 
 
 # -- topics and groups ---------------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
 from odradek.config.definition import LONG, MEDIUM, Key, at_least
+from odradek.config.listener_settings import LISTENER_PREFIX
 from odradek.config.unserved import UNSERVED_SECURITY, unserved_prefix
 from odradek.config.without_effect import WITHOUT_EFFECT
 
@@ -170,6 +171,8 @@ def unserved_at_run_time(name: str) -> str | None:
     prefix = unserved_prefix(name)
     if prefix is not None:
         return f"{prefix} are not served yet"
+    if name.startswith(LISTENER_PREFIX):
+        return "settings of one listener are not served yet at run time"
     if name not in DYNAMIC_KEYS:
         return None
     for beginning, feature in UNSERVED_SECURITY.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
 from odradek.base.errors import ConfigError
+from odradek.config.listener_settings import check_listener_settings, parse_listener_key
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.unserved import check_served, unserved_prefix
 
@@ -19,7 +20,7 @@ def check_names(names: Iterable[str]) -> None:
     from odradek.config.broker import BROKER_CONFIG
 
     for name in names:
-        if name in BROKER_CONFIG:
+        if name in BROKER_CONFIG or parse_listener_key(name) is not None:
             continue
         feature = unserved_prefix(name)
         if feature == "ZooKeeper":
@@ -45,6 +46,7 @@ def check(config: BrokerConfig) -> None:
     """ConfigError, one line naming the key, when keys contradict one another or ask for what is not served."""
     if config.is_set("broker.id") and config.is_set("node.id") and config.integer("broker.id") != config.integer("node.id"):
         raise ConfigError("broker.id must be the same as node.id where both are set")
+    check_listener_settings(config)
     check_served(config)
     _check_listener_names(config)
     if config.is_controller:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import PASSWORD
+from odradek.config.definition import PASSWORD, Key
+from odradek.config.listener_settings import parse_listener_key
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -50,8 +51,14 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 UNSERVED_SECURITY: dict[str, str] = {"delegation.token.": "delegation tokens", "sasl.": "SASL", "ssl.": "TLS"}
 """Beginning of a key -> what is missing; such a key may be given with its default only."""
 
+UNSERVED_FOR_LISTENERS: dict[str, str] = {
+    "max.connection.creation.rate": "limits of one listener",
+    "max.connections": "limits of one listener",
+    "num.network.threads": "threads of one listener",
+}
+"""Keys that Kafka has for one listener as well -> what is missing there."""
+
 UNSERVED_PREFIXES: dict[str, str] = {
-    "listener.name.": "settings of one listener (TLS and SASL)",
     "rlmm.config.": "tiered storage",
     "rsm.config.": "tiered storage",
     "config.providers.": "configuration providers",
@@ -92,23 +99,27 @@ def check_served(config: BrokerConfig) -> None:
 
 
 def check_served_setting(name: str, text: str) -> None:
-    """ConfigError when a broker key is set to something not served yet."""
-    if name in UNSERVED:
-        allowed, feature = UNSERVED[name]
+    """ConfigError when a broker key, or a listener's, is set to something not served yet."""
+    from odradek.config.broker import BROKER_CONFIG
+
+    setting = parse_listener_key(name)
+    key = BROKER_CONFIG[name if setting is None else setting.key]
+    feature = _missing(key, text) or (UNSERVED_FOR_LISTENERS.get(setting.key) if setting is not None else None)
+    if feature is not None:
+        shown = "" if key.type is PASSWORD else f"={text.strip()}"
+        raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")
+
+
+def _missing(key: Key, text: str) -> str | None:
+    """What is not served yet and would be needed for the value."""
+    if key.name in UNSERVED:
+        allowed, feature = UNSERVED[key.name]
         if text.strip() not in allowed:
-            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet; leave the key out")
-    _check_security_default(name, text)
-
-
-def _check_security_default(name: str, text: str) -> None:
+            return feature
     for prefix, feature in UNSERVED_SECURITY.items():
-        if name.startswith(prefix):
-            from odradek.config.broker import BROKER_CONFIG
-
-            key = BROKER_CONFIG[name]
-            if key.parse(text) != key.default_value():
-                shown = "" if key.type is PASSWORD else f"={text.strip()}"
-                raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")
+        if key.name.startswith(prefix) and key.parse(text) != key.default_value():
+            return feature
+    return None
 
 
 def check_served_topic(overrides: Mapping[str, str]) -> None:
