@@ -124,7 +124,7 @@ def test_what_another_version_has_set_for_a_topic_is_ignored_aloud() -> None:
     ("name", "value"),
     [
         ("ssl.client.auth", "required"),
-        ("sasl.enabled.mechanisms", "SCRAM-SHA-256"),
+        ("sasl.kerberos.service.name", "kafka"),
         ("delegation.token.max.lifetime.ms", "5"),
         ("security.providers", "org.example.Provider"),
     ],

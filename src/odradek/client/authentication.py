@@ -8,8 +8,6 @@ import secrets
 from odradek.base.clock import Clock
 from odradek.base.errors import ConfigError, ErrorCode, code_of
 from odradek.client.config import ClientConfig
-from odradek.client.core.sasl import OAuthBearerClient, PlainClient, SaslClient, SaslError
-from odradek.client.core.scram import ScramClient
 from odradek.client.credentials import Credentials, credentials_of
 from odradek.client.failures import AuthenticationFailed
 from odradek.client.settling import settled
@@ -20,6 +18,9 @@ from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest,
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.negotiation import ApiVersionTable
 from odradek.protocol.schema import Message
+from odradek.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient
+from odradek.security.sasl.errors import SaslError
+from odradek.security.sasl.scram_client import ScramClient
 
 _MOST_MESSAGES = 10
 """No mechanism of ours needs more; a server that goes on for ever is left."""

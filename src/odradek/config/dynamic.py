@@ -140,6 +140,7 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
 
 
 _REPLICATION_QUOTAS = "replication quotas are not served yet"
+_SASL = "the settings of SASL are read at the start"
 _LISTENERS = "listeners are bound at the start, and their registration never changes in a Raft cluster"
 
 FIXED_AT_THE_START: dict[str, str] = {
@@ -147,6 +148,9 @@ FIXED_AT_THE_START: dict[str, str] = {
     "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
     "listener.security.protocol.map": _LISTENERS,
     "listeners": _LISTENERS,
+    "sasl.enabled.mechanisms": _SASL,
+    "sasl.jaas.config": _SASL,
+    "sasl.mechanism.inter.broker.protocol": _SASL,
 }
 """Key that Kafka lets change at run time and Odradek does not -> why; keys without any effect are listed elsewhere."""
 

@@ -49,6 +49,7 @@ def check(config: BrokerConfig) -> None:
     check_listener_settings(config)
     check_served(config)
     _check_listener_names(config)
+    _check_sasl(config)
     if config.is_controller:
         _check_controller_listeners(config)
     else:
@@ -130,6 +131,16 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
         assert endpoint.security_protocol in SECURITY_PROTOCOLS
 
 
+def _check_sasl(config: BrokerConfig) -> None:
+    """What there is about SASL fits; most nodes have none, and read nothing of it."""
+    listeners = {each.listener for each in config.listeners} | set(config.controller_listener_names[:1])
+    asked = any("SASL" in config.listener_security_protocols.get(name, "") for name in listeners)
+    if asked or any("sasl." in name for name in config.given):
+        from odradek.config.sasl import check_sasl
+
+        check_sasl(config)
+
+
 # -- numbers ------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -159,6 +170,9 @@ def _check_limits(config: BrokerConfig) -> None:
     if threads > 0 and config.integer("log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
         raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1 MiB for each of log.cleaner.threads")
     _check_overrides(config.text("max.connections.per.ip.overrides"))
+    idle = config.integer("connections.max.idle.ms")
+    if 0 <= idle <= config.integer("connection.failed.authentication.delay.ms"):
+        raise ConfigError(f"connection.failed.authentication.delay.ms must be less than connections.max.idle.ms={idle}, to be of any use")
 
 
 def _check_overrides(text: str) -> None:

@@ -21,7 +21,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
     "config.providers": (("",), "configuration providers"),
-    "connections.max.reauth.ms": (("0",), "SASL re-authentication"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
     "create.topic.policy.class.name": (("",), "policies for topic creation"),
     "delegation.token.secret.key": (("",), "delegation tokens"),
@@ -36,8 +35,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "remote.log.storage.manager.class.name": (("",), "tiered storage"),
     "remote.log.storage.system.enable": (("false",), "tiered storage"),
     "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "replica selectors of one's own"),
-    "sasl.jaas.config": (("",), "SASL"),
-    "security.inter.broker.protocol": (("PLAINTEXT",), "TLS and SASL"),
     "security.providers": (("",), "security providers"),
     "ssl.keystore.certificate.chain": (("",), "TLS"),
     "ssl.keystore.key": (("",), "TLS"),
@@ -48,7 +45,14 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """Key -> (values that need no missing feature, what is missing)."""
 
-UNSERVED_SECURITY: dict[str, str] = {"delegation.token.": "delegation tokens", "sasl.": "SASL", "ssl.": "TLS"}
+UNSERVED_SECURITY: dict[str, str] = {
+    "delegation.token.": "delegation tokens",
+    "sasl.client.callback.handler.class": "callback handlers of Java",
+    "sasl.kerberos.": "Kerberos (GSSAPI)",
+    "sasl.login.": "logins that are renewed",
+    "sasl.oauthbearer.": "OAUTHBEARER",
+    "ssl.": "TLS",
+}
 """Beginning of a key -> what is missing; such a key may be given with its default only."""
 
 UNSERVED_FOR_LISTENERS: dict[str, str] = {
@@ -75,7 +79,7 @@ UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """Topic keys: as `UNSERVED`."""
 
-SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+SERVED_PROTOCOLS = frozenset({"PLAINTEXT", "SASL_PLAINTEXT"})
 """Security protocols a listener may have."""
 
 
@@ -94,7 +98,8 @@ def check_served(config: BrokerConfig) -> None:
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SERVED_PROTOCOLS:
             raise ConfigError(
-                f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and TLS and SASL are not served yet; use PLAINTEXT"
+                f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and TLS is not served yet; "
+                "use PLAINTEXT or SASL_PLAINTEXT"
             )
 
 

@@ -98,6 +98,8 @@ class Acceptor:
         self.quiet_log = QuietLog(logger, clock)
         self.on_disconnect: Callable[[str], object] | None = None
         """Told the id of each connection that has ended."""
+        self.on_connect: Callable[[Connection], object] | None = None
+        """Told of each connection that was admitted."""
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
@@ -221,6 +223,8 @@ class Acceptor:
             return
         now = self.clock.monotonic()
         connection.idle_since = now
+        if self.on_connect is not None:
+            self.on_connect(connection)
         if limits.creation_rate < UNLIMITED:
             self._delay(connection, transport, now)
         if self._sweep is None:

@@ -146,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer_host",
         "peer_port",
         "principal",
+        "session",
         "socket",
     )
 
@@ -175,6 +176,8 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_port = 0
         self.principal: Principal = ANONYMOUS
         """Whom the connection has authenticated as."""
+        self.session: object | None = None
+        """What the handler keeps of a connection that authenticates by messages."""
         self.socket = -1
         """The descriptor to which the kernel may send files; -1 where bytes must take the way through the transport."""
         self.frames = 0
@@ -678,6 +681,10 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited_bytes = 0
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------
+
+    def limit_frames(self, size: int) -> None:
+        """Requests may have so many bytes from now on."""
+        self._receiver.limit(size, eager_bytes=0)
 
     def shrink(self) -> None:
         """Nothing has come for a while: a few bytes of a request need no large buffer."""

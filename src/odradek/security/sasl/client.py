@@ -8,11 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from odradek.base.errors import OdradekError
-
-
-class SaslError(OdradekError):
-    """The exchange cannot go on; the text holds no secret."""
+from odradek.security.sasl.errors import SaslError
 
 
 class SaslClient(Protocol):
