@@ -143,6 +143,7 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.OFFSET_DELETE, (0, 0), broker="group.offset_delete"),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), broker="admin.describe_client_quotas"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), broker="security.describe_user_scram_credentials"),
+    Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), decided="scram:alter_user_scram_credentials", forwarded=True),
     Api(ApiKey.VOTE, (0, 2), controller="cluster.vote"),
     Api(ApiKey.BEGIN_QUORUM_EPOCH, (0, 1), controller="cluster.begin_quorum_epoch"),
     Api(ApiKey.END_QUORUM_EPOCH, (0, 1), controller="cluster.end_quorum_epoch"),
