@@ -93,7 +93,7 @@ def _record(upsertion: Upsertion) -> UserScramCredentialRecord:
 
 def alter_user_scram_credentials_error(request: AlterUserScramCredentialsRequest, error: KafkaError) -> AlterUserScramCredentialsResponse:
     """Every user of the request with the same error."""
-    names = dict.fromkeys([each.name for each in (*request.deletions, *request.upsertions)])
+    names = dict.fromkeys([*[each.name for each in request.deletions], *[each.name for each in request.upsertions]])
     return AlterUserScramCredentialsResponse(
         results=[Result(user=name, error_code=error.code, error_message=error.message) for name in names]
     )

@@ -15,6 +15,8 @@ class SaslClient(Protocol):
     """The client's side of one exchange."""
 
     mechanism: str
+    takes_long: bool
+    """Whether `answer` works for more than a millisecond: on another thread, then."""
 
     def first(self) -> bytes:
         """The first message."""
@@ -27,6 +29,8 @@ class SaslClient(Protocol):
 
 class PlainClient:
     """User name and password as they are: for TLS."""
+
+    takes_long = False
 
     def __init__(self, username: str, password: str) -> None:
         self.mechanism = "PLAIN"
@@ -62,6 +66,8 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 class OAuthBearerClient:
     """A bearer token, and what the server may say of one that it refuses."""
+
+    takes_long = False
 
     def __init__(self, token: OAuthToken) -> None:
         self.mechanism = "OAUTHBEARER"

@@ -24,6 +24,8 @@ class ScramClient:
     `nonce` has to be random and new for each exchange, printable ASCII without a comma.
     """
 
+    takes_long = True
+
     def __init__(self, mechanism: str, username: str, password: str, nonce: str, *, extensions: dict[str, str] | None = None) -> None:
         self.mechanism = mechanism
         self._hash = HASHES[mechanism]
