@@ -125,7 +125,6 @@ def test_what_another_version_has_set_for_a_topic_is_ignored_aloud() -> None:
     [
         ("ssl.client.auth", "required"),
         ("sasl.kerberos.service.name", "kafka"),
-        ("delegation.token.max.lifetime.ms", "5"),
         ("security.providers", "org.example.Provider"),
     ],
 )

@@ -24,7 +24,8 @@ MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 """Those that are served."""
 
 _JAAS = "sasl.jaas.config"
-_SERVER_HANDLER, _LOGIN_HANDLER = "sasl.server.callback.handler.class", "sasl.login.callback.handler.class"
+_SERVER_HANDLER = "sasl.server.callback.handler.class"
+_LOGIN_HANDLER = "sasl.login.callback.handler.class"
 _JAVA = "org.apache.kafka.common.security"
 _MODULES = {
     PLAIN: f"{_JAVA}.plain.PlainLoginModule",

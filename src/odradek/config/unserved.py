@@ -23,7 +23,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "config.providers": (("",), "configuration providers"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
     "create.topic.policy.class.name": (("",), "policies for topic creation"),
-    "delegation.token.secret.key": (("",), "delegation tokens"),
     "early.start.listeners": (("",), "early listeners"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
@@ -46,7 +45,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 """Key -> (values that need no missing feature, what is missing)."""
 
 UNSERVED_SECURITY: dict[str, str] = {
-    "delegation.token.": "delegation tokens",
     "sasl.client.callback.handler.class": "callback handlers of Java",
     "sasl.kerberos.": "Kerberos (GSSAPI)",
     "sasl.login.": "logins that are renewed",

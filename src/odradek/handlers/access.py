@@ -6,7 +6,7 @@ that they make (`context.allows(check, name)`); nothing else in the broker decid
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
 from odradek.security.resources import Operation, ResourceType
@@ -19,3 +19,8 @@ class Check(NamedTuple):
     resource: ResourceType
     error: ErrorCode
     """What the client is told otherwise; NONE where it is told nothing, and the resource is left out."""
+
+
+CREATE_TOKEN_FOR: Final = Check(Operation.CREATE_TOKENS, ResourceType.USER, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+DESCRIBE_TOKEN: Final = Check(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, ErrorCode.NONE)
+DESCRIBE_TOKENS_OF: Final = Check(Operation.DESCRIBE_TOKENS, ResourceType.USER, ErrorCode.NONE)

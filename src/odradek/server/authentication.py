@@ -21,6 +21,7 @@ from odradek.protocol.headers import decode_request_header
 from odradek.security.sasl.scram import SCRAM_MECHANISMS
 from odradek.security.sasl.scram_server import ScramCredential, ScramServer
 from odradek.security.sasl.server import PlainServer, ServerExchange
+from odradek.security.tokens import TokenFacts, TokenLogins
 from odradek.server.context import RequestContext
 from odradek.server.sasl_session import Outcome, SaslSession, Step
 
@@ -64,6 +65,9 @@ class SaslFrames:
         self._listeners = listeners
         self._request_size = request_size
         self._failed_delay_s = failed_delay_s
+        self._tokens: TokenLogins | None = None
+        if services.token_secret is not None:
+            self._tokens = TokenLogins(services.token_secret, self._token, secrets.token_bytes)
         self._log = QuietLog(logger, services.clock)
         self._pending: dict[Connection, float] = {}
         """Who is authenticating -> until when, oldest first."""
@@ -224,7 +228,10 @@ class SaslFrames:
     def _new_exchange(self, sasl: ListenerSasl, mechanism: str) -> ServerExchange:
         if mechanism == "PLAIN":
             return PlainServer(sasl.users)
-        return ScramServer(mechanism, partial(self._scram_credential, _CODES[mechanism]), secrets.token_urlsafe(24))
+        return ScramServer(mechanism, partial(self._scram_credential, _CODES[mechanism]), secrets.token_urlsafe(24), self._tokens)
+
+    def _token(self, token_id: str) -> TokenFacts | None:
+        return self._services.metadata.image.delegation_tokens.tokens.get(token_id)
 
     def _scram_credential(self, code: int, name: str) -> ScramCredential | None:
         return self._services.metadata.image.scram.credentials.get((code, name))

@@ -85,6 +85,10 @@ class Broker:
         fences_early = config.integer("broker.session.disconnect.timeout.ms") >= 0
         services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000 if fences_early else 0.0)
         services.bound_listeners = []
+        if secret := config.optional_text("delegation.token.secret.key"):
+            from odradek.security.tokens import TokenSecret
+
+            services.token_secret = TokenSecret(secret)
         self._node = Node(
             config,
             loop=self.loop,

@@ -61,17 +61,17 @@ class NodeLogins:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._logins: dict[str, NodeLogin] = {}
-        keys = {config.controller_listener_names[0]: "sasl.mechanism.controller.protocol"}
-        if config.is_broker:
-            keys[config.inter_broker_listener_name] = "sasl.mechanism.inter.broker.protocol"
-        if not any("SASL" in config.listener_security_protocols.get(listener, "") for listener in keys):
+        controllers = config.controller_listener_names[0]
+        names = [controllers, config.inter_broker_listener_name] if config.is_broker else [controllers]
+        if not any("SASL" in config.listener_security_protocols.get(listener, "") for listener in names):
             return
         from odradek.config.sasl import node_login
 
-        for listener, key in keys.items():
-            login = node_login(config, listener, key)
-            if login is not None:
-                self._logins[listener] = login
+        logins = {controllers: node_login(config, controllers, "sasl.mechanism.controller.protocol")}
+        if config.is_broker:
+            brokers = config.inter_broker_listener_name
+            logins[brokers] = node_login(config, brokers, "sasl.mechanism.inter.broker.protocol")
+        self._logins = {listener: login for listener, login in logins.items() if login is not None}
 
     def principal(self, listener: str) -> Principal:
         """As whom it is known there, which is also whom its requests to itself come from."""
