@@ -97,6 +97,9 @@ class BindListeners(Step[Listeners]):
 
     async def start(self) -> Listeners:
         config = self._node.config
+        if self._authentication is not None:
+            for loading in self._authentication.load():
+                await as_future(self._node.loop, loading)
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
             listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port)
