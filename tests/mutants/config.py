@@ -371,13 +371,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _bug("passwords-in-errors", "unserved", 'shown = "" if key.type is PASSWORD else', "shown =", "a password is in the error message"),
     _bug(
-        "listener-prefix",
-        "unserved",
-        '    "listener.name.": "settings of one listener (TLS and SASL)",\n',
-        "",
-        "settings of one listener are unknown and not unserved",
-    ),
-    _bug(
         "warned-each-time",
         "without_effect",
         "                self._said.add(name)\n",
