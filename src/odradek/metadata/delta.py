@@ -16,7 +16,6 @@ from uuid import UUID
 
 from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.image import (
-    AccessControlEntry,
     AclsImage,
     ClientQuotasImage,
     ClusterImage,
@@ -57,6 +56,7 @@ from odradek.protocol.messages.metadata_records import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+from odradek.security.acls import AccessControlEntry
 
 K = TypeVar("K")
 V = TypeVar("V")
