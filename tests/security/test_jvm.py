@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from odradek.security.acls import AccessControlEntry, AclFilter
-from odradek.security.standard import StandardAuthorizer, parse_super_users
+from odradek.security.principal import parse_super_users
+from odradek.security.standard import StandardAuthorizer
 from tests.security.acl_support import ASKED, HOSTS, NAMES, PRINCIPALS, TYPES, random_entry, random_question
 
 LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")

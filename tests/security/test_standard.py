@@ -9,9 +9,9 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.security.acls import AccessControlEntry, AclFilter
-from odradek.security.principal import ANONYMOUS, Principal
+from odradek.security.principal import ANONYMOUS, Principal, parse_super_users
 from odradek.security.resources import Operation, PatternType, PermissionType, ResourceType
-from odradek.security.standard import StandardAuthorizer, parse_super_users
+from odradek.security.standard import StandardAuthorizer
 from tests.security.acl_support import naive, naive_any, random_entry, random_question
 
 ALICE = Principal("User", "alice")
@@ -35,7 +35,9 @@ def test_decisions_are_those_of_every_acl_looked_at(seed: int) -> None:
         gone = rng.sample(sorted(authorizer.entries), min(rng.randrange(4), len(authorizer.entries)))
         authorizer.change({**dict.fromkeys(gone), **{next(ids): random_entry(rng) for _ in range(rng.randrange(4))}})
     authorizer.change(dict.fromkeys(authorizer.entries))
-    assert len(authorizer._index) == 0 and not any(authorizer._index._by_type.values()) and not any(authorizer._index._lengths.values())
+    assert len(authorizer._index) == 0
+    assert not any(authorizer._index._by_type.values())
+    assert not any(authorizer._index._lengths.values())
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -48,7 +50,8 @@ def test_the_rule_that_is_named_is_one_that_decides(seed: int) -> None:
         question = random_question(rng)
         rule, allowed = authorizer.explain(*question), authorizer.allows(*question)
         if rule == "SuperUser":
-            assert allowed and question[0].name == "bob"
+            assert allowed
+            assert question[0].name == "bob"
         elif rule.startswith("Default"):
             assert allowed is (rule == "DefaultAllow")
         else:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "alter.config.policy.class.name": (("",), "policies for configuration changes"),
-    "authorizer.class.name": (("",), "authorization by ACLs"),
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
     "config.providers": (("",), "configuration providers"),
@@ -24,7 +23,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
     "create.topic.policy.class.name": (("",), "policies for topic creation"),
     "delegation.token.secret.key": (("",), "delegation tokens"),
-    "early.start.listeners": (("",), "early listeners"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),

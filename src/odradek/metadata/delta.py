@@ -171,15 +171,7 @@ class MetadataDelta:
         self.next_producer_id = record.next_producer_id
 
     def _acl(self, record: AccessControlEntryRecord) -> None:
-        self.acls[record.id] = AccessControlEntry(
-            record.resource_type,
-            record.resource_name,
-            record.pattern_type,
-            record.principal,
-            record.host,
-            record.operation,
-            record.permission_type,
-        )
+        self.acls[record.id] = acl_entry(record)
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         self.acls[record.id] = None
@@ -298,6 +290,19 @@ def change_broker(before: BrokerRegistration, record: BrokerRegistrationChangeRe
     if record.cordoned_log_dirs is not None:
         after = after._replace(cordoned_directories=tuple(record.cordoned_log_dirs))
     return after
+
+
+def acl_entry(record: AccessControlEntryRecord) -> AccessControlEntry:
+    """The ACL of a record, without its id."""
+    return AccessControlEntry(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
 
 
 def quota_entity(record: ClientQuotaRecord) -> Entity:

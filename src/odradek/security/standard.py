@@ -1,9 +1,9 @@
 """Kafka's own authorizer (org.apache.kafka.metadata.authorizer.StandardAuthorizer): super users, ACLs, and what holds without any.
 
-    a super user: allowed
-    an ACL that matches denies: denied; else one allows: allowed
-    ACLs for the resource, none of which says anything: denied
-    no ACL for the resource at all: allow.everyone.if.no.acl.found
+a super user: allowed
+an ACL that matches denies: denied; else one allows: allowed
+ACLs for the resource, none of which says anything: denied
+no ACL for the resource at all: allow.everyone.if.no.acl.found
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from odradek.security.acl_index import AclIndex
 from odradek.security.acls import AccessControlEntry
 from odradek.security.principal import Principal
 from odradek.security.resources import Operation, ResourceType
-
-CLASS_NAME: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-"""What authorizer.class.name calls it."""
 
 _MOST_REMEMBERED: Final = 32_768
 """Decisions that are kept; when there are as many, all are forgotten."""
@@ -110,8 +107,3 @@ class StandardAuthorizer(Generic[I]):
         if decision.any_acl:
             return decision.allowed and not decision.denied
         return self.allow_without_acl
-
-
-def parse_super_users(text: str) -> frozenset[str]:
-    """Of "User:alice;User:bob"; ValueError for what is not KIND:NAME."""
-    return frozenset(str(Principal.parse(part)) for part in map(str.strip, text.split(";")) if part)

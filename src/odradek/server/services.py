@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odradek.network.peers import Peers
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.security.authorizer import Authorizer
+    from odradek.server.audit import Audit
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.coordinators import Coordinators
     from odradek.server.disconnects import HeartbeatConnections
@@ -48,6 +49,8 @@ class Services:
     incarnation_id: UUID
     authorizer: Authorizer | None = None
     """None where authorizer.class.name names none: everybody may do everything."""
+    audit: Audit
+    """Only where there is an authorizer."""
 
     log_manager: LogManager
     replica_manager: ReplicaManager

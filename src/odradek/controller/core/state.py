@@ -14,7 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.undo import JournaledDict, UndoJournal
 from odradek.metadata import features
-from odradek.metadata.delta import change_broker
+from odradek.metadata.delta import acl_entry, change_broker
 from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.metadata.registrations import (
     DIRECTORY_MIGRATING,
@@ -24,6 +24,7 @@ from odradek.metadata.registrations import (
     PartitionRegistration,
 )
 from odradek.protocol.messages.metadata_records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
@@ -34,11 +35,13 @@ from odradek.protocol.messages.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from odradek.security.acls import AccessControlEntry
 
 
 class TopicControl:
@@ -64,6 +67,8 @@ class ControllerState:
     """Tables; `replay` is the only way to change them."""
 
     __slots__ = (
+        "acl_ids",
+        "acls",
         "brokers",
         "colliding_names",
         "configs",
@@ -91,6 +96,9 @@ class ControllerState:
         self.configs: JournaledDict[tuple[int, str], Mapping[str, str]] = JournaledDict(journal)
         self.producer_ids: JournaledDict[str, int] = JournaledDict(journal)
         """"next": the first id of the next block."""
+        self.acls: JournaledDict[UUID, AccessControlEntry] = JournaledDict(journal)
+        self.acl_ids: JournaledDict[AccessControlEntry, UUID] = JournaledDict(journal)
+        """The other way round; of two ids for the same ACL, which this controller never writes, the last."""
 
     # -- questions --------------------------------------------------------------------------------------------------------------------
 
@@ -242,6 +250,17 @@ class ControllerState:
             raise ValueError(f"producer ids go back from {self.next_producer_id} to {record.next_producer_id}")
         self.producer_ids["next"] = record.next_producer_id
 
+    def _acl(self, record: AccessControlEntryRecord, _offset: int) -> None:
+        entry = acl_entry(record)
+        self.acls[record.id] = entry
+        self.acl_ids[entry] = record.id
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord, _offset: int) -> None:
+        entry = self.acls.pop(record.id)
+        if entry is None:
+            raise ValueError(f"a record removes the ACL {record.id}, which does not exist")
+        self.acl_ids.pop(entry)
+
     _REPLAY: ClassVar[dict[type, Callable[..., None]]] = {
         FeatureLevelRecord: _feature,
         RegisterBrokerRecord: _register_broker,
@@ -257,6 +276,8 @@ class ControllerState:
         RemoveTopicRecord: _remove_topic,
         ConfigRecord: _config,
         ProducerIdsRecord: _producer_ids,
+        AccessControlEntryRecord: _acl,
+        RemoveAccessControlEntryRecord: _remove_acl,
     }
 
     @property
@@ -275,6 +296,8 @@ class ControllerState:
             {name: sorted(names) for name, names in self.colliding_names.items()},
             {resource: dict(values) for resource, values in self.configs.items()},
             dict(self.producer_ids.items()),
+            dict(self.acls.items()),
+            dict(self.acl_ids.items()),
         )
 
 

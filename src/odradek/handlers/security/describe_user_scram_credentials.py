@@ -2,7 +2,7 @@
 
 Those of a directory that JVM Kafka has written are shown; new ones cannot be set yet.
 ACL: DESCRIBE on Cluster. Quota: request time.
-Known gaps: there are no SASL listeners that would ask for them; ACLs and quotas are not enforced yet.
+Known gaps: there are no SASL listeners that would ask for them; quotas are not enforced yet.
 """
 
 from __future__ import annotations
