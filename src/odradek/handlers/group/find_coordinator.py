@@ -114,4 +114,4 @@ def _coordinator(context: RequestContext, key_type: int, key: str, services: Ser
 
 
 def _nobody(key: str, error: KafkaError) -> FindCoordinatorResponse.Coordinator:
-    return Coordinator(key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=error.code, error_message=error.message)
+    return Coordinator(key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=error.code, error_message=error.message or "")

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 _NULL_PROTOCOL_SINCE = 7
 
 
-def handle(context: RequestContext, request: JoinGroupRequest, services: Services) -> Deferred[JoinGroupResponse]:
-    context.require(JOIN_GROUP, request.group_id)
+def handle(context: RequestContext, request: JoinGroupRequest, services: Services) -> Deferred[JoinGroupResponse] | JoinGroupResponse:
+    if not context.allows(JOIN_GROUP, request.group_id):
+        response = join_error(request.member_id, JOIN_GROUP.error)
+        response.protocol_name = None if context.api_version >= _NULL_PROTOCOL_SINCE else ""
+        return response
     if context.api_version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     result: Deferred[JoinGroupResponse] = Deferred()

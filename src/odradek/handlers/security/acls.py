@@ -20,7 +20,7 @@ from odradek.protocol.messages.create_acls import CreateAclsRequest, CreateAclsR
 from odradek.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from odradek.security.acls import AccessControlEntry, AclFilter
-from odradek.security.resources import CLUSTER_NAME, ResourceType
+from odradek.security.resources import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 
 if TYPE_CHECKING:
     from odradek.controller.core.acls import Removal
@@ -79,6 +79,9 @@ def create_acls(
         _check(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
     if services.authorizer is None:
         raise _disabled()
+    if any(map(_is_a_filter, request.creations)):
+        # In Kafka they cannot even be made, and the handler fails.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     entries = [
         AccessControlEntry(
             each.resource_type,
@@ -116,6 +119,16 @@ def create_acls(
 def create_acls_error(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
     """Every ACL of the request with the same error."""
     return CreateAclsResponse(results=[_created(error) for _ in request.creations])
+
+
+def _is_a_filter(creation: CreateAclsRequest.AclCreation) -> bool:
+    """Whether it names what can stand in filters only."""
+    return (
+        creation.resource_type == ResourceType.ANY
+        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or creation.operation == Operation.ANY
+        or creation.permission_type == PermissionType.ANY
+    )
 
 
 def _name_problem(entry: AccessControlEntry) -> KafkaError | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -45,3 +45,9 @@ def handle(
         else:
             result.credential_infos = by_user[user]
     return response
+
+
+def error_response(request: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
+    """The error, and once more for each user that was asked for, whose name is not said."""
+    results = [Result(error_code=error.code, error_message=error.message) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message, results=results)
