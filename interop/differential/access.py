@@ -49,6 +49,7 @@ from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.handlers.table import APIS
 from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.create_acls import CreateAclsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
@@ -70,6 +71,7 @@ OVERRIDES = {
     "group.consumer.max.session.timeout.ms": "1800000",
     "group.consumer.session.timeout.ms": "1800000",
     "broker.session.timeout.ms": "600000",
+    "transaction.max.timeout.ms": "3600000",
 }
 _AT_ONCE = 500
 
@@ -185,8 +187,21 @@ def fill(peer: Peer) -> None:
     _join_consumers(peer)
     find = FindCoordinatorRequest(key_type=1, coordinator_keys=[X1])
     until(lambda: not peer.call(ApiKey.FIND_COORDINATOR, 4, find).coordinators[0].error_code, f"a transaction log of {peer.name}", 60)
-    request = InitProducerIdRequest(transactional_id=X1, transaction_timeout_ms=60_000)
-    until(lambda: not peer.call(ApiKey.INIT_PRODUCER_ID, 5, request).error_code, f"a transaction coordinator of {peer.name}", 60)
+    request = InitProducerIdRequest(transactional_id=X1, transaction_timeout_ms=3_600_000)
+    producer = eventually(
+        lambda: None if (answer := peer.call(ApiKey.INIT_PRODUCER_ID, 5, request)).error_code else answer,
+        f"a transaction coordinator of {peer.name}",
+        60,
+    )
+    topics = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in (T1, T2)]
+    addition = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=X1,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=topics,
+    )
+    answer = peer.call(ApiKey.ADD_PARTITIONS_TO_TXN, 3, addition)
+    assert not answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, answer
 
 
 def _commits(peer: Peer, request: OffsetCommitRequest) -> bool:

@@ -46,6 +46,19 @@ UNSAMPLED = frozenset({id(access.JOIN_GROUP_MATCH), id(access.FIND_SHARE_COORDIN
 """What patterns match is asked when they are evaluated, later; there is no share coordinator to be found."""
 
 
+SAMPLES_OF: Mapping[int, tuple[str, ...]] = {
+    id(access.METADATA_ANY_TOPIC): ("everything",),
+    id(access.METADATA_TOPIC): ("names", "ids"),
+    id(access.OFFSET_FETCH_ANY_TOPIC): ("all", f"{G1} all"),
+    id(access.OFFSET_FETCH_TOPIC): ("named", f"{G1} named"),
+    id(access.ALTER_LOGGERS): ("loggers",),
+}
+"""Check -> the samples that make it, where another check of the API says the same."""
+
+OVERRULED: Mapping[int, Check] = {id(access.DELETE_TOPIC_NAME): access.DELETE_TOPICS}
+"""Check -> another one after which it is not asked."""
+
+
 class Client(NamedTuple):
     """Who may do what the entries say; `principal` and `host` in them are to be filled in."""
 
@@ -191,7 +204,9 @@ def metadata(version: int, facts: Facts) -> Iterator[Sample]:
     if version >= 4:
         yield (
             "names",
-            _request(key, topics=[_part(key, "MetadataRequestTopic", name=n) for n in (T1, T2, ABSENT, "no/name")], **creation, **fields),
+            _request(
+                key, topics=[_part(key, "MetadataRequestTopic", name=n) for n in (T1, T2, ABSENT, "acc.no/name")], **creation, **fields
+            ),
         )
     if version >= 12:
         ids = [facts.topic_ids[T1], facts.topic_ids[T2], UUID(int=77 << 64)]
@@ -326,7 +341,7 @@ def init_producer_id(version: int, facts: Facts) -> Iterator[Sample]:
     for name in (X1, X2):
         yield name, _request(key, transactional_id=name, transaction_timeout_ms=2**31 - 1)
     if version >= 6:
-        yield "two phases", _request(key, transactional_id=X1, transaction_timeout_ms=-1, enable2_pc=True)
+        yield "two phases", _request(key, transactional_id=X1 + "-2pc", transaction_timeout_ms=-1, enable2_pc=True)
 
 
 def offset_for_leader_epoch(version: int, facts: Facts) -> Iterator[Sample]:
@@ -403,14 +418,22 @@ def alter_configs(api_key: ApiKey, *, loggers: bool = False) -> Make:
     def make(version: int, facts: Facts) -> Iterator[Sample]:
         wanted = [(2, T1, "retention.ms", "1000"), (2, T2, "retention.ms", "1000"), (4, "", "log.cleaner.backoff.ms", "1000")]
         wanted += [(32, G1, "consumer.session.timeout.ms", "50000"), (32, G2, "consumer.session.timeout.ms", "50000")]
+        yield "validated", request(wanted)
         if loggers:
-            wanted.append((8, str(facts.node_id), "root", "INFO"))
-        setting = "AlterableConfig"
+            yield "loggers", request([(8, str(facts.node_id), "root", "INFO")])
+
+    def request(wanted: list[tuple[int, str, str, str]]) -> Message:
         resources = [
-            _part(api_key, "AlterConfigsResource", resource_type=k, resource_name=n, configs=[_part(api_key, setting, name=c, value=v)])
-            for k, n, c, v in wanted
+            _part(
+                api_key,
+                "AlterConfigsResource",
+                resource_type=kind,
+                resource_name=name,
+                configs=[_part(api_key, "AlterableConfig", name=key, value=value)],
+            )
+            for kind, name, key, value in wanted
         ]
-        yield "validated", _request(api_key, resources=resources, validate_only=True)
+        return _request(api_key, resources=resources, validate_only=True)
 
     return make
 
