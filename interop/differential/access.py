@@ -240,11 +240,11 @@ def bring_back(peer: Peer) -> None:
             peer.broker.create_topic(topic)
 
 
-def view(api_key: ApiKey, answer: Any) -> Any:
+def view(peer: Peer, api_key: ApiKey, answer: Any) -> Any:
     """What is compared of an answer."""
     if api_key in ORDERS and hasattr(answer, "encode") and not isinstance(answer, str):
         field, by = ORDERS[api_key]
-        getattr(answer, field).sort(key=lambda entry: (getattr(entry, by) or "", str(getattr(entry, "topic_id", ""))))
+        getattr(answer, field).sort(key=lambda entry: (getattr(entry, by) or "", peer.names.get(getattr(entry, "topic_id", None), "")))
     if api_key is ApiKey.CONSUMER_GROUP_DESCRIBE and hasattr(answer, "groups"):
         for member in (member for group in answer.groups for member in group.members):
             member.subscribed_topic_names.sort()
@@ -275,7 +275,10 @@ class AccessComparison(Comparison):
         asker = Peer(peer.name, peer.port, broker=peer.broker)
         asker.source = address(client)
         try:
-            return view(api_key, asker.exchange(api_key, version, request.encode(version)))
+            answer = asker.exchange(api_key, version, request.encode(version))
+            if api_key is ApiKey.DELETE_TOPICS:
+                peer.broker.wait_gone([result.name for result in answer.responses if not result.error_code])
+            return view(peer, api_key, answer)
         finally:
             asker.close()
 

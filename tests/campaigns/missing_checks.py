@@ -2,8 +2,8 @@
 
     python -m tests.campaigns.missing_checks [--only API ...] [--verbose]
 
-A check that is away is answered yes, whoever asks and whatever the ACLs say. For each of them the test of `tests/handlers/test_access.py` has
-to find a problem with that very check. Exit status 1 when one is not noticed.
+A check that is away is answered yes, whoever asks and whatever the ACLs say. For each of them the test of `tests/handlers/test_access.py`
+has to find a problem with that very check. Exit status 1 when one is not noticed.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from interop.differential.access_samples import (
 from interop.differential.batches import batch
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
+from odradek.handlers import access
 from odradek.handlers.access import ACCESS, ERRORS, Check
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.handlers.table import APIS
@@ -231,6 +232,8 @@ async def problem_of(world: World, scope: str, api_key: ApiKey, check: Check) ->
     same = [each for each in checks if (each.operation, each.resource) == (check.operation, check.resource)]
     group = [each for each in checks if check.alternative and each.alternative == check.alternative]
     others = [each for each in checks if each not in same and each not in group and each is not OVERRULED.get(id(check))]
+    if check is access.CLUSTER_DESCRIPTION:
+        others.append(access.ALTER_CLUSTER_CONFIGS)  # something to be shown among what may be done
     only = SAMPLES_OF.get(id(check), ())
     allowed = await world.signatures(scope, api_key, [*others, check], [], only)
     denied = await world.signatures(scope, api_key, others, [check], only)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -46,7 +46,7 @@ class ControllerContext:
         self._allows: Allows | None = None
 
     @contextmanager
-    def on_behalf_of(self, allows: Allows) -> Iterator[None]:
+    def on_behalf_of(self, allows: Allows) -> Generator[None]:
         """What is decided meanwhile is decided for a client that may do what `allows` says."""
         self._allows = allows
         try:

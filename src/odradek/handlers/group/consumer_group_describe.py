@@ -47,7 +47,7 @@ def handle(context: RequestContext, request: ConsumerGroupDescribeRequest, servi
 def _without_secret_topics(context: RequestContext, groups: list[Described]) -> list[Described]:
     """A group with a topic that the client may not describe is not shown at all."""
     topics = {group.group_id: _topics_of(group) for group in groups}
-    denied = context.denied(CONSUMER_DESCRIBE_TOPIC, sorted(set().union(*topics.values())))
+    denied = context.denied(CONSUMER_DESCRIBE_TOPIC, sorted({topic for each in topics.values() for topic in each}))
     if not denied:
         return groups
     why = "The group has described topic(s) that the client is not authorized to describe."
