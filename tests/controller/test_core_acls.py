@@ -7,6 +7,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.acls import create_acls, delete_acls
 from odradek.security.acls import AccessControlEntry, AclFilter
+from odradek.security.resources import Operation, ResourceType
 from tests.controller.harness import Controller
 
 READ = AccessControlEntry(2, "t", 3, "User:alice", "*", 3, 3)
@@ -79,3 +80,13 @@ def test_one_request_adds_and_removes_ten_thousand_at_most() -> None:
         controller.run(lambda context: delete_acls(context, [EVERYTHING]))
     assert too_many.value.code is ErrorCode.INVALID_REQUEST
     assert len(held(controller)) == 10_001
+
+
+def test_what_a_client_may_do_ends_with_its_operation() -> None:
+    controller = Controller()
+    context = controller.core.context
+    with pytest.raises(ZeroDivisionError), context.on_behalf_of(lambda operation, resource, name: name == "mine"):
+        assert context.allows(Operation.DELETE, ResourceType.TOPIC, "mine")
+        assert not context.allows(Operation.DELETE, ResourceType.TOPIC, "yours")
+        raise ZeroDivisionError
+    assert context.allows(Operation.DELETE, ResourceType.TOPIC, "yours")
