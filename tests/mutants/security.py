@@ -35,10 +35,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "what-is-remembered-grows",
         "security/standard.py",
-        "            allowed = self._decide(str(principal), host, operation, resource, name)\n"
-        "            if len(self._remembered) >= _MOST_REMEMBERED:\n"
-        "                self._remembered.clear()\n",
-        "            allowed = self._decide(str(principal), host, operation, resource, name)\n",
+        "        if len(self._remembered) >= _MOST_REMEMBERED:\n            self._remembered.clear()\n",
+        "",
         "clients that ask for many names fill the broker's memory",
         "security/test_standard.py",
     ),

@@ -71,9 +71,7 @@ class StandardAuthorizer(Generic[I]):
         allowed = self._remembered.get(key)
         if allowed is None:
             allowed = self._decide(str(principal), host, operation, resource, name)
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[key] = allowed
+            self._remember(key, allowed)
         return allowed
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, resource: ResourceType) -> bool:
@@ -82,9 +80,7 @@ class StandardAuthorizer(Generic[I]):
         if allowed is None:
             who = str(principal)
             allowed = self._decide(who, host, operation, resource, _ANY_NAME) or self._index.allows_any(who, host, operation, resource)
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[key] = allowed
+            self._remember(key, allowed)
         return allowed
 
     def explain(self, principal: Principal, host: str, operation: Operation, resource: ResourceType, name: str) -> str:
@@ -97,6 +93,11 @@ class StandardAuthorizer(Generic[I]):
             return f"MatchingAcl(acl={entry})"
         any_acl = self._index.decide(who, host, operation, resource, name).any_acl
         return "DefaultAllow" if self.allow_without_acl and not any_acl else "DefaultDeny"
+
+    def _remember(self, key: tuple[str, str, str, int, str], allowed: bool) -> None:
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = allowed
 
     def _decide(self, principal: str, host: str, operation: int, resource: int, name: str) -> bool:
         if principal in self.super_users:
