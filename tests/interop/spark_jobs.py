@@ -62,14 +62,18 @@ class Jobs:
         return {"query": name}
 
     def stream(self, job: dict[str, Any]) -> dict[str, Any]:
-        """A query from its start to its end; its progress and its rows also when it fails."""
-        started = self.start(job)
+        """A query with AvailableNow from its start to its end; its progress and its rows also when it fails."""
+        frame = self._spark.readStream.format(self._kind).options(**job["options"]).load()
+        name = f"query_{uuid.uuid4().hex}"
+        writer = frame.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self._folder / job["checkpoint"])).start()
         error = {}
         try:
-            self.finish(started)
+            query.awaitTermination()
         except Exception as failure:
             error = {"error": said(failure)}
-        return {**self.stop(started), **error}
+        progress = [json.loads(each if isinstance(each, str) else each.json) for each in query.recentProgress]
+        return {"progress": progress, "rows": rows_of(self._spark.table(name)), **error}
 
     def start_sink(self, job: dict[str, Any]) -> dict[str, Any]:
         """Starts a query that writes rows of `sql`, over the numbers of a file, to the topic."""
