@@ -719,4 +719,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "What waited behind a file for a peer that went away uses the budget of all connections up.",
         "network/test_acceptor.py -k behind_a_file",
     ),
+    Mutant(
+        "small-buffers-pile-up",
+        "network/frames.py",
+        "        return self._take(FLOOR_CAPACITY)\n",
+        "        self.in_use += FLOOR_CAPACITY\n        return _Buffer(FLOOR_CAPACITY)\n",
+        "A client's connection keeps 16 MiB of small buffers that nobody takes.",
+        "network/test_frames.py",
+    ),
 )

@@ -199,6 +199,16 @@ def test_the_pool_keeps_so_much_and_no_more() -> None:
     assert pool.retained == 3 * MIB, "odd sizes are not kept"
 
 
+def test_a_connection_that_lives_long_needs_one_small_buffer() -> None:
+    pool = BufferPool(1 << 30)
+    for _ in range(100):
+        buffer = pool.take_floor()
+        pool.give_back(buffer)
+    assert pool.retained == len(buffer.data)
+    assert pool.take_floor() is buffer
+    assert pool.retained == 0
+
+
 def test_what_nobody_needs_is_freed_and_what_is_in_use_now_and_then_is_kept() -> None:
     pool = BufferPool(1 << 30, retained=16 * MIB)
     for buffer in [pool.take(MIB) for _ in range(8)]:

@@ -98,6 +98,33 @@ def test_what_is_written_is_read_by_stream_and_batch(spark: pyspark_sql.SparkSes
     assert all(partition == partition_for_key(key, 2) for key, partition in by_key.items())
 
 
+def test_many_small_partitions_are_each_read_once(spark: pyspark_sql.SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    """Tasks follow one another in one worker, with one client; partitions without records are no tasks."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("many", 60, 1)])
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(300):
+            producer.send("many", b"%d" % number, partition=number % 30 * 2)
+    assert reader(spark, bootstrap, "many").rdd.getNumPartitions() == 30
+    stream = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", "many")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "150")
+        .load()
+    )
+    target = str(tmp_path / "rows")
+    writing = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writing.trigger(availableNow=True).start(target)
+    assert query.awaitTermination(200)
+    assert [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]] == [150, 150]
+    rows = spark.read.parquet(target).collect()
+    assert sorted((row.partition, row.offset, int(row.value)) for row in rows) == sorted(
+        (number % 30 * 2, number // 30, number) for number in range(300)
+    )
+
+
 def committed(spark: pyspark_sql.SparkSession, bootstrap: str, topic: str) -> list[str]:
     rows = reader(spark, bootstrap, topic, **{"kafka.isolation.level": "read_committed"})
     return sorted(row.value.decode() for row in rows.collect())

@@ -87,6 +87,13 @@ class BufferPool:
                 self.overdrawn_by = owner
             elif self.overdrawn_by is not owner:
                 return None
+        return self._take(capacity)
+
+    def take_floor(self) -> _Buffer:
+        """A buffer of the smallest size, which every connection gets even when the budget is used up."""
+        return self._take(FLOOR_CAPACITY)
+
+    def _take(self, capacity: int) -> _Buffer:
         self.in_use += capacity
         free = self._free.get(capacity)
         if free:
@@ -94,11 +101,6 @@ class BufferPool:
             self._spare = min(self._spare, self._retained)
             return free.pop()
         return _Buffer(capacity)
-
-    def take_floor(self) -> _Buffer:
-        """A buffer of the smallest size, which every connection gets even when the budget is used up."""
-        self.in_use += FLOOR_CAPACITY
-        return _Buffer(FLOOR_CAPACITY)
 
     def give_back(self, buffer: _Buffer) -> None:
         """Ends the use of a buffer. It is kept for the next taker unless it is shared, too large, of an odd size, or enough are kept."""
