@@ -45,7 +45,8 @@ from tests.campaigns.spark_query import Options, values_of
 KINDS = ("worker", "daemon", "executor", "driver", "broker")
 _SOURCE, _SINK, _PARTITIONS = "input", "output", 4
 _PATIENCE_S = 120.0
-_RATE = 3_000
+_RATE = 1_000
+"""Records a second: there is always something to copy, and in the end not too much is left."""
 _SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "offsets.topic.num.partitions": "3",
@@ -111,14 +112,25 @@ class Query:
                 self._counts["failures of the query"] += 1
 
     def finish(self) -> None:
-        """Ends the query, and copies what is left; TimeoutError."""
+        """Ends the query, and copies what is left; TimeoutError when it stands still."""
         self.kill()
-        self._options = self._options._replace(to_the_end=True, rows=20_000)
+        self._options = self._options._replace(to_the_end=True, rows=100_000)
         for _ in range(5):
             self.process = self._start()
-            if self.process.wait(_PATIENCE_S * 3) == 0:
+            if self._ended() == 0:
                 return
         raise TimeoutError(f"the query does not come to its end; see {self._log}")
+
+    def _ended(self) -> int:
+        """The exit status, once there is one; TimeoutError."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while (status := self.process.poll()) is None:
+            with contextlib.suppress(queue.Empty):
+                self._lines.get(timeout=0.2)
+                deadline = time.monotonic() + _PATIENCE_S
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nothing has happened for {_PATIENCE_S:.0f} s at the end; see {self._log}")
+        return status
 
     def kill(self) -> None:
         """SIGKILL for the driver, its JVM and its executors. Python workers find out by themselves: they may go on for a while."""
