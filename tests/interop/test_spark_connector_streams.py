@@ -189,7 +189,6 @@ def test_partitions_and_topics_that_come_while_queries_run(sides: Sides) -> None
         theirs, ours = stopped["kafka"][0], stopped["odradek"][0]
         assert sorted_rows(ours) == sorted_rows(theirs)
         assert batches(ours)[-1] == batches(theirs)[-1]
-        assert sum(each["numInputRows"] for each in ours["progress"]) == len(ours["rows"])
         many.append(len(ours["rows"]))
     assert many == [14, 8, 20]
 
