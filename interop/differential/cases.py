@@ -21,6 +21,7 @@ from interop.differential.transaction_logs import TRANSACTION_CASES
 from interop.differential.transactions import fill_transactions, initialize
 from interop.waiting import until
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_acls import CreateAclsRequest
 from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -688,6 +689,35 @@ def describe_client_quotas(version: int) -> Iterator[Case]:
             yield Case(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, f"{components}{' strict' if strict else ''}", lambda _, r=request: r)
 
 
+def alter_user_scram_credentials(version: int) -> Iterator[Case]:
+    kind = AlterUserScramCredentialsRequest
+
+    def setting(name: str, mechanism: int, iterations: int) -> AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
+        return kind.ScramCredentialUpsertion(
+            name=name, mechanism=mechanism, iterations=iterations, salt=b"a salt", salted_password=b"p" * 32
+        )
+
+    def deletion(name: str, mechanism: int) -> AlterUserScramCredentialsRequest.ScramCredentialDeletion:
+        return kind.ScramCredentialDeletion(name=name, mechanism=mechanism)
+
+    requests = {
+        "nothing": kind(),
+        "one": kind(upsertions=[setting("scram-user", 1, 4096)]),
+        "another mechanism, and limits": kind(
+            upsertions=[setting("scram-user", 2, 16384), setting("few", 1, 4095), setting("many", 2, 16385), setting("odd", 3, 4096)]
+        ),
+        "no name": kind(upsertions=[setting("", 1, 4096)]),
+        "twice": kind(upsertions=[setting("twice", 1, 4096), setting("twice", 2, 4096)]),
+        "set and deleted": kind(deletions=[deletion("scram-user", 1)], upsertions=[setting("scram-user", 2, 4096)]),
+        "deleted": kind(deletions=[deletion("scram-user", 1), deletion("nobody", 1), deletion("", 1), deletion("odd", 0)]),
+        "deleted twice": kind(deletions=[deletion("scram-user", 2), deletion("scram-user", 2)]),
+    }
+    for name, request in requests.items():
+        yield Case(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, version, name, lambda _, r=request: r)
+        described = DescribeUserScramCredentialsRequest(users=None)
+        yield Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, f"after {name}", lambda _, r=described: r)
+
+
 def describe_user_scram_credentials(version: int) -> Iterator[Case]:
     for names in (None, [], ["alice"], ["alice", "alice"], [""]):
         users = None if names is None else [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
@@ -729,6 +759,7 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: delegation_token,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_delegation_token,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
 }
 

@@ -303,7 +303,7 @@ MISTAKES = (
     Mistake(
         "start --override listeners=SSL://localhost:0",
         1,
-        "odradek start: listeners: SSL://localhost:0 is a SSL listener, and TLS and SASL are not served yet; use PLAINTEXT",
+        "odradek start: listeners: SSL://localhost:0 is a SSL listener, and TLS is not served yet; use PLAINTEXT or SASL_PLAINTEXT",
     ),
     # -- start: directories -----------------------------------------------------------------------------------------------------------
     Mistake(

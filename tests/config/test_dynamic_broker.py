@@ -91,8 +91,11 @@ def test_what_cannot_hold_is_left_out_and_said() -> None:
         ("message.max.bytes", "many", "message.max.bytes"),
         ("num.io.threads", "9", "cannot be set while the broker runs: one event loop"),
         ("listeners", "PLAINTEXT://:1", "cannot be set while the broker runs: listeners"),
-        ("ssl.keystore.password", "hunter2", "TLS is not served yet"),
-        ("listener.name.internal.ssl.keystore.location", "x", "not served yet"),
+        ("ssl.keystore.password", "hunter2", "dynamically updated only per-listener using the listener prefix: ssl.keystore.password"),
+        ("ssl.client.auth", "none", "of TLS only the stores of a listener change"),
+        ("listener.name.plaintext.ssl.client.auth", "none", "listener PLAINTEXT, restart broker|cluster level, broker id"),
+        ("listener.name.plaintext.max.connections", "5", "listener PLAINTEXT, restart broker|cluster level, broker id"),
+        ("listener.name.plaintext.log.dirs", "x", "for the whole broker"),
         ("metric.reporters", "com.example.Reporter", "metrics reporters"),
         ("leader.replication.throttled.rate", "5", "replication quotas"),
         ("max.connections.per.ip", "0", "max.connections.per.ip"),
@@ -114,6 +117,27 @@ def test_a_check_looks_at_the_other_layer_too() -> None:
     config.update({"max.connections.per.ip": "0"}, {"max.connections.per.ip.overrides": "127.0.0.1:5"})
     with pytest.raises(ConfigError, match="overrides is set"):
         config.check({}, for_node=False)
+
+
+def test_stores_of_a_listener_are_set_for_one_broker() -> None:
+    config = dynamic()
+    name = "listener.name.plaintext.ssl.keystore.location"
+    with pytest.raises(ConfigError, match=f"Cannot update these configs at default cluster level, broker id must be specified: {name}"):
+        config.check({name: "x"}, for_node=False)
+    config.check({name: "x"}, for_node=True)
+    asked: list[str] = []
+    config.validators.append(lambda new: asked.append(new.given[name]))
+    config.check({name: "y"}, for_node=True)
+    assert asked == ["y"]
+
+
+def test_a_key_set_again_to_its_value_is_heard_of() -> None:
+    config, heard = dynamic(), []
+    config.on_set.append(lambda: heard.append(config.current.given.get("listener.name.plaintext.ssl.keystore.location")))
+    settings = {"listener.name.plaintext.ssl.keystore.location": "x"}
+    for node in (settings, settings, dict(settings), {}, {}):
+        config.update(node, {})
+    assert heard == ["x", "x", None]
 
 
 @pytest.mark.parametrize(("count", "said"), [("4", "at least half"), ("21", "greater than double"), ("0", "background.threads")])

@@ -231,7 +231,7 @@ MUTANTS = (
     ),
     Mutant(
         name="signature-unchecked",
-        path="client/core/scram.py",
+        path="security/sasl/scram_client.py",
         before="if not hmac.compare_digest(",
         after="if False and not hmac.compare_digest(",
         breaks="whoever answers is taken for the broker",
@@ -239,7 +239,7 @@ MUTANTS = (
     ),
     Mutant(
         name="nonce-unchecked",
-        path="client/core/scram.py",
+        path="security/sasl/scram_client.py",
         before="if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):",
         after="if False:",
         breaks="an exchange that was overheard can be played again",
@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         name="few-iterations",
-        path="client/core/scram.py",
+        path="security/sasl/scram_client.py",
         before="MIN_ITERATIONS = 4096",
         after="MIN_ITERATIONS = 1",
         breaks="a false broker makes the password cheap to guess",
@@ -255,7 +255,7 @@ MUTANTS = (
     ),
     Mutant(
         name="many-iterations",
-        path="client/core/scram.py",
+        path="security/sasl/scram_client.py",
         before="<= iterations <= MAX_ITERATIONS",
         after="<= iterations",
         breaks="a false broker stops the client for hours",
@@ -263,7 +263,7 @@ MUTANTS = (
     ),
     Mutant(
         name="comma-in-a-name",
-        path="client/core/scram.py",
+        path="security/sasl/scram_client.py",
         before='.replace("=", "=3D").replace(",", "=2C")',
         after='.replace("=", "=3D")',
         breaks="a user name with a comma says something else",
@@ -271,7 +271,7 @@ MUTANTS = (
     ),
     Mutant(
         name="equals-last",
-        path="client/core/scram.py",
+        path="security/sasl/scram_client.py",
         before='.replace("=", "=3D").replace(",", "=2C")',
         after='.replace(",", "=2C").replace("=", "=3D")',
         breaks="a user name with a comma is another name",
@@ -279,7 +279,7 @@ MUTANTS = (
     ),
     Mutant(
         name="token-splits-the-message",
-        path="client/core/sasl.py",
+        path="security/sasl/client.py",
         before="        if _TOKEN.fullmatch(self._token.value) is None:",
         after="        if not self._token.value:",
         breaks="a token with a control character can say who one is",
@@ -287,7 +287,7 @@ MUTANTS = (
     ),
     Mutant(
         name="token-shown",
-        path="client/core/sasl.py",
+        path="security/sasl/client.py",
         before='        return f"OAuthToken(expires_ms={self.expires_ms})"',
         after='        return f"OAuthToken({self.value})"',
         breaks="tokens stand in logs",
@@ -399,7 +399,7 @@ MUTANTS = (
     ),
     Mutant(
         name="jaas-quoted",
-        path="client/core/jaas.py",
+        path="security/jaas.py",
         before='raise _bad("it must end with a semicolon")',
         after='raise _bad(f"it must end with a semicolon: {line}")',
         breaks="passwords stand in errors",
@@ -407,7 +407,7 @@ MUTANTS = (
     ),
     Mutant(
         name="jaas-marks-in-quotes",
-        path="client/core/jaas.py",
+        path="security/jaas.py",
         before="        return isinstance(other, _Quoted) and str.__eq__(self, other)",
         after="        return str.__eq__(self, other)",
         breaks="a password that is a semicolon cannot be given",
@@ -455,7 +455,7 @@ MUTANTS = (
     ),
     Mutant(
         name="lines-joined",
-        path="client/core/pem.py",
+        path="security/pem.py",
         before='    lines = textwrap.wrap("".join(body.split()), 64)',
         after="    lines = [body]",
         breaks="certificates in a properties file are not read",

@@ -23,6 +23,7 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, F
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
+from odradek.security.principal import Principal
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.dispatch import Dispatcher
 from odradek.server.forwarding import Forwarder
@@ -138,7 +139,7 @@ def forwarding(services: Services) -> InterBrokerChannel:
 
 async def answer_of(services: Services, frame: bytes) -> object:
     _, answer = services.dispatcher.handle_embedded(
-        frame, scope=BROKER, listener_name="PLAINTEXT", peer_host="10.1.2.3", principal="User:alice"
+        frame, scope=BROKER, listener_name="PLAINTEXT", peer_host="10.1.2.3", principal=Principal("User", "alice")
     )
     assert isinstance(answer, Deferred)
     future = asyncio.get_running_loop().create_future()
@@ -149,7 +150,7 @@ async def answer_of(services: Services, frame: bytes) -> object:
 def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
     async def test(services: Services) -> None:
         forwarding(services)
-        seen: list[tuple[str, str, str | None, str]] = []
+        seen: list[tuple[Principal, str, str | None, str]] = []
 
         def create(context: object, message: CreateTopicsRequest, _: Services) -> CreateTopicsResponse:
             from odradek.server.context import RequestContext
@@ -162,7 +163,7 @@ def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
         message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
         response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
         assert response.topics[0].error_code == 36
-        assert seen == [("User:alice", "10.1.2.3", "test", CONTROLLER)]
+        assert seen == [(Principal("User", "alice"), "10.1.2.3", "test", CONTROLLER)]
 
     in_loop(test)
 

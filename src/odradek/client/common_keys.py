@@ -36,6 +36,12 @@ _DNS = OneOf("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 _PROTOCOLS = OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=True)
 _STORES = OneOf("PEM", "JKS", "PKCS12", ignore_case=True)
 
+
+def _store(name: str, value: ConfigValue) -> None:
+    if value is not None:
+        _STORES(name, value)
+
+
 # fmt: off
 COMMON_KEYS: tuple[Key, ...] = (
     Key("bootstrap.servers", LIST, "localhost:9092", HIGH, "host:port of some brokers; the others are found through them."),
@@ -66,17 +72,17 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key("enable.metrics.push", BOOLEAN, "false", LOW, "Only false: metrics are not pushed to brokers; `metrics()` gives them.", _no_push),
     Key("security.protocol", STRING, "PLAINTEXT", MEDIUM, "How to speak to brokers.", _PROTOCOLS),
     # TLS
-    Key("ssl.truststore.type", STRING, "PEM", MEDIUM, "Only PEM is read.", _STORES),
+    Key("ssl.truststore.type", STRING, None, MEDIUM, "PEM, PKCS12 or JKS; not given: what the file is.", _store),
     Key("ssl.truststore.location", STRING, None, HIGH, "File of the certificates that are trusted; without it those of the system are."),
     Key("ssl.truststore.certificates", PASSWORD, None, HIGH, "The trusted certificates themselves."),
-    Key("ssl.truststore.password", PASSWORD, None, HIGH, "Refused: PEM has none."),
-    Key("ssl.keystore.type", STRING, "PEM", MEDIUM, "Only PEM is read.", _STORES),
+    Key("ssl.truststore.password", PASSWORD, None, HIGH, "Password of a store of PKCS12 or JKS; PEM has none."),
+    Key("ssl.keystore.type", STRING, None, MEDIUM, "PEM, PKCS12 or JKS; not given: what the file is.", _store),
     Key("ssl.keystore.location", STRING, None, HIGH, "File of the client's certificate, those above it, and its key."),
     Key("ssl.keystore.certificate.chain", PASSWORD, None, HIGH, "The client's certificate and those above it."),
     Key("ssl.keystore.key", PASSWORD, None, HIGH, "The client's key, with ssl.keystore.certificate.chain."),
-    Key("ssl.keystore.password", PASSWORD, None, HIGH, "Refused: PEM has none."),
+    Key("ssl.keystore.password", PASSWORD, None, HIGH, "Password of a store of PKCS12 or JKS; PEM has none."),
     Key("ssl.key.location", STRING, None, HIGH, "File of the client's key where it is not in ssl.keystore.location (librdkafka's)."),
-    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the client's key."),
+    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the client's key; in PKCS12 and JKS that of the store, if not given."),
     Key("ssl.endpoint.identification.algorithm", STRING, "https", LOW, "https: the certificate has to be for the name that was dialled; "
         "empty: it may be for any.", OneOf("https", "", ignore_case=True)),
     Key("ssl.protocol", STRING, "TLSv1.3", MEDIUM, "TLSv1.2 alone, where ssl.enabled.protocols is not given; else that counts."),

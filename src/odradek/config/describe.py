@@ -9,8 +9,9 @@ from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.client_metrics import CLIENT_METRICS_CONFIG
 from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
-from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms
+from odradek.config.dynamic import DYNAMIC_KEYS, RELOADED_FOR_LISTENERS, broker_synonyms
 from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
+from odradek.config.listener_settings import key_of, listener_synonyms
 from odradek.config.topic import (
     SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
@@ -62,7 +63,7 @@ class BrokerLayers(NamedTuple):
             (self.dynamic_default, SOURCE_DYNAMIC_DEFAULT_BROKER),
             (self.config.given, SOURCE_STATIC_BROKER),
         )
-        names = broker_synonyms(name)
+        names = listener_synonyms(name) or broker_synonyms(name)
         for layer, source in layers:
             found += [Synonym(each, None if sensitive else layer[each], source) for each in names if each in layer]
         for each in names:
@@ -116,6 +117,21 @@ def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -
         source = synonyms[0].source if synonyms else SOURCE_DEFAULT
         read_only = name not in DYNAMIC_KEYS
         described.append(DescribedConfig(name, None if sensitive else value, read_only, source, sensitive, synonyms, key.type, key.doc))
+    return described + _describe_listeners(layers, keys)
+
+
+def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> list[DescribedConfig]:
+    """What is set for single listeners."""
+    described: list[DescribedConfig] = []
+    for name in {**layers.config.given, **layers.dynamic}:
+        key = key_of(name)
+        if key is None or key.name == name or (keys is not None and name not in keys):
+            continue
+        sensitive = key.type is PASSWORD
+        synonyms = layers.synonyms(name, sensitive=sensitive)
+        read_only = key.name not in RELOADED_FOR_LISTENERS
+        value = None if sensitive else layers.dynamic.get(name, layers.config.given.get(name))
+        described.append(DescribedConfig(name, value, read_only, synonyms[0].source, sensitive, synonyms, key.type, key.doc))
     return described
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
 from odradek.config.definition import LONG, MEDIUM, Key, at_least
+from odradek.config.listener_settings import ListenerSetting, parse_listener_key
 from odradek.config.unserved import UNSERVED_SECURITY, unserved_prefix
 from odradek.config.without_effect import WITHOUT_EFFECT
 
@@ -139,6 +140,8 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
 
 
 _REPLICATION_QUOTAS = "replication quotas are not served yet"
+_LISTENERS_TLS = "of TLS only the stores of a listener change, with the prefix listener.name.NAME."
+_SASL = "the settings of SASL are read at the start"
 _LISTENERS = "listeners are bound at the start, and their registration never changes in a Raft cluster"
 
 FIXED_AT_THE_START: dict[str, str] = {
@@ -146,8 +149,27 @@ FIXED_AT_THE_START: dict[str, str] = {
     "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
     "listener.security.protocol.map": _LISTENERS,
     "listeners": _LISTENERS,
+    "sasl.enabled.mechanisms": _SASL,
+    "sasl.jaas.config": _SASL,
+    "sasl.mechanism.inter.broker.protocol": _SASL,
 }
 """Key that Kafka lets change at run time and Odradek does not -> why; keys without any effect are listed elsewhere."""
+
+RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
 
 NEVER_IN_A_FILE: dict[str, Key] = {
     "replica.alter.log.dirs.io.max.bytes.per.second": Key(
@@ -170,12 +192,34 @@ def unserved_at_run_time(name: str) -> str | None:
     prefix = unserved_prefix(name)
     if prefix is not None:
         return f"{prefix} are not served yet"
-    if name not in DYNAMIC_KEYS:
+    if name not in DYNAMIC_KEYS or name in RELOADED_FOR_LISTENERS:
         return None
+    if name.startswith("ssl."):
+        return _LISTENERS_TLS
     for beginning, feature in UNSERVED_SECURITY.items():
         if name.startswith(beginning):
             return f"{feature} is not served yet"
     return FIXED_AT_THE_START.get(name) or WITHOUT_EFFECT.get(name)
+
+
+def check_scope(name: str, *, for_node: bool) -> None:
+    """ConfigError for a key of listeners where Kafka takes none (DynamicBrokerConfig.validateConfigs)."""
+    if name in RELOADED_FOR_LISTENERS:
+        raise ConfigError(f"These security configs can be dynamically updated only per-listener using the listener prefix: {name}")
+    if not for_node and parse_listener_key(name) is not None:
+        raise ConfigError(f"Cannot update these configs at default cluster level, broker id must be specified: {name}")
+
+
+def check_listener_setting(name: str, setting: ListenerSetting) -> None:
+    """ConfigError for a setting that a listener that is there does not take over."""
+    if setting.key in RELOADED_FOR_LISTENERS:
+        return
+    if setting.key not in DYNAMIC_KEYS and not setting.key.startswith(("ssl.", "sasl.")):
+        raise ConfigError(f"Cannot update these configs dynamically: {name}")
+    raise ConfigError(
+        f"Configs cannot be updated dynamically for existing listener {setting.listener.upper()}, "
+        f"restart broker or create a new listener for update: {name}"
+    )
 
 
 def check_thread_count(current: BrokerConfig, new: BrokerConfig) -> None:

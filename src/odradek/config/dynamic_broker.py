@@ -10,7 +10,16 @@ from typing import cast
 
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
-from odradek.config.dynamic import DYNAMIC_KEYS, NEVER_IN_A_FILE, broker_synonyms, check_thread_count, unserved_at_run_time
+from odradek.config.dynamic import (
+    DYNAMIC_KEYS,
+    NEVER_IN_A_FILE,
+    broker_synonyms,
+    check_listener_setting,
+    check_scope,
+    check_thread_count,
+    unserved_at_run_time,
+)
+from odradek.config.listener_settings import parse_listener_key, parse_setting
 from odradek.config.topic import TopicConfig, override_problem, topic_defaults
 from odradek.config.unserved import check_served_setting
 
@@ -24,7 +33,7 @@ class DynamicBrokerConfig:
     threads may read single values.
     """
 
-    __slots__ = ("_defaults", "_subscribers", "_topic_configs", "cluster", "current", "node", "static")
+    __slots__ = ("_defaults", "_seen", "_subscribers", "_topic_configs", "cluster", "current", "node", "on_set", "static", "validators")
 
     def __init__(self, static: BrokerConfig) -> None:
         self.static = static
@@ -36,6 +45,11 @@ class DynamicBrokerConfig:
         self._subscribers: list[tuple[frozenset[str], Callable[[], object]]] = []
         self._defaults = topic_defaults(static)
         self._topic_configs: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
+        self._seen: Mapping[str, str] = {}
+        self.on_set: list[Callable[[], object]] = []
+        """Called after each update in which a key was set for this broker, be it to the value that it had."""
+        self.validators: list[Callable[[BrokerConfig], object]] = []
+        """Asked of each change besides; they raise ConfigError, one line, for what cannot be followed."""
 
     # -- current values ---------------------------------------------------------------------------------------------------------------
 
@@ -95,6 +109,14 @@ class DynamicBrokerConfig:
 
         An invalid setting (of another implementation in the same metadata, say) is left out; a line for each such key is returned.
         """
+        problems = self._update(node, cluster)
+        if node is not self._seen and (node or self._seen):
+            for callback in self.on_set:
+                callback()
+        self._seen = node
+        return problems
+
+    def _update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
         problems: list[str] = []
         node = _usable(node, "this broker", problems)
         cluster = _usable(cluster, "all brokers", problems)
@@ -115,9 +137,12 @@ class DynamicBrokerConfig:
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
         """Checks the settings that would replace all those of this broker, or of all brokers. ConfigError, one line, when they may not."""
         for name, text in settings.items():
+            check_scope(name, for_node=for_node)
             check_setting(name, text)
         new = self._effective(settings, self.cluster) if for_node else self._effective(self.node, settings)
         check_thread_count(self.current, new)
+        for validate in self.validators:
+            validate(new)
 
     def _effective(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
         if not node and not cluster:
@@ -140,6 +165,12 @@ def check_setting(name: str, text: str) -> None:
         raise ConfigError(f"{name} cannot be set while the broker runs: {reason}")
     if name in NEVER_IN_A_FILE:
         NEVER_IN_A_FILE[name].parse(text)
+        return
+    setting = parse_listener_key(name)
+    if setting is not None:
+        check_listener_setting(name, setting)
+        parse_setting(name, setting.key, text)
+        check_served_setting(name, text)
         return
     if name not in BROKER_CONFIG:
         raise ConfigError(f"Unknown broker config name: {name}")

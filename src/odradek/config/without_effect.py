@@ -36,7 +36,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
     ),
-    "connections do not authenticate yet": ("connection.failed.authentication.delay.ms",),
     _PURGATORY: (
         "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests",

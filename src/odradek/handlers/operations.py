@@ -5,8 +5,7 @@ Without an authorizer everybody may do everything that makes sense for the resou
 
 from __future__ import annotations
 
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
-DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
+from odradek.security.resources import Operation
 
 
 def bit_field(*operations: int) -> int:
@@ -17,6 +16,23 @@ def bit_field(*operations: int) -> int:
     return field
 
 
-TOPIC_OPERATIONS = bit_field(READ, WRITE, CREATE, DESCRIBE, DELETE, ALTER, DESCRIBE_CONFIGS, ALTER_CONFIGS)
-CLUSTER_OPERATIONS = bit_field(CREATE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, ALTER, DESCRIBE)
-GROUP_OPERATIONS = bit_field(READ, DESCRIBE, DELETE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+TOPIC_OPERATIONS = bit_field(
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DESCRIBE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+CLUSTER_OPERATIONS = bit_field(
+    Operation.CREATE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+)
+GROUP_OPERATIONS = bit_field(Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)

@@ -192,14 +192,7 @@ class MetadataDelta:
         self.scram[(record.mechanism, record.name)] = None
 
     def _token(self, record: DelegationTokenRecord) -> None:
-        self.tokens[record.token_id] = DelegationToken(
-            record.owner,
-            record.requester,
-            tuple(record.renewers),
-            record.issue_timestamp,
-            record.max_timestamp,
-            record.expiration_timestamp,
-        )
+        self.tokens[record.token_id] = token_of(record)
 
     def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
         self.tokens[record.token_id] = None
@@ -329,3 +322,10 @@ def _merged_tables(before: Mapping[K, Mapping[str, V]], changes: Mapping[K, Mapp
         else:
             merged.pop(key, None)
     return merged
+
+
+def token_of(record: DelegationTokenRecord) -> DelegationToken:
+    """What a record says of a token."""
+    return DelegationToken(
+        record.owner, record.requester, tuple(record.renewers), record.issue_timestamp, record.max_timestamp, record.expiration_timestamp
+    )

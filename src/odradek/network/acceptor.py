@@ -1,8 +1,8 @@
 """Listeners: bind, admit, limit, sweep.
 
 The order of life: `bind` every listener (ports are known, nothing is answered), `serve` when the rest of the broker is ready,
-`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may end at different times. TLS is not served
-yet; there is no argument for it.
+`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may end at different times. A listener with
+`tls` puts `network.secure` between its sockets and their connections.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
@@ -20,6 +20,9 @@ from odradek.network.connection import Answer, Connection
 from odradek.network.frames import BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
 from odradek.network.owed import OwedAnswers
+
+if TYPE_CHECKING:
+    from odradek.network.secure import Handshakes, TlsServing
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +59,9 @@ class FrameHandler(Protocol):
 class Listener:
     """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
-    __slots__ = ("closed", "host", "name", "port", "quiet", "scope")
+    __slots__ = ("closed", "host", "name", "port", "quiet", "scope", "tls")
 
-    def __init__(self, name: str, scope: str, host: str, port: int) -> None:
+    def __init__(self, name: str, scope: str, host: str, port: int, tls: TlsServing | None = None) -> None:
         self.name = name
         self.scope = scope
         self.host = host
@@ -67,6 +70,8 @@ class Listener:
         """Whether connections are turned away (`Acceptor.close_listeners`)."""
         self.quiet = False
         """Whether requests are left alone (`Acceptor.quiesce`)."""
+        self.tls = tls
+        """Read for each new connection: another context there is for those to come."""
 
 
 class BoundListener:
@@ -98,9 +103,16 @@ class Acceptor:
         self.quiet_log = QuietLog(logger, clock)
         self.on_disconnect: Callable[[str], object] | None = None
         """Told the id of each connection that has ended."""
+        self.on_connect: Callable[[Connection], object] | None = None
+        """Told of each connection that was admitted."""
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
+        self.handshakes: Handshakes
+        """Of TLS, like `ciphertext` from the first listener on that has it."""
+        self.ciphertext: memoryview
+        self._handshaking: dict[Connection, float] = {}
+        """When they were accepted, the oldest first."""
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
@@ -120,9 +132,7 @@ class Acceptor:
         port = listener.port
         problem: OSError | None = None
 
-        def make() -> Connection:
-            return Connection(self, listener)
-
+        make = self._factory(listener)
         for host in hosts:
             try:
                 server = await self.loop.create_server(make, host, port, backlog=self._backlog, start_serving=False)
@@ -142,6 +152,21 @@ class Acceptor:
         bound = BoundListener(listener, port, servers)
         self.listeners.append(bound)
         return bound
+
+    def _factory(self, listener: Listener) -> Callable[[], asyncio.BaseProtocol]:
+        if listener.tls is None:
+            return lambda: Connection(self, listener)
+        from odradek.network.secure import CIPHERTEXT, Handshakes, TlsLayer
+
+        if not hasattr(self, "handshakes"):
+            self.handshakes = Handshakes(self.loop, self.limits.handshakes_at_once)
+            self.ciphertext = memoryview(bytearray(CIPHERTEXT))
+
+        def make() -> TlsLayer:
+            assert listener.tls is not None
+            return TlsLayer(self, listener, listener.tls)
+
+        return make
 
     async def serve(self, bound: BoundListener) -> None:
         """From now on connections are accepted and answered."""
@@ -221,6 +246,8 @@ class Acceptor:
             return
         now = self.clock.monotonic()
         connection.idle_since = now
+        if self.on_connect is not None:
+            self.on_connect(connection)
         if limits.creation_rate < UNLIMITED:
             self._delay(connection, transport, now)
         if self._sweep is None:
@@ -248,6 +275,19 @@ class Acceptor:
             self._per_ip.pop(host, None)
         if self._drained is not None and not self._drained.done() and not self._connections_of(self._drained_scope):
             self._drained.set_result(None)
+
+    def begin_handshake(self, connection: Connection) -> None:
+        """From now on the connection has `handshake_s` to end its handshake."""
+        self._handshaking[connection] = self.clock.monotonic()
+
+    def end_handshake(self, connection: Connection) -> None:
+        """It has, or is gone."""
+        self._handshaking.pop(connection, None)
+
+    @property
+    def handshaking(self) -> int:
+        """How many connections have not ended their handshake."""
+        return len(self._handshaking)
 
     def send_soon(self, connection: Connection) -> None:
         """Has the answers that the connection's requests waited for sent at the end of the loop's turn (`Connection.send_ready`)."""
@@ -284,13 +324,20 @@ class Acceptor:
     # -- sweep -----------------------------------------------------------------------------------------------------------------
 
     def _sweep_interval(self) -> float:
-        return max(0.02, min(self.limits.idle_s / 4, self.limits.frame_grace_s / 4, _LONGEST_SWEEP_S))
+        limits = self.limits
+        shortest = min(limits.idle_s, limits.frame_grace_s, limits.handshake_s if self._handshaking else limits.idle_s)
+        return max(0.02, min(shortest / 4, _LONGEST_SWEEP_S))
 
     def _sweep_connections(self) -> None:
         """Closes connections that are idle or whose frame arrives too slowly. Timeouts are only as exact as the interval of the sweep."""
         self._sweep = None
         now = self.clock.monotonic()
         limits = self.limits
+        for connection, since in list(self._handshaking.items()):
+            if now - since < limits.handshake_s:
+                break
+            self.quiet_log.warning("closing %s: no TLS handshake in %.0f s", connection.connection_id, now - since)
+            connection.abort()
         for connection in list(self.connections):
             if connection.active:
                 connection.active = False

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ProtocolError, StorageError
 from odradek.network.frames import FrameReceiver
+from odradek.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from odradek.network.acceptor import Acceptor, Listener
@@ -144,6 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         "partial_since",
         "peer_host",
         "peer_port",
+        "principal",
+        "session",
         "socket",
     )
 
@@ -171,6 +174,10 @@ class Connection(asyncio.BufferedProtocol):
         self.connection_id = ""
         self.peer_host = ""
         self.peer_port = 0
+        self.principal: Principal = ANONYMOUS
+        """Whom the connection has authenticated as."""
+        self.session: object | None = None
+        """What the handler keeps of a connection that authenticates by messages."""
         self.socket = -1
         """The descriptor to which the kernel may send files; -1 where bytes must take the way through the transport."""
         self.frames = 0
@@ -674,6 +681,10 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited_bytes = 0
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------
+
+    def limit_frames(self, size: int) -> None:
+        """Requests may have so many bytes from now on."""
+        self._receiver.limit(size, eager_bytes=0)
 
     def shrink(self) -> None:
         """Nothing has come for a while: a few bytes of a request need no large buffer."""

@@ -15,7 +15,8 @@ class AcceptorLimits:
 
     Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `frame_grace_s` and
     `frame_min_rate` (a frame must be complete within the grace plus size / rate), `response_memory` (answers that peers have not taken
-    yet, all connections together, see `network.owed`; an eighth of queued.max.request.bytes).
+    yet, all connections together, see `network.owed`; an eighth of queued.max.request.bytes), `handshake_s` (from the connection to the end
+    of its TLS handshake), `handshakes_at_once` (steps of handshakes that are computed in threads beside the loop).
 
     `pipelined_requests` and `pipelined_bytes` bound what a connection may have in flight where requests may follow one another before they
     are answered. Kafka serves one at a time.
@@ -25,6 +26,8 @@ class AcceptorLimits:
         "creation_rate",
         "frame_grace_s",
         "frame_min_rate",
+        "handshake_s",
+        "handshakes_at_once",
         "idle_s",
         "max_connections",
         "max_connections_per_ip",
@@ -51,6 +54,8 @@ class AcceptorLimits:
         creation_rate: int = UNLIMITED,
         frame_grace_s: float = 30.0,
         frame_min_rate: int = 16 * 1024,
+        handshake_s: float = 30.0,
+        handshakes_at_once: int = 1,
         receive_buffer: int = -1,
         send_buffer: int = -1,
         pipelined_requests: int = 16,
@@ -66,6 +71,8 @@ class AcceptorLimits:
         self.creation_rate = creation_rate  # max.connection.creation.rate, connections a second
         self.frame_grace_s = frame_grace_s
         self.frame_min_rate = frame_min_rate
+        self.handshake_s = handshake_s
+        self.handshakes_at_once = handshakes_at_once
         self.receive_buffer = receive_buffer  # socket.receive.buffer.bytes, -1 leaves it to the system
         self.send_buffer = send_buffer  # socket.send.buffer.bytes, -1 leaves it to the system
         self.pipelined_requests = pipelined_requests

@@ -25,6 +25,7 @@ from odradek.server.metadata_cache import MetadataCache
 from odradek.server.node import Node, StartError, problem_of
 from odradek.server.services import Services
 from odradek.server.step import Startup
+from odradek.server.tls import NodeTls
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -78,6 +79,7 @@ class Broker:
         self._stopping: asyncio.Future[None] | None = None
         services.config = config
         services.dynamic_config = DynamicBrokerConfig(config)
+        services.tls = NodeTls(services.dynamic_config)
         services.clock = self.clock
         services.random = rng or random.Random()
         services.disk = disk
@@ -85,6 +87,10 @@ class Broker:
         fences_early = config.integer("broker.session.disconnect.timeout.ms") >= 0
         services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000 if fences_early else 0.0)
         services.bound_listeners = []
+        if secret := config.optional_text("delegation.token.secret.key"):
+            from odradek.security.tokens import TokenSecret
+
+            services.token_secret = TokenSecret(secret)
         self._node = Node(
             config,
             loop=self.loop,

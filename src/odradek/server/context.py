@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from odradek.server.services import Services
+from odradek.base.errors import KafkaError
+from odradek.security.principal import ANONYMOUS, Principal
+from odradek.security.resources import CLUSTER_NAME
 
-ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a connection that has not authenticated (KafkaPrincipal.ANONYMOUS)."""
+if TYPE_CHECKING:
+    from odradek.handlers.access import Check
+    from odradek.server.services import Services
 
 
 class RequestContext:
     """One request on its way through the house.
 
     `listener_scope` is "broker" or "controller" (handlers.scopes); `received_at` is `clock.monotonic()` when its last byte was there.
-    `principal` is Kafka's text form, e.g. "User:ANONYMOUS". For a `forwarded` request, one that came in an Envelope, principal, host and
-    client id are those of the client.
+    For a `forwarded` request, one that came in an Envelope, principal, host and client id are those of the client.
     """
 
     __slots__ = (
@@ -46,7 +47,7 @@ class RequestContext:
         peer_host: str,
         received_at: float,
         services: Services,
-        principal: str = ANONYMOUS,
+        principal: Principal = ANONYMOUS,
         forwarded: bool = False,
     ) -> None:
         self.api_key = api_key
@@ -61,3 +62,13 @@ class RequestContext:
         self.forwarded = forwarded
         self.received_at = received_at
         self.services = services
+
+    def allows(self, check: Check, name: str = CLUSTER_NAME) -> bool:
+        """Whether the client may do this to the resource; everybody may do everything where there is no authorizer."""
+        authorizer = self.services.authorizer
+        return authorizer is None or authorizer.allows(self.principal, self.peer_host, check.operation, check.resource, name)
+
+    def require(self, check: Check, name: str = CLUSTER_NAME) -> None:
+        """KafkaError with the check's error where the client may not."""
+        if not self.allows(check, name):
+            raise KafkaError(check.error)

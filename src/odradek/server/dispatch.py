@@ -25,7 +25,8 @@ from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import RequestHeader, decode_request_header, encode_response_header
 from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
-from odradek.server.context import ANONYMOUS, RequestContext
+from odradek.security.principal import ANONYMOUS, Principal
+from odradek.server.context import RequestContext
 
 if TYPE_CHECKING:
     from odradek.controller.core.context import ControllerContext
@@ -129,6 +130,7 @@ class Dispatcher:
             connection.peer_host,
             self._clock.monotonic(),
             self._services,
+            connection.principal,
         )
         return self.dispatch(context, header, frame, offset)
 
@@ -262,7 +264,7 @@ class Dispatcher:
         scope: str,
         listener_name: str,
         peer_host: str,
-        principal: str = ANONYMOUS,
+        principal: Principal = ANONYMOUS,
         connection_id: str = LOOPBACK,
         forwarded: bool = False,
     ) -> tuple[RequestHeader, Answer]:

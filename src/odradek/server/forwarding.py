@@ -99,8 +99,8 @@ def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:
     from odradek.protocol.messages.default_principal import DefaultPrincipalData
     from odradek.protocol.messages.envelope import EnvelopeRequest
 
-    kind, _, name = context.principal.partition(":")
-    principal = b"\0\0" + DefaultPrincipalData(type=kind, name=name, token_authenticated=False).encode(0)
+    kind, name, token_authenticated = context.principal
+    principal = b"\0\0" + DefaultPrincipalData(type=kind, name=name, token_authenticated=token_authenticated).encode(0)
     try:
         address = ip_address(context.peer_host.partition("%")[0]).packed
     except ValueError:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ConfigError
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.controller.core.brokers import fence_broker
 from odradek.controller.core.result import ControllerResult
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from odradek.config.listeners import Endpoint
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.kraft.node import KRaftNode
+    from odradek.network.acceptor import FrameHandler
+    from odradek.server.authentication import SaslFrames
     from odradek.server.node import Node
     from odradek.server.registration import BrokerRegistrar
 
@@ -85,23 +86,46 @@ class BindListeners(Step[Listeners]):
         self._node = node
         services.dispatcher = Dispatcher(services, unstable_versions=config.flag("unstable.api.versions.enable"))
         handler = services.dispatcher if node.gate is None else node.gate(services, services.dispatcher)
-        acceptor = Acceptor(node.loop, node.clock, handler, acceptor_limits(config), backlog=config.integer("socket.listen.backlog.size"))
+        self._authentication = authentication(node, handler)
+        backlog = config.integer("socket.listen.backlog.size")
+        acceptor = Acceptor(node.loop, node.clock, self._authentication or handler, acceptor_limits(config), backlog=backlog)
+        if self._authentication is not None:
+            acceptor.on_connect = self._authentication.connected
         self._listeners = Listeners(acceptor)
         services.bound_listeners = self._listeners.bound
         follow_limits(services.dynamic_config, acceptor)
 
     async def start(self) -> Listeners:
         config = self._node.config
+        self._node.services.tls.check()
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
-            if endpoint.security_protocol != "PLAINTEXT":
-                raise ConfigError(f"listeners: {endpoint.listener} asks for {endpoint.security_protocol}; only PLAINTEXT is served yet")
-            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port)
+            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.services.tls.serving(endpoint.listener))
             self._listeners.bound.append(await self._listeners.acceptor.bind(listener))
         return self._listeners
 
     async def stop(self) -> None:
         await self._listeners.acceptor.close()
+        if self._authentication is not None:
+            self._authentication.close()
+
+
+def authentication(node: Node, handler: FrameHandler) -> SaslFrames | None:
+    """What stands before the handler of requests where a listener asks for SASL."""
+    asking = [each.listener for each in node.config.listeners if each.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")]
+    if not asking:
+        return None
+    from odradek.config.sasl import listener_sasl
+    from odradek.server.authentication import SaslFrames
+
+    return SaslFrames(
+        handler,
+        node.services,
+        node.jobs,
+        {name: listener_sasl(node.config, name) for name in asking},
+        request_size=node.config.integer("socket.request.max.bytes"),
+        failed_delay_s=node.config.integer("connection.failed.authentication.delay.ms") / 1000,
+    )
 
 
 class ServeControllers(Step[None]):

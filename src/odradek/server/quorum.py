@@ -59,7 +59,11 @@ class JoinQuorum(Step[Quorum]):
     async def start(self) -> Quorum:
         node, config = self._node, self._node.config
         directory = config.metadata_log_dir
-        raft_channel = PeerRaftChannel(node.services.peers, request_timeout_s=config.integer("controller.quorum.request.timeout.ms") / 1000)
+        raft_channel = PeerRaftChannel(
+            node.services.peers,
+            request_timeout_s=config.integer("controller.quorum.request.timeout.ms") / 1000,
+            listener=config.controller_listener_names[0],
+        )
         try:
             kraft = KRaftNode(
                 log=MetadataLog.open(node.disk, node.clock, config),

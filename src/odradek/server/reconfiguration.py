@@ -5,6 +5,7 @@ Whatever reads its key each time anew (topic defaults, the cleaner) needs no lin
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from odradek.network.limits import AcceptorLimits
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate")
 _UNLIMITED = 1 << 62
+_MOST_HANDSHAKES = 4
 _ANSWERS_PART = 8
 """Answers may owe this part of the memory that requests may have: they leave as they are made, so long as peers read."""
 
@@ -38,6 +40,7 @@ def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
         max_connections_per_ip=config.integer("max.connections.per.ip"),
         per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
         creation_rate=config.integer("max.connection.creation.rate"),
+        handshakes_at_once=max(1, min(_MOST_HANDSHAKES, (os.cpu_count() or 1) - 1)),
         receive_buffer=config.integer("socket.receive.buffer.bytes"),
         send_buffer=config.integer("socket.send.buffer.bytes"),
     )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from odradek.network.acceptor import BoundListener
     from odradek.network.peers import Peers
     from odradek.replication.replica_manager import ReplicaManager
+    from odradek.security.authorizer import Authorizer
+    from odradek.security.tokens import TokenSecret
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.coordinators import Coordinators
     from odradek.server.disconnects import HeartbeatConnections
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
+    from odradek.server.tls import NodeTls
     from odradek.storage.log_manager import LogManager
 
 
@@ -45,12 +48,18 @@ class Services:
     cluster_id: str
     node_id: int
     incarnation_id: UUID
+    authorizer: Authorizer | None = None
+    """None where authorizer.class.name names none: everybody may do everything."""
+    token_secret: TokenSecret | None = None
+    """Of delegation tokens; None where there are none (delegation.token.secret.key)."""
 
     log_manager: LogManager
     replica_manager: ReplicaManager
     metadata: MetadataCache
     """The cluster image that has been published to this node: `metadata.image`."""
     kraft: KRaftNode
+    tls: NodeTls
+    """What listeners are secured with."""
     peers: Peers
     """Connections to other nodes; requests of the roles go by `channel`."""
     channel: InterBrokerChannel

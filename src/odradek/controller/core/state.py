@@ -14,8 +14,8 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.undo import JournaledDict, UndoJournal
 from odradek.metadata import features
-from odradek.metadata.delta import change_broker
-from odradek.metadata.image import RESOURCE_TOPIC
+from odradek.metadata.delta import change_broker, token_of
+from odradek.metadata.image import RESOURCE_TOPIC, DelegationToken
 from odradek.metadata.registrations import (
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
@@ -27,6 +27,7 @@ from odradek.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     PartitionChangeRecord,
@@ -34,10 +35,13 @@ from odradek.protocol.messages.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 
@@ -72,6 +76,8 @@ class ControllerState:
         "journal",
         "producer_ids",
         "registration_offsets",
+        "scram",
+        "tokens",
         "topic_ids",
         "topics",
     )
@@ -91,6 +97,10 @@ class ControllerState:
         self.configs: JournaledDict[tuple[int, str], Mapping[str, str]] = JournaledDict(journal)
         self.producer_ids: JournaledDict[str, int] = JournaledDict(journal)
         """"next": the first id of the next block."""
+        self.scram: JournaledDict[tuple[int, str], bool] = JournaledDict(journal)
+        """(mechanism, user) of each SCRAM credential there is."""
+        self.tokens: JournaledDict[str, DelegationToken] = JournaledDict(journal)
+        """Delegation tokens by their id."""
 
     # -- questions --------------------------------------------------------------------------------------------------------------------
 
@@ -242,6 +252,19 @@ class ControllerState:
             raise ValueError(f"producer ids go back from {self.next_producer_id} to {record.next_producer_id}")
         self.producer_ids["next"] = record.next_producer_id
 
+    def _scram(self, record: UserScramCredentialRecord, _offset: int) -> None:
+        self.scram[(record.mechanism, record.name)] = True
+
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord, _offset: int) -> None:
+        if self.scram.pop((record.mechanism, record.name)) is None:
+            raise ValueError(f"a record removes a SCRAM credential of {record.name}, which has none")
+
+    def _token(self, record: DelegationTokenRecord, _offset: int) -> None:
+        self.tokens[record.token_id] = token_of(record)
+
+    def _remove_token(self, record: RemoveDelegationTokenRecord, _offset: int) -> None:
+        self.tokens.pop(record.token_id)
+
     _REPLAY: ClassVar[dict[type, Callable[..., None]]] = {
         FeatureLevelRecord: _feature,
         RegisterBrokerRecord: _register_broker,
@@ -257,6 +280,10 @@ class ControllerState:
         RemoveTopicRecord: _remove_topic,
         ConfigRecord: _config,
         ProducerIdsRecord: _producer_ids,
+        UserScramCredentialRecord: _scram,
+        RemoveUserScramCredentialRecord: _remove_scram,
+        DelegationTokenRecord: _token,
+        RemoveDelegationTokenRecord: _remove_token,
     }
 
     @property
@@ -275,6 +302,8 @@ class ControllerState:
             {name: sorted(names) for name, names in self.colliding_names.items()},
             {resource: dict(values) for resource, values in self.configs.items()},
             dict(self.producer_ids.items()),
+            dict(self.scram.items()),
+            dict(self.tokens.items()),
         )
 
 

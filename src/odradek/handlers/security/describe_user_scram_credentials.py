@@ -1,8 +1,7 @@
 """DescribeUserScramCredentials (50): which SCRAM mechanisms users have credentials for (KIP-554; org.apache.kafka.image.ScramImage).
 
-Those of a directory that JVM Kafka has written are shown; new ones cannot be set yet.
 ACL: DESCRIBE on Cluster. Quota: request time.
-Known gaps: there are no SASL listeners that would ask for them; ACLs and quotas are not enforced yet.
+Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def handle(
     asked = Counter([user.name for user in request.users]) if request.users else dict.fromkeys(by_user, 1)
     response = DescribeUserScramCredentialsResponse()
     for user, times in asked.items():
-        result = Result(user=user, error_message=None)
+        result = Result(user=user)
         response.results.append(result)
         if times > 1:
             result.error_code = ErrorCode.DUPLICATE_RESOURCE
