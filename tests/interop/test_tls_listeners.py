@@ -105,6 +105,10 @@ def test_who_is_kept_out(
     broker: TlsBroker, made: Certificates, client: str, listener: str, host: str, authority: str, key: str | None, why: str
 ) -> None:
     told = Told(f"{host}:{broker.port(listener)}", getattr(made, authority), getattr(made, key) if key else None)
+    if (client, listener, broker.process.name) == ("confluent", "WANTED", "jvm"):
+        # The JVM names the authorities that it trusts, and librdkafka keeps back a certificate of another.
+        assert CLIENTS[client](told, b"anonymous") == b"anonymous"
+        return
     with pytest.raises(Exception) as refused:  # noqa: PT011  (each client has its own)
         CLIENTS[client](told, b"never")
     assert not isinstance(refused.value, AssertionError)
@@ -189,7 +193,7 @@ def test_a_cluster_whose_nodes_speak_tls(kinds: dict[int, str], tmp_path: Path, 
                     done.result(60)
 
             write(range(300))
-            assert cluster.nodes[1].stop() == 0
+            assert cluster.nodes[1].stop() in (0, 143)  # a JVM says what signal has ended it
             write(range(300, 600))
             cluster.start(1)
             write(range(600, 900))

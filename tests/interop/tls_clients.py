@@ -126,7 +126,8 @@ CLIENTS: dict[str, Callable[[Told, bytes], bytes]] = {
 
 def jvm_topics(tools: JvmTools, told: Told, folder: Path) -> tuple[int, str]:
     """kafka-topics --list: its exit status, and all it said."""
-    lines = ["security.protocol=SSL", "ssl.truststore.type=PEM", f"ssl.truststore.location={told.authority}", "default.api.timeout.ms=8000"]
+    lines = ["security.protocol=SSL", "ssl.truststore.type=PEM", f"ssl.truststore.location={told.authority}"]
+    lines += ["request.timeout.ms=8000", "default.api.timeout.ms=8000"]
     if told.key is not None:
         lines += ["ssl.keystore.type=PEM", f"ssl.keystore.location={told.key}"]
     properties = folder / "client.properties"

@@ -371,11 +371,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _bug("passwords-in-errors", "unserved", 'shown = "" if key.type is PASSWORD else', "shown =", "a password is in the error message"),
     _bug(
-        "listener-prefix",
+        "listener-limits",
         "unserved",
-        '    "listener.name.": "settings of one listener (TLS and SASL)",\n',
+        '    "max.connections": "limits of one listener",\n',
         "",
-        "settings of one listener are unknown and not unserved",
+        "a limit of one listener is taken and does nothing",
+        "config/test_listener_settings.py",
     ),
     _bug(
         "warned-each-time",

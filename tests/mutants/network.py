@@ -578,7 +578,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "every-attempt-is-logged",
         "network/peers.py",
-        "if logged and line.node[1:] not in self._unreachable:",
+        "if logged and line.node.place not in self._unreachable:",
         "if logged:",
         "a node that is down fills the log of all others",
         "network/test_peers.py",

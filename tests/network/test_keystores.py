@@ -166,6 +166,14 @@ def test_stores_that_cannot_be_used(settings: dict[str, str], said: str, stores:
     assert PASSWORD not in str(raised.value)
 
 
+def test_trust_may_begin_in_the_middle_of_its_chain(made: Certificates) -> None:
+    """As in Java: whoever stands in the trust store is trusted, be it the broker itself. And nothing is renegotiated."""
+    server = server_tls(Keys(ssl_keystore_location=str(made.broker)))
+    itself = client_context(Keys(ssl_truststore_location=str(made.folder / "broker.crt")))
+    assert try_handshake(server.context, itself) is None
+    assert server.context.options & ssl.OP_NO_RENEGOTIATION
+
+
 def test_a_listener_needs_a_key(made: Certificates) -> None:
     with pytest.raises(ConfigError, match=r"listener.name.out.ssl.keystore.location is missing"):
         server_tls(Keys(ssl_truststore_location=str(made.authority)))
