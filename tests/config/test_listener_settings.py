@@ -10,9 +10,10 @@ from odradek.config.listener_settings import is_set_for, key_of, listener_key, l
 
 
 def test_a_setting_of_a_listener_stands_over_the_one_of_all() -> None:
-    config = standalone_config({"listener.name.controller.ssl.client.auth": "none"})
-    assert listener_value(config, "CONTROLLER", "ssl.client.auth") == "none"
-    assert own_value(config, "controller", "ssl.client.auth") == "none"
+    config = standalone_config({"listener.name.controller.ssl.client.auth": "requested"})
+    assert listener_value(config, "CONTROLLER", "ssl.client.auth") == "requested"
+    assert listener_value(config, "PLAINTEXT", "ssl.client.auth") == "none"
+    assert own_value(config, "controller", "ssl.client.auth") == "requested"
     assert own_value(config, "PLAINTEXT", "ssl.client.auth") is None
     assert listener_value(config, "PLAINTEXT", "ssl.enabled.protocols") == ["TLSv1.2", "TLSv1.3"]
     assert is_set_for(config, "Controller", "ssl.client.auth")

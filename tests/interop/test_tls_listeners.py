@@ -106,7 +106,7 @@ def test_who_is_kept_out(
 ) -> None:
     told = Told(f"{host}:{broker.port(listener)}", getattr(made, authority), getattr(made, key) if key else None)
     if (client, listener, broker.process.name) == ("confluent", "WANTED", "jvm"):
-        # The JVM names the authorities that it trusts, and librdkafka keeps back a certificate of another.
+        # The JVM names the authorities that it trusts, and librdkafka keeps back a certificate of another (docs/differences.md).
         assert CLIENTS[client](told, b"anonymous") == b"anonymous"
         return
     with pytest.raises(Exception) as refused:  # noqa: PT011  (each client has its own)
@@ -143,6 +143,9 @@ def test_the_tools_of_the_jvm(broker: TlsBroker, made: Certificates, jvm_tools: 
     for listener, host, authority, name, why in REFUSALS:
         told = Told(f"{host}:{broker.port(listener)}", getattr(made, authority), getattr(made, name) if name else None)
         status, said = jvm_topics(jvm_tools, told, tmp_path)
+        if (listener, broker.process.name) == ("WANTED", "jvm"):
+            assert status == 0, "Java, too, keeps back a certificate of an authority that was not named"
+            continue
         assert status == 1, (why, said)
         assert "SslAuthenticationException" in said or "SSL handshake failed" in said, (why, said)
 
@@ -156,8 +159,12 @@ class TlsCluster(MixedCluster):
     def __init__(self, folder: Path, kinds: dict[int, str], made: Certificates) -> None:
         super().__init__(folder, {node: Member(kind) for node, kind in kinds.items()})
         nodes = made.signed("nodes", "DNS:localhost,IP:127.0.0.1")
+        taken = {port for process in self.nodes.values() for port in (process.port, process.controller_port)}
         for process in self.nodes.values():
-            inside = f"INSIDE://localhost:{free_port()}"
+            while (port := free_port()) in taken:
+                pass
+            taken.add(port)
+            inside = f"INSIDE://localhost:{port}"
             process.overrides = {
                 **process.overrides,
                 "listeners": f"{process.overrides['listeners']},{inside}",
