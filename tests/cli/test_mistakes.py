@@ -301,9 +301,14 @@ MISTAKES = (
         "odradek start: Configuration 'listeners' must not be empty. Valid values include: any non-empty value",
     ),
     Mistake(
-        "start --override listeners=SSL://localhost:0",
+        "start --override listeners=SSL://localhost:0,CONTROLLER://localhost:0 --override inter.broker.listener.name=SSL --data-dir @/new",
         1,
-        "odradek start: listeners: SSL://localhost:0 is a SSL listener, and TLS is not served yet; use PLAINTEXT or SASL_PLAINTEXT",
+        "odradek start: ssl.keystore.location is missing: a listener with TLS needs a key and a certificate",
+    ),
+    Mistake(
+        "start --override listener.name.outside.ssl.client.auth=none",
+        1,
+        "odradek start: listener.name.outside.ssl.client.auth: there is no listener OUTSIDE in listener.security.protocol.map",
     ),
     # -- start: directories -----------------------------------------------------------------------------------------------------------
     Mistake(

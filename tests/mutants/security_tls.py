@@ -109,6 +109,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         f"{_SECURE} -k wait_encrypted",
     ),
     Mutant(
+        "a-buffer-for-half-a-record",
+        "network/secure.py",
+        "                    connection.nothing_came()\n",
+        "                    pass\n",
+        "a client that sends half a record holds a buffer of 256 KiB",
+        f"{_SECURE} -k holds_no_buffer",
+    ),
+    Mutant(
         "no-goodbye",
         "network/secure.py",
         "                self._tls.unwrap()\n",

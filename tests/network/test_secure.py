@@ -109,6 +109,32 @@ def test_requests_of_all_sizes_are_answered_in_order(run: Run, made: Certificate
     run(main())
 
 
+def test_who_has_sent_nothing_yet_holds_no_buffer(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        async with listening(tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
+            while not acceptor.connections or acceptor.handshaking:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    tls.do_handshake()
+                client.writer.write(outgoing.read())
+                if not tls.version() or acceptor.handshaking:
+                    with contextlib.suppress(TimeoutError):
+                        incoming.write(await asyncio.wait_for(client.reader.read(MIB), 0.1))
+            assert acceptor.pool.in_use == 0
+            tls.write(framed(b"a" * 1000))
+            record = outgoing.read()
+            client.writer.write(record[:-1])
+            (connection,) = acceptor.connections
+            await until(lambda: connection.frames == 0 and acceptor.pool.in_use == 0)
+            await asyncio.sleep(0.02)  # for a buffer to be taken, if one was
+            assert acceptor.pool.in_use == 0
+            client.writer.write(record[-1:])
+            await until(lambda: connection.frames == 1)
+
+    run(main())
+
+
 def test_one_request_is_in_flight_and_others_wait_encrypted(run: Run, made: Certificates) -> None:
     async def main() -> None:
         waiting: list[Deferred[Any]] = []

@@ -241,6 +241,11 @@ class Connection(asyncio.BufferedProtocol):
         elif not self._in_process and not self._receiver.filling:
             self._process()
 
+    def nothing_came(self) -> None:
+        """The memory that `get_buffer` gave was not needed: what has arrived does not make a record of TLS yet."""
+        if not self._receiver.pending:
+            self._receiver.release()
+
     def eof_received(self) -> bool:
         self._write_outgoing()
         return False

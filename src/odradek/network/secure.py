@@ -232,11 +232,12 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         connection = self._connection
         more = True
         try:
-            while more and not self._paused and not self.gone:
-                space = connection.get_buffer(-1)
-                filled, more = self._read(space)
+            while more and not self._paused and not self.gone and (self._incoming.pending or self._tls.pending()):
+                filled, more = self._read(connection.get_buffer(-1))
                 if filled:
                     connection.buffer_updated(filled)
+                else:
+                    connection.nothing_came()
         except ssl.SSLError as error:
             self._flush()
             self._warn(_reason(error))
@@ -344,10 +345,20 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         if self._state is not _State.OPEN or self.gone:
             return
+        try:
+            self._encrypt(list_of_data)
+        except ssl.SSLError as error:
+            self._warn(_reason(error))
+            self.abort()
+            return
+        assert self._raw is not None
+        self._raw.write(self._outgoing.read())
+
+    def _encrypt(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
         write = self._tls.write
         small: list[bytes | bytearray | memoryview] = []
         size = 0
-        for piece in list_of_data:
+        for piece in pieces:
             if len(piece) < _RECORD:
                 small.append(piece)
                 size += len(piece)
@@ -361,8 +372,6 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             write(piece)
         if size:
             write(small[0] if len(small) == 1 else b"".join(small))
-        assert self._raw is not None
-        self._raw.write(self._outgoing.read())
 
     def _flush(self) -> None:
         """Sends what OpenSSL has to say besides the answers."""

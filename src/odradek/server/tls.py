@@ -8,6 +8,7 @@ on the listener between brokers, its own trust store does not accept it.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -76,6 +77,8 @@ class NodeTls:
         self._serving: dict[str, TlsServing] = {}
         self._made: dict[str, _Made] = {}
         self._towards: dict[str, ssl.SSLContext] = {}
+        dynamic.validators.append(self._check)
+        dynamic.on_set.append(self.reload)
 
     def serving(self, listener: str) -> TlsServing | None:
         """What connections to a listener of this node are accepted with; None where that is without TLS. ConfigError, one line, for
@@ -89,9 +92,6 @@ class NodeTls:
 
         made = self._made[listener] = _make(config, listener, None)
         serving = self._serving[listener] = TlsServing(made.server.context, _principals(config, listener) if protocol == "SSL" else None)
-        if len(self._serving) == 1:
-            self._dynamic.validators.append(self._check)
-            self._dynamic.on_set.append(self.reload)
         return serving
 
     def towards(self, listener: str) -> ssl.SSLContext | None:
@@ -205,8 +205,8 @@ def _names(identity: Identity) -> str:
 
 
 def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
-    """What tells whether stores have changed: their settings, and the age and size of their files."""
-    settings = tuple(listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS))
+    """What tells whether stores have changed: their settings, without saying them, and the age and size of their files."""
+    settings = repr([listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS)])
     files: list[object] = []
     for key in _FILES:
         location = listener_value(config, listener, key)
@@ -216,7 +216,7 @@ def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
                 files.append((status.st_mtime_ns, status.st_size, status.st_ino))
             except OSError:
                 files.append(None)
-    return (*settings, *files)
+    return (hashlib.sha256(settings.encode()).digest(), *files)
 
 
 def _principals(config: BrokerConfig, listener: str) -> Callable[[bytes | None], Principal]:
