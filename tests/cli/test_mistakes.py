@@ -44,7 +44,7 @@ FILES: dict[str, str | bytes] = {
     "continued.properties": "controller.quorum.voters=\\\n  here\n" + NODE,
     "twice.properties": NODE + "num.partitions=1\nnum.partitions=-2\n",
     "acls.properties": NODE + "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n",
-    "tls.properties": NODE + "ssl.keystore.location=/etc/keys.jks\n",
+    "provider.properties": NODE + "ssl.provider=BC\n",
     "zookeeper.properties": "zookeeper.connect=localhost:2181\n" + NODE,
     "nameless.properties": NODE.replace("node.id=1\n", ""),
     "roles.properties": NODE.replace("broker,controller", "borker"),
@@ -214,9 +214,9 @@ MISTAKES = (
         "authorization by ACLs, which Odradek does not serve yet; leave the key out",
     ),
     Mistake(
-        "start @/tls.properties",
+        "start @/provider.properties",
         1,
-        "odradek start: @/tls.properties:7: ssl.keystore.location=/etc/keys.jks needs TLS, which Odradek does not serve yet; "
+        "odradek start: @/provider.properties:7: ssl.provider=BC needs Java's TLS providers, which Odradek does not serve yet; "
         "leave the key out",
     ),
     Mistake(

@@ -35,11 +35,11 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "remote.log.storage.system.enable": (("false",), "tiered storage"),
     "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "replica selectors of one's own"),
     "security.providers": (("",), "security providers"),
-    "ssl.engine.factory.class": ((), "Java's TLS engines (OpenSSL does TLS here)"),
-    "ssl.keymanager.algorithm": (("SunX509", "PKIX"), "Java's key managers (OpenSSL does TLS here)"),
-    "ssl.provider": (("",), "Java's TLS providers (OpenSSL does TLS here)"),
-    "ssl.secure.random.implementation": (("",), "Java's random generators (OpenSSL does TLS here)"),
-    "ssl.trustmanager.algorithm": (("PKIX", "SunX509"), "Java's trust managers (OpenSSL does TLS here)"),
+    "ssl.engine.factory.class": ((), "Java's TLS engines"),
+    "ssl.keymanager.algorithm": (("SunX509", "PKIX"), "Java's key managers"),
+    "ssl.provider": (("",), "Java's TLS providers"),
+    "ssl.secure.random.implementation": (("",), "Java's random generators"),
+    "ssl.trustmanager.algorithm": (("PKIX", "SunX509"), "Java's trust managers"),
     "unstable.feature.versions.enable": (("false",), "unstable feature levels"),
 }
 """Key -> (values that need no missing feature, what is missing)."""
