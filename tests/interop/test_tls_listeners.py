@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 import ssl
 import time
@@ -18,10 +19,19 @@ from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from tests.client.certificates import Certificates
 from tests.interop.tls_clients import CLIENTS, TOPIC, Told, jvm_topics
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 """The clients' own warnings, not ours."""
 
 LISTENERS = ("TLS", "MUTUAL", "WANTED", "EXPIRED", "NEWEST", "OLDER")
+
+
+@pytest.fixture(autouse=True)
+def _sockets_left_open() -> Iterator[None]:
+    """Clients that were refused leave sockets to the garbage collector, which complains here and not at the end of all tests."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
