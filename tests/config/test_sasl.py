@@ -6,7 +6,17 @@ import pytest
 
 from odradek.base.errors import ConfigError
 from odradek.config.broker import standalone_config
-from odradek.config.sasl import ListenerSasl, NodeLogin, listener_sasl, node_login
+from odradek.config.sasl import (
+    ALLOWED_FILES,
+    ALLOWED_URLS,
+    SIGNED_HANDLER,
+    UNSECURED_HANDLER,
+    BearerSettings,
+    ListenerSasl,
+    NodeLogin,
+    listener_sasl,
+    node_login,
+)
 
 JAVA = "org.apache.kafka.common.security"
 USERS = f'{JAVA}.plain.PlainLoginModule required user_alice="a, secret" user_bob=b username=node password="node-secret";'
@@ -39,6 +49,11 @@ def test_a_node_logs_in_by_the_line_of_its_listener() -> None:
     assert node_login(config, "CONTROLLER", "sasl.mechanism.controller.protocol") is None
 
 
+BEARER = {"listener.name.out.sasl.enabled.mechanisms": "OAUTHBEARER"}
+HANDLER = "listener.name.out.oauthbearer.sasl.server.callback.handler.class"
+BEARER_LINE = "listener.name.out.oauthbearer.sasl.jaas.config"
+BEARER_MODULE = f"{JAVA}.oauthbearer.OAuthBearerLoginModule"
+URL = "sasl.oauthbearer.jwks.endpoint.url"
 JAAS = "listener.name.out.plain.sasl.jaas.config"
 
 
@@ -76,6 +91,21 @@ JAAS = "listener.name.out.plain.sasl.jaas.config"
             },
             "has no username or no password, as whom this node logs in to the listener OUT of others",
         ),
+        (BEARER, "sasl.server.callback.handler.class is missing: OAUTHBEARER with signed tokens needs"),
+        (
+            {**BEARER, HANDLER: SIGNED_HANDLER},
+            "sasl.oauthbearer.jwks.endpoint.url is missing: the listener OUT could not check the signatures",
+        ),
+        ({**BEARER, HANDLER: SIGNED_HANDLER, URL: "ftp://keys"}, "it must begin with file:, http: or https:"),
+        ({**BEARER, HANDLER: SIGNED_HANDLER, URL: "http://keys"}, f"cannot be accessed due to restrictions; add it to {ALLOWED_URLS}"),
+        (
+            {**BEARER, HANDLER: SIGNED_HANDLER, URL: "file:/keys", ALLOWED_URLS: "file:/keys", ALLOWED_FILES: "/other"},
+            f"the file is not named in {ALLOWED_FILES}",
+        ),
+        (
+            {**BEARER, HANDLER: UNSECURED_HANDLER, BEARER_LINE: f"{BEARER_MODULE} required unsecuredValidatorScope=x;"},
+            "listener.name.out.oauthbearer.sasl.jaas.config: there is no option unsecuredValidatorScope",
+        ),
         ({"connections.max.idle.ms": "50"}, "connection.failed.authentication.delay.ms must be less than connections.max.idle.ms=50"),
     ],
 )
@@ -91,3 +121,17 @@ def test_what_does_not_fit_is_refused_with_the_key(changed: dict[str, str | None
 def test_the_handlers_of_kafka_may_be_named() -> None:
     name = "listener.name.out.plain.sasl.server.callback.handler.class"
     standalone_config({**LISTENERS, **PLAIN, name: f"{JAVA}.plain.internals.PlainServerCallbackHandler"})
+
+
+def test_signed_tokens_have_keys_that_are_allowed() -> None:
+    settings = {
+        **BEARER,
+        HANDLER: SIGNED_HANDLER,
+        URL: "file:///keys%20here",
+        ALLOWED_URLS: "http://other,file:///keys%20here",
+        ALLOWED_FILES: "/keys here",
+        "listener.name.out.oauthbearer.sasl.oauthbearer.expected.issuer": "https://issuer",
+        "sasl.oauthbearer.expected.audience": "a,b",
+    }
+    bearer = listener_sasl(standalone_config({**LISTENERS, **settings}), "OUT").bearer
+    assert bearer == BearerSettings(url="file:///keys%20here", issuer="https://issuer", audiences=("a", "b"))

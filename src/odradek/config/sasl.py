@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
 
 from odradek.base.errors import ConfigError
 from odradek.config.definition import ConfigValue
 from odradek.config.listener_settings import listener_key, listener_value, own_value, parse_listener_key
 from odradek.security.jaas import LoginModule, parse_jaas
+from odradek.security.sasl.bearer_tokens import UnsecuredRules, unsecured_rules
 from odradek.security.sasl.scram import HASHES
 
 if TYPE_CHECKING:
@@ -34,12 +36,36 @@ _MODULES = {
     OAUTHBEARER: f"{_JAVA}.oauthbearer.OAuthBearerLoginModule",
 }
 _USER = "user_"
+UNSECURED_HANDLER = f"{_JAVA}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+SIGNED_HANDLER = f"{_JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+_JWT_VALIDATORS = (f"{_JAVA}.oauthbearer.DefaultJwtValidator", f"{_JAVA}.oauthbearer.BrokerJwtValidator")
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 _SERVER_HANDLERS = {
+    OAUTHBEARER: (UNSECURED_HANDLER, SIGNED_HANDLER),
     PLAIN: (f"{_JAVA}.plain.internals.PlainServerCallbackHandler",),
     "SCRAM-SHA-256": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
     "SCRAM-SHA-512": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
 }
 """Classes that may be named, because what they do is what is done anyway."""
+
+
+class BearerSettings(NamedTuple):
+    """How bearer tokens are checked."""
+
+    unsecured: UnsecuredRules | None = None
+    """Whether tokens that nobody signs are taken, which say what they like."""
+    url: str = ""
+    """Where the keys of the provider are."""
+    issuer: str | None = None
+    audiences: tuple[str, ...] = ()
+    skew_s: float = 30.0
+    scope_claim: str = "scope"
+    subject_claim: str = "sub"
+    refresh_s: float = 3600.0
+    retry_s: float = 0.1
+    retry_max_s: float = 10.0
+    timeout_s: float = 10.0
 
 
 class ListenerSasl(NamedTuple):
@@ -54,6 +80,8 @@ class ListenerSasl(NamedTuple):
     """Mechanism -> how long a session lasts, 0 for ever."""
     users: Mapping[str, str]
     """Of PLAIN: name -> password."""
+    bearer: BearerSettings | None = None
+    """Of OAUTHBEARER."""
 
     def __repr__(self) -> str:
         return f"ListenerSasl({self.listener}, {','.join(self.mechanisms)})"
@@ -98,6 +126,7 @@ def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
         cast(int, listener_value(config, listener, "sasl.server.max.receive.size")),
         {each: cast(int, sasl_value(config, listener, each, "connections.max.reauth.ms")) for each in mechanisms},
         _users(config, listener) if PLAIN in mechanisms else {},
+        _bearer(config, listener) if OAUTHBEARER in mechanisms else None,
     )
 
 
@@ -187,3 +216,56 @@ def _users(config: BrokerConfig, listener: str) -> dict[str, str]:
     if module is None:
         raise ConfigError(f"{listener_key(listener, _JAAS, PLAIN)} is missing: the listener {listener} offers PLAIN and knows no users")
     return {name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)}
+
+
+def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
+    handler_key = listener_key(listener, _SERVER_HANDLER, OAUTHBEARER)
+    handler = own_value(config, listener, _SERVER_HANDLER, OAUTHBEARER)
+    if handler is None:
+        raise ConfigError(
+            f"{handler_key} is missing: OAUTHBEARER with signed tokens needs {SIGNED_HANDLER}; Kafka's default takes tokens that nobody "
+            f"signs, for tests only, and has to be named here, {UNSECURED_HANDLER}"
+        )
+    if handler == UNSECURED_HANDLER:
+        module = _module(config, listener, OAUTHBEARER)
+        try:
+            return BearerSettings(unsecured=unsecured_rules({} if module is None else module.options))
+        except ValueError as error:
+            raise ConfigError(f"{listener_key(listener, _JAAS, OAUTHBEARER)}: {error}") from None
+    validator = sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwt.validator.class")
+    if validator not in _JWT_VALIDATORS:
+        raise ConfigError(
+            f"sasl.oauthbearer.jwt.validator.class={validator}: classes of Java cannot run here; there is {_JWT_VALIDATORS[0]}"
+        )
+    url = cast("str | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.url"))
+    if not url:
+        raise ConfigError(
+            f"sasl.oauthbearer.jwks.endpoint.url is missing: the listener {listener} could not check the signatures of tokens"
+        )
+    _check_allowed(config, url)
+    audiences = cast("list[str] | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.expected.audience"))
+    connect_ms = cast("int | None", sasl_value(config, listener, OAUTHBEARER, "sasl.login.connect.timeout.ms"))
+    read_ms = cast("int | None", sasl_value(config, listener, OAUTHBEARER, "sasl.login.read.timeout.ms"))
+    return BearerSettings(
+        url=url,
+        issuer=cast("str | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.expected.issuer")),
+        audiences=tuple(audiences or ()),
+        skew_s=float(cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.clock.skew.seconds"))),
+        scope_claim=cast(str, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.scope.claim.name")),
+        subject_claim=cast(str, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.sub.claim.name")),
+        refresh_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.refresh.ms")) / 1000,
+        retry_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")) / 1000,
+        retry_max_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")) / 1000,
+        timeout_s=max(connect_ms or 10_000, read_ms or 10_000) / 1000,
+    )
+
+
+def _check_allowed(config: BrokerConfig, url: str) -> None:
+    """What a node reads is only what its operator has named a second time (ConfigurationUtils.throwIfURLIsNotAllowed)."""
+    scheme = urlsplit(url).scheme.lower()
+    if scheme not in ("file", "http", "https"):
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: it must begin with file:, http: or https:")
+    if url not in config.items(ALLOWED_URLS):
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url} cannot be accessed due to restrictions; add it to {ALLOWED_URLS}")
+    if scheme == "file" and unquote(urlsplit(url).path) not in config.items(ALLOWED_FILES):
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: the file is not named in {ALLOWED_FILES}")

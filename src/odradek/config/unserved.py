@@ -34,6 +34,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "remote.log.storage.manager.class.name": (("",), "tiered storage"),
     "remote.log.storage.system.enable": (("false",), "tiered storage"),
     "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "replica selectors of one's own"),
+    "sasl.oauthbearer.scope": ((), "logins of nodes by OAUTHBEARER"),
     "security.providers": (("",), "security providers"),
     "ssl.engine.factory.class": ((), "Java's TLS engines"),
     "ssl.keymanager.algorithm": (("SunX509", "PKIX"), "Java's key managers"),
@@ -47,8 +48,14 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 UNSERVED_SECURITY: dict[str, str] = {
     "sasl.client.callback.handler.class": "callback handlers of Java",
     "sasl.kerberos.": "Kerberos (GSSAPI)",
-    "sasl.login.": "logins that are renewed",
-    "sasl.oauthbearer.": "OAUTHBEARER",
+    "sasl.login.callback.": "callback handlers of Java",
+    "sasl.login.class": "logins of Java",
+    "sasl.login.refresh.": "logins of nodes by OAUTHBEARER",
+    "sasl.login.retry.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.assertion.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.client.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.jwt.retriever.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.token.": "logins of nodes by OAUTHBEARER",
 }
 """Beginning of a key -> what is missing; such a key may be given with its default only."""
 

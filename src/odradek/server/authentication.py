@@ -11,17 +11,20 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.network.limits import QuietLog
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_request_header
+from odradek.security.sasl.bearer_tokens import validate_unsecured
+from odradek.security.sasl.oauthbearer import OAuthBearerServer, Validate
 from odradek.security.sasl.scram import SCRAM_MECHANISMS
 from odradek.security.sasl.scram_server import ScramCredential, ScramServer
 from odradek.security.sasl.server import PlainServer, ServerExchange
 from odradek.security.tokens import TokenFacts, TokenLogins
+from odradek.server.bearer_keys import BearerKeys
 from odradek.server.context import RequestContext
 from odradek.server.sasl_session import Outcome, SaslSession, Step
 
@@ -65,6 +68,11 @@ class SaslFrames:
         self._listeners = listeners
         self._request_size = request_size
         self._failed_delay_s = failed_delay_s
+        self._bearers = {
+            name: BearerKeys(each.bearer, services.clock, jobs)
+            for name, each in listeners.items()
+            if each.bearer is not None and each.bearer.unsecured is None
+        }
         self._tokens: TokenLogins | None = None
         if services.token_secret is not None:
             self._tokens = TokenLogins(services.token_secret, self._token, secrets.token_bytes)
@@ -74,6 +82,10 @@ class SaslFrames:
         self._delayed: dict[Connection, Callable[[], object]] = {}
         """Who waits for a refusal -> what ends the wait, oldest first."""
         self._look: TimerHandle | None = None
+
+    def load(self) -> list[Deferred[object]]:
+        """Reads what has to be there before anybody connects; fails with ConfigError."""
+        return [cast("Deferred[object]", each.load()) for each in self._bearers.values()]
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
 
@@ -219,6 +231,8 @@ class SaslFrames:
 
     def close(self) -> None:
         """No timer of this goes on."""
+        for each in self._bearers.values():
+            each.close()
         if self._look is not None:
             self._look.cancel()
             self._look = None
@@ -228,7 +242,16 @@ class SaslFrames:
     def _new_exchange(self, sasl: ListenerSasl, mechanism: str) -> ServerExchange:
         if mechanism == "PLAIN":
             return PlainServer(sasl.users)
+        if mechanism == "OAUTHBEARER":
+            return OAuthBearerServer(self._validate(sasl))
         return ScramServer(mechanism, partial(self._scram_credential, _CODES[mechanism]), secrets.token_urlsafe(24), self._tokens)
+
+    def _validate(self, sasl: ListenerSasl) -> Validate:
+        assert sasl.bearer is not None
+        rules = sasl.bearer.unsecured
+        if rules is not None:
+            return lambda token: validate_unsecured(token, rules, self._clock.time_ms())
+        return self._bearers[sasl.listener].validate
 
     def _token(self, token_id: str) -> TokenFacts | None:
         return self._services.metadata.image.delegation_tokens.tokens.get(token_id)

@@ -98,6 +98,9 @@ class BindListeners(Step[Listeners]):
     async def start(self) -> Listeners:
         config = self._node.config
         self._node.services.tls.check()
+        if self._authentication is not None:
+            for loading in self._authentication.load():
+                await as_future(self._node.loop, loading)
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
             listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.services.tls.serving(endpoint.listener))

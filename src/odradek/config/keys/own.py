@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.config.definition import INT, MEDIUM, Key, at_least
+from odradek.config.definition import INT, LIST, MEDIUM, Key, at_least
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -14,6 +14,22 @@ KEYS: tuple[Key, ...] = (
         "in ms, is fenced before its session is over, and at once when its inter-broker listener refuses connections; -1 leaves it to the "
         "session alone, as Kafka does.",
         at_least(-1),
+        internal=True,
+    ),
+    Key(
+        "org.apache.kafka.sasl.oauthbearer.allowed.files",
+        LIST,
+        "",
+        MEDIUM,
+        "Files that sasl.oauthbearer.jwks.endpoint.url may name; Kafka has this as a property of the JVM.",
+        internal=True,
+    ),
+    Key(
+        "org.apache.kafka.sasl.oauthbearer.allowed.urls",
+        LIST,
+        "",
+        MEDIUM,
+        "Addresses that sasl.oauthbearer.jwks.endpoint.url may be; Kafka has this as a property of the JVM.",
         internal=True,
     ),
 )
