@@ -195,7 +195,7 @@ class SaslSession:
         if header is None:
             answer: Sequence[bytes] = [encode_size(len(challenge)), challenge]
         else:
-            answer = _frame(header, SaslAuthenticateResponse(error_message=None, auth_bytes=challenge, session_lifetime_ms=lifetime_ms))
+            answer = _frame(header, SaslAuthenticateResponse(auth_bytes=challenge, session_lifetime_ms=lifetime_ms))
         if identity is None:
             return Step(Outcome.ANSWER, answer)
         self._exchange = None
