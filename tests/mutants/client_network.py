@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         name="few-iterations",
-        path="security/sasl/scram_client.py",
+        path="security/sasl/scram.py",
         before="MIN_ITERATIONS = 4096",
         after="MIN_ITERATIONS = 1",
         breaks="a false broker makes the password cheap to guess",
@@ -311,9 +311,9 @@ MUTANTS = (
     ),
     Mutant(
         name="lines-of-brokers",
-        path="client/authentication.py",
-        before="_one_line(answer.error_message) or",
-        after="answer.error_message or",
+        path="network/login.py",
+        before='" ".join((answer.error_message or "").split())',
+        after='answer.error_message or ""',
         breaks="an error has several lines",
         tests="client/test_authentication.py -k final_and_said",
     ),
@@ -327,7 +327,7 @@ MUTANTS = (
     ),
     Mutant(
         name="goes-on-for-ever",
-        path="client/authentication.py",
+        path="network/login.py",
         before="for _ in range(_MOST_MESSAGES):",
         after="for _ in range(1 << 30):",
         breaks="a broker keeps a client in an authentication without an end",
@@ -400,8 +400,8 @@ MUTANTS = (
     Mutant(
         name="jaas-quoted",
         path="security/jaas.py",
-        before='raise _bad("it must end with a semicolon")',
-        after='raise _bad(f"it must end with a semicolon: {line}")',
+        before='raise _Malformed("it must end with a semicolon")',
+        after='raise _Malformed(f"it must end with a semicolon: {line}")',
         breaks="passwords stand in errors",
         tests="client/test_sasl.py -k not_quoted",
     ),

@@ -134,6 +134,7 @@ def _of_address(url: str, timeout_s: float) -> bytes:
         with build_opener(Stay).open(url, timeout=timeout_s) as answer:
             return _bounded(answer.read(_LARGEST + 1))
     except HTTPError as error:
+        error.close()
         raise ConfigError(f"it answers {error.code}") from None
 
 
