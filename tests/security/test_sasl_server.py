@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import re
 
 import pytest
@@ -160,6 +161,27 @@ def test_scram_refuses_tricks_with_the_final_message(trick: object) -> None:
     final = finals(server)
     with pytest.raises(SaslError):
         server.answer(trick(final))  # type: ignore[operator]
+    assert server.identity is None
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        pytest.param(b"c=biws,r=nonce", id="only the client's nonce"),
+        pytest.param(b"c=biws,r=nonceof-another-server", id="another server's nonce"),
+        pytest.param(b"c=eSws,r=nonceof-the-server", id="another channel"),
+    ],
+)
+def test_scram_refuses_a_right_proof_over_other_words(without: bytes) -> None:
+    """Whoever knows the password, or has overheard a proof, signs what he likes: the words themselves have to be right."""
+    keys = made()
+    server = server_of({"user": keys})
+    challenge = server.answer(b"n,,n=user,r=nonce")
+    client_key = hmac.digest(salted_password("SCRAM-SHA-256", "pencil", keys.salt, keys.iterations), b"Client Key", "sha256")
+    signature = hmac.digest(keys.stored_key, b",".join((b"n=user,r=nonce", challenge, without)), "sha256")
+    proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
+    with pytest.raises(SaslError, match="nonce|channel"):
+        server.answer(without + b",p=" + base64.b64encode(proof))
     assert server.identity is None
 
 

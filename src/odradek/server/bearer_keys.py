@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from odradek.base.errors import ConfigError
 from odradek.security.sasl.bearer_tokens import PublicKeys, Rules, validate_signed
 
 if TYPE_CHECKING:
+    from http.client import HTTPMessage
+    from urllib.request import Request
+
     from odradek.base.clock import Clock, TimerHandle
     from odradek.base.deferred import Deferred
     from odradek.config.sasl import BearerSettings
@@ -127,7 +130,7 @@ def _of_address(url: str, timeout_s: float) -> bytes:
     from urllib.request import HTTPRedirectHandler, build_opener
 
     class Stay(HTTPRedirectHandler):
-        def redirect_request(self, *_: object) -> None:
+        def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str) -> Request | None:
             return None
 
     try:
