@@ -43,7 +43,7 @@ FILES: dict[str, str | bytes] = {
     "small.properties": NODE + "num.partitions=0\n",
     "continued.properties": "controller.quorum.voters=\\\n  here\n" + NODE,
     "twice.properties": NODE + "num.partitions=1\nnum.partitions=-2\n",
-    "acls.properties": NODE + "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n",
+    "acls.properties": NODE + "authorizer.class.name=com.example.Authorizer\n",
     "provider.properties": NODE + "ssl.provider=BC\n",
     "zookeeper.properties": "zookeeper.connect=localhost:2181\n" + NODE,
     "nameless.properties": NODE.replace("node.id=1\n", ""),
@@ -210,8 +210,8 @@ MISTAKES = (
     Mistake(
         "start @/acls.properties",
         1,
-        "odradek start: @/acls.properties:7: authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer needs "
-        "authorization by ACLs, which Odradek does not serve yet; leave the key out",
+        "odradek start: @/acls.properties:7: authorizer.class.name=com.example.Authorizer: there is no such authorizer here, "
+        "only org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     ),
     Mistake(
         "start @/provider.properties",

@@ -6,7 +6,20 @@ from collections.abc import Mapping
 from typing import cast
 
 from odradek.config.definition import ConfigDef, ConfigValue
-from odradek.config.keys import cluster, groups, log, network, observability, own, remote, replication, security, share, transactions
+from odradek.config.keys import (
+    authorizer,
+    cluster,
+    groups,
+    log,
+    network,
+    observability,
+    own,
+    remote,
+    replication,
+    security,
+    share,
+    transactions,
+)
 from odradek.config.listeners import Endpoint, parse_listeners, parse_security_protocol_map
 from odradek.config.validators import parse_host_port, parse_quorum_voters
 
@@ -22,6 +35,7 @@ BROKER_CONFIG = ConfigDef(
     remote.KEYS,
     observability.KEYS,
     own.KEYS,
+    authorizer.KEYS,
 )
 
 MS_PER_MINUTE = 60_000

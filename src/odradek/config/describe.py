@@ -11,6 +11,7 @@ from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
 from odradek.config.dynamic import DYNAMIC_KEYS, RELOADED_FOR_LISTENERS, broker_synonyms
 from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
+from odradek.config.keys import authorizer
 from odradek.config.listener_settings import key_of, listener_synonyms
 from odradek.config.topic import (
     SOURCE_CLIENT_METRICS,
@@ -111,12 +112,15 @@ def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -
         name = key.name
         if (key.internal and name not in config.given) or (keys is not None and name not in keys):
             continue
-        sensitive = key.type is PASSWORD
+        # Kafka's brokers do not know their authorizer's keys, and what they do not know may be a secret.
+        foreign = name in authorizer.NAMES
+        sensitive = foreign or key.type is PASSWORD
+        kind = None if foreign else key.type
         value = _broker_value(layers, name)
         synonyms = layers.synonyms(name, sensitive=sensitive)
         source = synonyms[0].source if synonyms else SOURCE_DEFAULT
         read_only = name not in DYNAMIC_KEYS
-        described.append(DescribedConfig(name, None if sensitive else value, read_only, source, sensitive, synonyms, key.type, key.doc))
+        described.append(DescribedConfig(name, None if sensitive else value, read_only, source, sensitive, synonyms, kind, key.doc))
     return described + _describe_listeners(layers, keys)
 
 

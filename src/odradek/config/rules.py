@@ -10,6 +10,7 @@ from odradek.base.errors import ConfigError
 from odradek.config.listener_settings import check_listener_settings, parse_listener_key
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.unserved import check_served, unserved_prefix
+from odradek.security.principal import parse_super_users
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -55,6 +56,7 @@ def check(config: BrokerConfig) -> None:
     else:
         _check_no_controller_listeners(config)
     _check_quorum(config)
+    _check_authorizer(config)
     if config.is_broker:
         _check_broker_listeners(config)
     _check_times(config)
@@ -103,6 +105,26 @@ def _check_quorum(config: BrokerConfig) -> None:
         raise ConfigError(f"controller.quorum.voters must contain node.id {config.node_id}, since process.roles contains controller")
     if voters and not config.is_controller and config.node_id in voters:
         raise ConfigError(f"controller.quorum.voters must not contain node.id {config.node_id}, since process.roles=broker")
+
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _check_authorizer(config: BrokerConfig) -> None:
+    name = config.text("authorizer.class.name").strip()
+    if name not in ("", STANDARD_AUTHORIZER):
+        raise ConfigError(f"authorizer.class.name={name}: there is no such authorizer here, only {STANDARD_AUTHORIZER}")
+    try:
+        parse_super_users(config.text("super.users"))
+    except ValueError as error:
+        raise ConfigError(f"super.users: {error}") from None
+    known = {endpoint.listener for endpoint in config.listeners} | set(config.controller_listener_names)
+    for listener in config.items("early.start.listeners"):
+        if listener.upper() not in known:
+            raise ConfigError(
+                f"early.start.listeners contains listener {listener.upper()}, but this is not contained in listeners "
+                "or controller.listener.names"
+            )
 
 
 def _check_broker_listeners(config: BrokerConfig) -> None:

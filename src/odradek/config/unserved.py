@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "alter.config.policy.class.name": (("",), "policies for configuration changes"),
-    "authorizer.class.name": (("",), "authorization by ACLs"),
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
     "config.providers": (("",), "configuration providers"),

@@ -21,6 +21,7 @@ _JVM = "measures or tunes a part that only the JVM implementation has"
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     _THREADS: ("group.coordinator.background.threads", "group.coordinator.threads", "num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
+    "controllers' listeners open before the ACLs are known, those of brokers when they are": ("early.start.listeners",),
     _ONE_NODE: (
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",

@@ -16,7 +16,6 @@ from uuid import UUID
 
 from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.image import (
-    AccessControlEntry,
     AclsImage,
     ClientQuotasImage,
     ClusterImage,
@@ -57,6 +56,7 @@ from odradek.protocol.messages.metadata_records import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+from odradek.security.acls import AccessControlEntry
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -171,15 +171,7 @@ class MetadataDelta:
         self.next_producer_id = record.next_producer_id
 
     def _acl(self, record: AccessControlEntryRecord) -> None:
-        self.acls[record.id] = AccessControlEntry(
-            record.resource_type,
-            record.resource_name,
-            record.pattern_type,
-            record.principal,
-            record.host,
-            record.operation,
-            record.permission_type,
-        )
+        self.acls[record.id] = acl_entry(record)
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         self.acls[record.id] = None
@@ -291,6 +283,19 @@ def change_broker(before: BrokerRegistration, record: BrokerRegistrationChangeRe
     if record.cordoned_log_dirs is not None:
         after = after._replace(cordoned_directories=tuple(record.cordoned_log_dirs))
     return after
+
+
+def acl_entry(record: AccessControlEntryRecord) -> AccessControlEntry:
+    """The ACL of a record, without its id."""
+    return AccessControlEntry(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
 
 
 def quota_entity(record: ClientQuotaRecord) -> Entity:

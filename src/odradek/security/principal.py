@@ -39,3 +39,8 @@ class Principal(NamedTuple):
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """A connection that has not authenticated (KafkaPrincipal.ANONYMOUS)."""
+
+
+def parse_super_users(text: str) -> frozenset[str]:
+    """Principals as text, of "User:alice;User:bob" (super.users); ValueError for what is not KIND:NAME."""
+    return frozenset(str(Principal.parse(part)) for part in map(str.strip, text.split(";")) if part)

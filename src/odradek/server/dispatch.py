@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.access import declared, required
 from odradek.handlers.scopes import BROKER, CONTROLLER, LOOPBACK
 from odradek.handlers.table import APIS, Api
 from odradek.protocol.api_keys import API_INFO, ApiKey
@@ -31,7 +32,10 @@ from odradek.server.context import RequestContext
 if TYPE_CHECKING:
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.result import ControllerResult
+    from odradek.handlers.access import Check
     from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.security.resources import Operation as AclOperation
+    from odradek.security.resources import ResourceType
     from odradek.server.services import Services
 
     HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | None]
@@ -55,10 +59,11 @@ class ApiRange(NamedTuple):
 class Route:
     """How requests of one API on one listener scope are served. The modules are imported with the first request."""
 
-    __slots__ = ("api_key", "decider", "error_response", "forward", "function", "max_version", "min_version", "request_class")
+    __slots__ = ("api_key", "decider", "error_response", "forward", "function", "max_version", "min_version", "request_class", "scope")
 
     def __init__(self, api: Api, scope: str, max_version: int) -> None:
         self.api_key = api.api_key
+        self.scope = scope
         self.forward = scope not in api.deciders
         """Whether the active controller answers; the API's shape for errors is needed here too."""
         self.decider = api.deciders[CONTROLLER if self.forward else scope]
@@ -74,7 +79,21 @@ class Route:
         self.request_class = request_class(self.api_key)
         self.error_response = getattr(module, self.decider.error_function, None)
         function = getattr(module, self.decider.function)
-        self.function = _on_active_controller(function) if self.decider.on_active_controller else function
+        if self.decider.on_active_controller:
+            function = _on_active_controller(function)
+        checks = () if self.forward else required(self.scope, self.api_key)
+        self.function = _for_those_who_may(checks, function) if checks else function
+
+
+def _for_those_who_may(checks: Sequence[Check], function: HandlerFunction) -> HandlerFunction:
+    """The handler, behind what the API requires of the whole request."""
+
+    def handle(context: RequestContext, request: Message, services: Services) -> Message | Deferred[Any] | None:
+        for check in checks:
+            context.require(check)
+        return function(context, request, services)
+
+    return handle
 
 
 def _on_active_controller(operation: Operation) -> HandlerFunction:
@@ -82,7 +101,17 @@ def _on_active_controller(operation: Operation) -> HandlerFunction:
 
     def handle(context: RequestContext, request: Message, services: Services) -> Deferred[Message]:
         version = context.api_version
-        return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__)
+        if services.authorizer is None:
+            return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__)
+
+        def allows(what: AclOperation, resource: ResourceType, name: str) -> bool:
+            return context.allows(declared(context.listener_scope, context.api_key, what, resource), name)
+
+        def operate(controller: ControllerContext) -> ControllerResult[Message]:
+            with controller.on_behalf_of(allows):
+                return operation(controller, request, version)
+
+        return services.kraft.submit(operate, operation.__name__)
 
     return handle
 

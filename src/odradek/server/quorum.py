@@ -82,6 +82,10 @@ class JoinQuorum(Step[Quorum]):
                 on_fault=lambda error: node.fatal(problem_of(error, directory)),
             )
             self._kraft = node.services.kraft = kraft
+            if config.text("authorizer.class.name"):
+                from odradek.server.authorization import install
+
+                kraft.add_publisher(install(node.services))
             kraft.on_leader.append(lambda _: self._channel.controller_changed())
             kraft.start()
         except (OSError, KafkaError) as error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.security.authorizer import Authorizer
     from odradek.security.tokens import TokenSecret
+    from odradek.server.audit import Audit
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.coordinators import Coordinators
     from odradek.server.disconnects import HeartbeatConnections
@@ -52,6 +53,8 @@ class Services:
     """None where authorizer.class.name names none: everybody may do everything."""
     token_secret: TokenSecret | None = None
     """Of delegation tokens; None where there are none (delegation.token.secret.key)."""
+    audit: Audit
+    """Only where there is an authorizer."""
 
     log_manager: LogManager
     replica_manager: ReplicaManager

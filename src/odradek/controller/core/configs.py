@@ -19,6 +19,8 @@ from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
+from odradek.security.resources import CLUSTER_NAME, ResourceType
+from odradek.security.resources import Operation as AclOperation
 
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
@@ -140,6 +142,7 @@ def _apply(
     context: ControllerContext, records: list[VersionedRecord], resource_type: int, resource_name: str, operations: list[Operation]
 ) -> KafkaError | None:
     try:
+        _check_access(context, resource_type, resource_name)
         check_size(len(records) + len(operations))
         records += _resource_records(context, resource_type, resource_name, operations)
     except KafkaError as error:
@@ -147,6 +150,18 @@ def _apply(
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
     return None
+
+
+def _check_access(context: ControllerContext, resource_type: int, resource_name: str) -> None:
+    """KafkaError when the client may not alter this resource's configuration."""
+    if resource_type == RESOURCE_TOPIC:
+        kind, code = ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif resource_type == RESOURCE_GROUP:
+        kind, code = ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED
+    else:
+        kind, code, resource_name = ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_NAME
+    if not context.allows(AclOperation.ALTER_CONFIGS, kind, resource_name):
+        raise KafkaError(code, f"{kind.name.capitalize()} authorization failed.")
 
 
 def _resource_records(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -15,6 +16,9 @@ from odradek.controller.core.placement import StripedPlacer, UsableBroker
 from odradek.controller.core.state import ControllerState, TopicControl
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from odradek.metadata.registrations import PartitionRegistration
+from odradek.security.resources import CLUSTER_NAME, Operation, ResourceType
+
+Allows = Callable[[Operation, ResourceType, str], bool]
 
 MAX_RECORDS_PER_OPERATION = 10_000
 """As many records one client request may cause (QuorumController.MAX_RECORDS_PER_USER_OP)."""
@@ -27,7 +31,7 @@ class ControllerContext:
     quorum's own log says) are set by the shell before each operation.
     """
 
-    __slots__ = ("cluster_id", "config", "heartbeats", "kraft_version", "next_offset", "node_id", "now_s", "rng", "state")
+    __slots__ = ("_allows", "cluster_id", "config", "heartbeats", "kraft_version", "next_offset", "node_id", "now_s", "rng", "state")
 
     def __init__(self, state: ControllerState, config: BrokerConfig, cluster_id: str, rng: random.Random) -> None:
         self.state = state
@@ -39,6 +43,22 @@ class ControllerContext:
         self.next_offset = 0
         self.kraft_version = 0
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms / 1000)
+        self._allows: Allows | None = None
+
+    @contextmanager
+    def on_behalf_of(self, allows: Allows) -> Generator[None]:
+        """What is decided meanwhile is decided for a client that may do what `allows` says."""
+        self._allows = allows
+        try:
+            yield
+        finally:
+            self._allows = None
+
+    def allows(self, operation: Operation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether the client may do this; its API declares it in `handlers.access`. Everybody may without an authorizer, and the
+        controller itself.
+        """
+        return self._allows is None or self._allows(operation, resource, name)
 
     def placer(self) -> StripedPlacer:
         """Places replicas on the brokers that are registered, have room for new ones and are not shutting down."""

@@ -14,7 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.undo import JournaledDict, UndoJournal
 from odradek.metadata import features
-from odradek.metadata.delta import change_broker, token_of
+from odradek.metadata.delta import acl_entry, change_broker, token_of
 from odradek.metadata.image import RESOURCE_TOPIC, DelegationToken
 from odradek.metadata.registrations import (
     DIRECTORY_MIGRATING,
@@ -24,6 +24,7 @@ from odradek.metadata.registrations import (
     PartitionRegistration,
 )
 from odradek.protocol.messages.metadata_records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
@@ -35,6 +36,7 @@ from odradek.protocol.messages.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
@@ -43,6 +45,7 @@ from odradek.protocol.messages.metadata_records import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
+from odradek.security.acls import AccessControlEntry
 
 
 class TopicControl:
@@ -68,6 +71,8 @@ class ControllerState:
     """Tables; `replay` is the only way to change them."""
 
     __slots__ = (
+        "acl_ids",
+        "acls",
         "brokers",
         "colliding_names",
         "configs",
@@ -101,6 +106,9 @@ class ControllerState:
         """(mechanism, user) of each SCRAM credential there is."""
         self.tokens: JournaledDict[str, DelegationToken] = JournaledDict(journal)
         """Delegation tokens by their id."""
+        self.acls: JournaledDict[UUID, AccessControlEntry] = JournaledDict(journal)
+        self.acl_ids: JournaledDict[AccessControlEntry, UUID] = JournaledDict(journal)
+        """The other way round; of two ids for the same ACL, which this controller never writes, the last."""
 
     # -- questions --------------------------------------------------------------------------------------------------------------------
 
@@ -265,6 +273,17 @@ class ControllerState:
     def _remove_token(self, record: RemoveDelegationTokenRecord, _offset: int) -> None:
         self.tokens.pop(record.token_id)
 
+    def _acl(self, record: AccessControlEntryRecord, _offset: int) -> None:
+        entry = acl_entry(record)
+        self.acls[record.id] = entry
+        self.acl_ids[entry] = record.id
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord, _offset: int) -> None:
+        entry = self.acls.pop(record.id)
+        if entry is None:
+            raise ValueError(f"a record removes the ACL {record.id}, which does not exist")
+        self.acl_ids.pop(entry)
+
     _REPLAY: ClassVar[dict[type, Callable[..., None]]] = {
         FeatureLevelRecord: _feature,
         RegisterBrokerRecord: _register_broker,
@@ -284,6 +303,8 @@ class ControllerState:
         RemoveUserScramCredentialRecord: _remove_scram,
         DelegationTokenRecord: _token,
         RemoveDelegationTokenRecord: _remove_token,
+        AccessControlEntryRecord: _acl,
+        RemoveAccessControlEntryRecord: _remove_acl,
     }
 
     @property
@@ -304,6 +325,8 @@ class ControllerState:
             dict(self.producer_ids.items()),
             dict(self.scram.items()),
             dict(self.tokens.items()),
+            dict(self.acls.items()),
+            dict(self.acl_ids.items()),
         )
 
 

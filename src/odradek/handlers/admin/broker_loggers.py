@@ -16,6 +16,8 @@ from odradek.controller.core.configs import DELETE, SET, Operation
 
 ROOT = "root"
 _OURS = "odradek"
+AUDIT = "kafka.authorizer.logger"
+"""Who was denied what, and at DEBUG who was allowed what; there where there is an authorizer."""
 
 LEVELS = {
     "FATAL": logging.CRITICAL,
@@ -58,7 +60,11 @@ def alter_loggers(operations: Sequence[Operation], *, validate_only: bool) -> No
 
 def _known() -> set[str]:
     loggers = logging.root.manager.loggerDict
-    return {name for name, logger in loggers.items() if isinstance(logger, logging.Logger) and name.partition(".")[0] == _OURS} | {_OURS}
+    return {
+        name
+        for name, logger in loggers.items()
+        if isinstance(logger, logging.Logger) and (name.partition(".")[0] == _OURS or name == AUDIT)
+    } | {_OURS}
 
 
 def _logger(name: str) -> logging.Logger:

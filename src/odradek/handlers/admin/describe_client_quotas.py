@@ -2,7 +2,7 @@
 
 Those of a directory that JVM Kafka has written are shown; new ones cannot be set yet.
 ACL: DESCRIBE_CONFIGS on Cluster. Quota: request time.
-Known gaps: ACLs and quotas, those shown here included, are not enforced yet.
+Known gaps: quotas, those shown here included, are not enforced yet.
 """
 
 from __future__ import annotations

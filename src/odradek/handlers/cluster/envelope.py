@@ -5,7 +5,6 @@
   INVALID_REQUEST (an API that brokers do not forward), NOT_CONTROLLER (ask another one). Everything else is in the response inside.
 
 ACL: CLUSTER_ACTION on Cluster (the broker's principal); the request inside is judged by the client's own principal. Quota: none.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ replication throttle.
 Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
 socket drains. A follower's session is answered for what has changed (`replication.subscriptions`); a consumer that names its rack may be
 told of a nearer replica (`replication.selector`).
-Known gaps: ACLs and quotas are not enforced yet.
+Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers import access
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.replication.fetch_params import FetchParams, FetchPartition, isolation_for
 from odradek.replication.fetch_session import FetchContext, PartitionKey
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionResponse = FetchResponse.PartitionData
 
-_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""What is told before anything is read."""
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -59,6 +61,17 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
                 continue
             fetch.name(partition, name)
         known.append(partition)
+    if services.authorizer is not None:
+        if replica_id >= 0:
+            if not context.allows(access.FETCH_AS_FOLLOWER):
+                everything = [partition for partition, _ in unknown] + known
+                refused: Reads = [(partition, PartitionRead(access.FETCH_AS_FOLLOWER.error)) for partition in everything]
+                return _respond(context, fetch, refused, told_leaders=False)
+        else:
+            denied = context.denied(access.FETCH_TOPIC, [partition.topic or "" for partition in known])
+            if denied:
+                unknown += [(partition, PartitionRead(access.FETCH_TOPIC.error)) for partition in known if partition.topic in denied]
+                known = [partition for partition in known if partition.topic not in denied]
     session = fetch.subscription
     if not known and (session is None or not session.has_clean):
         return _respond(context, fetch, unknown, told_leaders=replica_id < 0)

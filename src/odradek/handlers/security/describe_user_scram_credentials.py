@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (50): which SCRAM mechanisms users have credentials for (KIP-554; org.apache.kafka.image.ScramImage).
 
 ACL: DESCRIBE on Cluster. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
+Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -44,3 +44,9 @@ def handle(
         else:
             result.credential_infos = by_user[user]
     return response
+
+
+def error_response(request: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
+    """The error, and once more for each user that was asked for, whose name is not said."""
+    results = [Result(error_code=error.code, error_message=error.message) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message, results=results)

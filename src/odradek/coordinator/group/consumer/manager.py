@@ -119,7 +119,7 @@ class ConsumerGroups:
         before = self._subscriber(group, member_id, request, reported, records, joins=joins)
         after = _updated(before, caller, request)
         names_changed = self.updates.metadata(group.group_id, before, after, records)
-        regex = self.updates.regex(group, before, after, records)
+        regex = self.updates.regex(group, before, after, records, caller.may_describe)
         bump = names_changed or regex is RegexChange.RESOLVED
         epoch, homogeneous = self.updates.group_epoch(group, before, after, records, changed=bump)
         target = self.updates.target(group, epoch, before, after, records, homogeneous=homogeneous)
