@@ -22,7 +22,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "config.providers": (("",), "configuration providers"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
     "create.topic.policy.class.name": (("",), "policies for topic creation"),
-    "early.start.listeners": (("",), "early listeners"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.base.deferred import Deferred
@@ -53,15 +53,15 @@ class InterBrokerChannel:
         dispatcher: Dispatcher,
         *,
         listener_names: dict[str, str],
-        principals: Mapping[str, Principal] | None = None,
+        principal: Callable[[str], Principal] = lambda _scope: ANONYMOUS,
         peers: Peers | None = None,
         broker: Callable[[int], Address | None] = lambda broker_id: None,
         controller: Callable[[], Address | None] | None = None,
         controller_timeout_s: float = 30.0,
         carry: Carry | None = None,
     ) -> None:
-        """`listener_names`: listener scope -> the name of the listener on which looped-back requests appear to come in, `principals` whose
-        they are (without: of somebody without a name). `broker` says where a broker is reached, `controller` who is the active controller
+        """`listener_names`: listener scope -> the name of the listener on which looped-back requests appear to come in, `principal`: whose
+        they are there. `broker` says where a broker is reached, `controller` who is the active controller
         and where (None: nobody known; without it: this node). `controller_timeout_s` (controller.socket.timeout.ms) bounds each wait for an
         answer of a controller, after which it is asked anew.
         """
@@ -69,7 +69,7 @@ class InterBrokerChannel:
         self._clock = clock
         self._dispatcher = dispatcher
         self._listener_names = listener_names
-        self._principals = principals or {}
+        self._principal = principal
         self._peers = peers
         self._broker = broker
         self._carry = carry
@@ -128,7 +128,7 @@ class InterBrokerChannel:
             scope=scope,
             listener_name=self._listener_names[scope],
             peer_host="127.0.0.1",
-            principal=self._principals.get(scope, ANONYMOUS),
+            principal=self._principal(scope),
         )
         return answer
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.peers import Address, Peers, PeerSettings
-from odradek.security.principal import ANONYMOUS, USER, Principal
+from odradek.security.principal import USER, Principal
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.forwarding import Forwarder
 from odradek.server.step import Step
@@ -31,12 +31,13 @@ class OpenChannel(Step[InterBrokerChannel]):
         name = f"node-{config.node_id}"
         self._peers = Peers(node.loop, node.clock, name, peer_settings(config), services.tls.towards, logins.client)
         listener = config.inter_broker_listener_name
+        names = {CONTROLLER: config.controller_listener_names[0], BROKER: listener}
         self._channel = InterBrokerChannel(
             config.node_id,
             node.clock,
             services.dispatcher,
-            listener_names={CONTROLLER: config.controller_listener_names[0], BROKER: listener},
-            principals={CONTROLLER: logins.principal(config.controller_listener_names[0]), BROKER: logins.principal(listener)},
+            listener_names=names,
+            principal=lambda scope: logins.principal(names[scope]) or services.tls.principal(names[scope]),
             peers=self._peers,
             broker=lambda broker_id: broker_address(services, broker_id, listener),
             controller=lambda: controller_address(services),
@@ -74,10 +75,10 @@ class NodeLogins:
             logins[brokers] = node_login(config, brokers, "sasl.mechanism.inter.broker.protocol")
         self._logins = {listener: login for listener, login in logins.items() if login is not None}
 
-    def principal(self, listener: str) -> Principal:
-        """As whom it is known there, which is also whom its requests to itself come from."""
+    def principal(self, listener: str) -> Principal | None:
+        """As whom it logs in there, which is also whom its requests to itself come from; None without a login."""
         login = self._logins.get(listener)
-        return ANONYMOUS if login is None else Principal(USER, login.name)
+        return None if login is None else Principal(USER, login.name)
 
     def client(self, listener: str) -> SaslClient | None:
         """The client's side of a new exchange."""

@@ -67,6 +67,8 @@ class _Made(NamedTuple):
     fingerprint: Fingerprint
     server: ServerTls
     client: ssl.SSLContext
+    principal: Principal
+    """Of this node's own certificate."""
 
 
 class NodeTls:
@@ -108,6 +110,13 @@ class NodeTls:
 
             known = self._towards[listener] = client_context(ListenerKeys(config, listener))
         return known
+
+    def principal(self, listener: str) -> Principal:
+        """Whom the certificate of this node itself stands for on that listener, so that what a node asks itself is judged as what it asks
+        others; ANONYMOUS where clients show no certificate. Of a key store with several keys the first counts.
+        """
+        made = self._made.get(listener)
+        return ANONYMOUS if made is None else made.principal
 
     def check(self) -> None:
         """ConfigError when what this node dials others with cannot be made; at the start, so that it is not found out later."""
@@ -159,7 +168,17 @@ def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
                 f"the trust store of listener {listener} ({keys.shown('ssl.truststore.location')}) does not accept its own certificate, "
                 f"which brokers need of one another: {problem}"
             )
-    return _Made(fingerprint, server, client)
+    return _Made(fingerprint, server, client, _own_principal(config, listener, server))
+
+
+def _own_principal(config: BrokerConfig, listener: str, server: ServerTls) -> Principal:
+    shown = config.listener_security_protocols[listener] == "SSL" and listener_value(config, listener, "ssl.client.auth") != "none"
+    if not shown or not server.identities:
+        return ANONYMOUS
+    try:
+        return _names_of(config, listener)(server.identities[0].subject)
+    except ValueError:
+        return ANONYMOUS
 
 
 def _check_change(config: BrokerConfig, old: ServerTls, new: ServerTls, keys: ListenerKeys) -> None:
@@ -221,9 +240,16 @@ def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
 
 def _principals(config: BrokerConfig, listener: str) -> Callable[[bytes | None], Principal]:
     """Whom a client's certificate stands for (DefaultKafkaPrincipalBuilder)."""
+    from odradek.security.x509 import subject
+
+    named = _names_of(config, listener)
+    return lambda certificate: ANONYMOUS if certificate is None else named(subject(certificate))
+
+
+def _names_of(config: BrokerConfig, listener: str) -> Callable[[bytes], Principal]:
+    """Whom a subject (DER) stands for."""
     from odradek.security.distinguished_name import rfc2253
     from odradek.security.ssl_principal import NoRuleApplies, SslPrincipalMapper
-    from odradek.security.x509 import subject
 
     key = "ssl.principal.mapping.rules"
     try:
@@ -231,10 +257,8 @@ def _principals(config: BrokerConfig, listener: str) -> Callable[[bytes | None],
     except ValueError as error:
         raise ConfigError(f"{ListenerKeys(config, listener).shown(key)}: {error}") from None
 
-    def principal(certificate: bytes | None) -> Principal:
-        if certificate is None:
-            return ANONYMOUS
-        name = rfc2253(subject(certificate))
+    def principal(subject: bytes) -> Principal:
+        name = rfc2253(subject)
         try:
             return Principal(USER, mapper.name(name))
         except NoRuleApplies:
