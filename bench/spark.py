@@ -8,7 +8,8 @@ that those rows have the connector on both releases. "Broker" rows compare Odrad
 
 All sessions live as long as the benchmark. Each job is repeated in each of them until two passes that follow one another differ by less
 than 5 %, four times at most; then the rounds go through the sessions in turns. Figures are medians: rows per second, CPU of Spark with its
-Python workers for a million rows, the largest sum of their memory, and the broker's CPU. What a job saw is counted outside of the clock.
+Python workers for a million rows, and the broker's CPU; then, in one more pass, the largest sum of their memory. What a job saw is
+counted outside of the clock.
 "rows that are there already" is the ceiling: a source in Python that hands out one Arrow batch over and over.
 """
 
@@ -125,10 +126,10 @@ class Session:
         )
         self.spark: str = self._answer()["spark"]
 
-    def do(self, job: Mapping[str, object]) -> tuple[dict[str, Any], Figures]:
-        """The job's answer, and what it took; RuntimeError when it failed."""
+    def do(self, job: Mapping[str, object], *, memory: bool = False) -> tuple[dict[str, Any], Figures]:
+        """The job's answer, and what it took, its memory where that is asked for; RuntimeError when it failed."""
         assert self._process.stdin is not None
-        with Watch(self._process.pid) as watch:
+        with Watch(self._process.pid, memory=memory) as watch:
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
             answer = self._answer()
@@ -172,8 +173,8 @@ class Bench:
         """Of Spark, that were measured."""
         return sorted({session.spark for session in self._sessions.values()})
 
-    def once(self, work: Work, cell: Cell) -> Figures:
-        """One pass; RuntimeError when not every row was seen."""
+    def once(self, work: Work, cell: Cell, *, memory: bool = False) -> Figures:
+        """One pass, of which memory is the only figure where it is asked for; RuntimeError when not every row was seen."""
         session, load = self.session(cell), work.load
         with self._peers.turn(cell.broker) as broker:
             options = {"kafka.bootstrap.servers": broker.bootstrap}
@@ -187,7 +188,7 @@ class Bench:
                     options["maxOffsetsPerTrigger"] = str(_STREAM_LIMIT * 100 // load.size)
             job = {"job": work.job, "source": cell.source, "options": options, "rows": load.rows, "size": load.size}
             broker_cpu = broker.cpu_seconds()
-            answer, used = session.do(job)
+            answer, used = session.do(job, memory=memory)
             broker_cpu = broker.cpu_seconds() - broker_cpu
             if work.job == "write":
                 seen = sum(end_offset(broker, "written", partition) for partition in range(load.partitions))
@@ -196,10 +197,11 @@ class Bench:
                 seen = answer.get("rows", load.rows)
         if seen != load.rows:
             raise RuntimeError(f"{work.name}, {cell}: {seen} rows instead of {load.rows}")
+        if memory:
+            return {"peak MB": used["peak MB"]}
         return {
             "rows/s": load.rows / answer["seconds"],
             "CPU s/M rows": used["cpu"] / load.rows * 1e6,
-            "peak MB": used["peak MB"],
             "broker CPU s/M rows": broker_cpu / load.rows * 1e6,
         }
 
@@ -291,6 +293,10 @@ def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
     for number in range(rounds):
         for cell in cells if number % 2 == 0 else reversed(cells):
             found[cell].append(bench.once(work, cell))
+    for cell in cells:
+        weighed = bench.once(work, cell, memory=True)
+        for figures in found[cell]:
+            figures |= weighed
     if work.job == "read":
         for cell in cells:
             bench.check(work, cell)

@@ -133,7 +133,7 @@ class Bench:
         if answer.get("rows", shape.rows) != shape.rows:
             raise RuntimeError(f"{work.name}, {cell}: {answer['rows']} rows instead of {shape.rows}")
         if work.job == "read":
-            return {"rows/s": shape.rows / answer["seconds"], "CPU s/M rows": used["cpu"] / shape.rows * 1e6, "peak MB": used["peak MB"]}
+            return {"rows/s": shape.rows / answer["seconds"], "CPU s/M rows": used["cpu"] / shape.rows * 1e6}
         counted = answer["ms of each"][_FIRST:]
         return {
             "ms": statistics.median(each["triggerExecution"] for each in counted),

@@ -148,7 +148,7 @@ def test_a_client_that_trusts_its_broker_takes_the_frame_s_size_at_once() -> Non
     receiver = FrameReceiver(BufferPool(1 << 40), 100 * MIB, eager_bytes=64 * MIB)
     feed(receiver, struct.pack(">i", 5 * MIB) + b"x")
     receiver.reserve()
-    assert receiver.capacity == 5 * MIB + 4
+    assert receiver.capacity == 5 * MIB + 256 * 1024, "as many as are needed, in steps that answers of about that size share"
 
 
 def test_a_frame_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() -> None:
@@ -207,6 +207,79 @@ def test_a_connection_that_lives_long_needs_one_small_buffer() -> None:
     assert pool.retained == len(buffer.data)
     assert pool.take_floor() is buffer
     assert pool.retained == 0
+
+
+class TestLentBuffers:
+    """Large answers that somebody still reads while the next ones come."""
+
+    def test_memory_is_used_again_once_nobody_reads_it(self) -> None:
+        pool = BufferPool(1 << 30, lent=64 * MIB)
+        buffer = pool.take(16 * MIB)
+        assert buffer is not None
+        frame = memoryview(buffer.data)[5:]
+        part = frame[:100]
+        pool.give_back(buffer)
+        other = pool.take(16 * MIB)
+        assert other is not None
+        assert other is not buffer, "it is being read"
+        pool.give_back(other)
+        frame.release()
+        assert pool.take(16 * MIB) is other
+        assert pool.take(16 * MIB) is not buffer, "a part of it is being read"
+        part.release()
+        assert pool.take(16 * MIB) is buffer
+
+    def test_one_that_is_a_little_larger_will_do_and_counts_whole(self) -> None:
+        pool = BufferPool(1 << 30, lent=64 * MIB)
+        buffer = pool.take(16 * MIB)
+        assert buffer is not None
+        pool.give_back(buffer)
+        assert pool.take(16 * MIB + 1) is not buffer
+        assert pool.take(7 * MIB) is not buffer, "that would waste more than half of it"
+        before = pool.in_use
+        assert pool.take(10 * MIB) is buffer
+        assert pool.in_use == before + 16 * MIB
+        pool.give_back(buffer)
+        assert pool.in_use == before
+
+    def test_no_more_is_remembered_than_the_limit(self) -> None:
+        pool = BufferPool(1 << 30, lent=40 * MIB)
+        buffers = [pool.take(16 * MIB) for _ in range(4)]
+        for buffer in buffers:
+            assert buffer is not None
+            pool.give_back(buffer)
+        assert [pool.take(16 * MIB) in buffers[2:] for _ in range(3)] == [True, True, False]
+        large = pool.take(41 * MIB)
+        assert large is not None
+        pool.give_back(large)
+        assert pool.take(41 * MIB) is not large
+
+    def test_servers_remember_none(self) -> None:
+        pool = BufferPool(1 << 30)
+        buffer = pool.take(16 * MIB)
+        assert buffer is not None
+        pool.give_back(buffer)
+        assert pool.take(16 * MIB) is not buffer
+
+    def test_answers_of_a_client_that_differ_a_little_come_into_the_same_memory(self) -> None:
+        receiver = FrameReceiver(BufferPool(1 << 30, lent=64 * MIB), 100 * MIB, eager_bytes=64 * MIB)
+        seen: list[int] = []
+        for size in (16 * MIB + 50, 16 * MIB + 70, 16 * MIB):
+            data = framed(b"z" * size)
+            at = 0
+            while at < len(data):
+                receiver.reserve()
+                space = receiver.space()
+                piece = data[at : at + len(space)]
+                space[: len(piece)] = piece
+                receiver.received(len(piece))
+                at += len(piece)
+                if (frame := receiver.next_frame()) is not None:
+                    assert len(frame) == size
+                    seen.append(id(frame.obj))
+                    del frame
+            assert not receiver.frame_done()
+        assert seen[0] == seen[1] == seen[2]
 
 
 def test_what_nobody_needs_is_freed_and_what_is_in_use_now_and_then_is_kept() -> None:

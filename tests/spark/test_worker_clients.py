@@ -18,7 +18,7 @@ from interop.waiting import until
 from odradek.base.errors import ErrorCode, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer
-from odradek.spark import batch, worker_clients
+from odradek.spark import batch
 from odradek.spark.batch import read_range
 from odradek.spark.options import ReadOptions, read_options
 from odradek.spark.planning import open_consumer
@@ -305,18 +305,6 @@ class TestKeeping:
             os._exit(pool.clients.waiting + (0 if pool.take().fresh else 10))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert pool.clients.waiting == 1
-
-
-def test_a_worker_of_spark_spares_what_it_has_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    froze: list[str] = []
-    monkeypatch.setattr(worker_clients.gc, "freeze", lambda: froze.append("now"))
-    monkeypatch.setattr(worker_clients, "_spared", None)
-    worker_clients.spare_what_stays()
-    assert froze == [], "the process of a user"
-    monkeypatch.setattr(worker_clients.TaskContext, "get", lambda: "a task")
-    for _ in range(3):
-        worker_clients.spare_what_stays()
-    assert froze == ["now"]
 
 
 def test_errors_that_nobody_was_told_of_keep_a_client_from_the_next_task(bootstrap: str, name: str) -> None:

@@ -29,6 +29,7 @@ SMALL_FRAME = 4096
 """Frames up to this many bytes are copied out, so that a parked request does not hold a whole buffer."""
 
 _EXACT_READ = 64 * 1024
+_ROUNDED = 256 * 1024
 _LARGEST_POOLED = 4 * 1024 * 1024
 _OWN_REFERENCES = 3  # `_Buffer.data`, the memory exported to `_Buffer.view`, the argument of getrefcount.
 
@@ -65,9 +66,13 @@ class _Buffer:
 
 
 class BufferPool:
-    """Receive buffers of all connections of one owner, under one budget (bytes of capacity in use by connections)."""
+    """Receive buffers of all connections of one owner, under one budget (bytes of capacity in use by connections).
 
-    def __init__(self, budget: int, *, base_capacity: int = BASE_CAPACITY, retained: int = 16 * 1024 * 1024) -> None:
+    `lent`: bytes of large buffers that are remembered although somebody still reads what is in them, and are used again once nobody does:
+    for a client that gets large answers one after the other, since new memory costs more than receiving into it.
+    """
+
+    def __init__(self, budget: int, *, base_capacity: int = BASE_CAPACITY, retained: int = 16 * 1024 * 1024, lent: int = 0) -> None:
         self.budget = budget
         self.base_capacity = base_capacity
         self.in_use = 0
@@ -75,6 +80,8 @@ class BufferPool:
         self._retained = 0
         self._spare = 0  # the least that was retained since `release_spare`
         self._free: dict[int, list[_Buffer]] = {}
+        self._lent_limit = lent
+        self._lent: list[_Buffer] = []  # the one that was given back first is the first
         self._waiting: list[Callable[[], object]] = []
         self.overdrawn_by: object | None = None
 
@@ -103,6 +110,10 @@ class BufferPool:
             self._retained -= capacity
             self._spare = min(self._spare, self._retained)
             return free.pop()
+        for index, buffer in enumerate(self._lent):
+            if capacity <= len(buffer.data) <= 2 * capacity and not buffer.is_shared():
+                self.in_use += len(buffer.data) - capacity
+                return self._lent.pop(index)
         return _Buffer(capacity)
 
     def give_back(self, buffer: _Buffer) -> None:
@@ -117,6 +128,8 @@ class BufferPool:
         ):
             self._retained += capacity
             self._free.setdefault(capacity, []).append(buffer)
+        elif capacity > _EXACT_READ and capacity <= self._lent_limit:
+            self._lend(buffer)
         if self._waiting:
             self._wake()
 
@@ -125,6 +138,12 @@ class BufferPool:
         self.in_use += size
         if size < 0 and self._waiting:
             self._wake()
+
+    def _lend(self, buffer: _Buffer) -> None:
+        self._lent.append(buffer)
+        total = sum(len(each.data) for each in self._lent)
+        while total > self._lent_limit:
+            total -= len(self._lent.pop(0).data)
 
     def release_spare(self) -> None:
         """Frees the buffers that nobody has needed since the last call."""
@@ -257,6 +276,9 @@ class FrameReceiver:
             wanted *= 2
         if total > wanted:
             wanted = min(total, max(wanted, self._eager_bytes))
+            if self._eager_bytes:
+                # Answers to the same request differ by little: the next one fits into the same memory.
+                wanted += -wanted % _ROUNDED
         new = self._pool.take(wanted, self)
         if new is None:
             return False

@@ -19,6 +19,8 @@ MAX_RESPONSE = 2**31 - 1
 """The largest answer that a size prefix can announce, bytes."""
 EAGER_BYTES = 64 * 1024 * 1024
 """How much of an answer may be allocated before it has come."""
+LENT_BYTES = 64 * 1024 * 1024
+"""Of answers that are being read, whose memory is used again: three of 16 MiB, of which one is received, one waits and one is read."""
 _CORRELATION_MASK = 0x7FFF_FFFF
 
 
@@ -42,7 +44,9 @@ class RequestPipeline:
 
     def __init__(self, client_id: str | None, *, pool: BufferPool | None = None, max_response: int = MAX_RESPONSE) -> None:
         self.client_id = client_id
-        self.receiver = FrameReceiver(pool or BufferPool(1 << 62), max_response, eager_bytes=min(EAGER_BYTES, max_response))
+        self.receiver = FrameReceiver(
+            pool or BufferPool(1 << 62, lent=LENT_BYTES), max_response, eager_bytes=min(EAGER_BYTES, max_response)
+        )
         self.answered = 0
         """How many answers have come."""
         self._correlation_id = 0

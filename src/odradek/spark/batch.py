@@ -24,7 +24,8 @@ from odradek.spark.narrowing import Narrowing
 from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, in_order, within_log
-from odradek.spark.worker_clients import Lease, spare_what_stays, worker_clients
+from odradek.spark.worker_clients import Lease, worker_clients
+from odradek.spark.worker_upkeep import keep_archives, spare_what_stays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,8 +35,8 @@ logger = logging.getLogger(__name__)
 FETCH_BYTES = 16 * 1024 * 1024
 """Bytes per Fetch where the user does not say otherwise: large, because a task reads one partition from end to end; two are buffered."""
 
-_COMPRESSED_STEP = 2 * 1024 * 1024
-"""Compressed batches are decoded in steps of about this many bytes, so that what they unpack to stays of moderate size."""
+_STEP = 2 * 1024 * 1024
+"""Batches are decoded in steps of about so many bytes: Spark and the worker hold less at a time, and it stays in the processor's caches."""
 
 
 class RangePartition(InputPartition):
@@ -115,6 +116,7 @@ class _Fetching:
     """The chunks of a range, by a client of the worker's."""
 
     def __init__(self, options: ReadOptions, offset_range: OffsetRange) -> None:
+        keep_archives()
         self._options = options
         self._range = offset_range
         self._position = offset_range.start
@@ -199,8 +201,8 @@ def _after_loss(options: ReadOptions, consumer: Consumer, offset_range: OffsetRa
 
 def _steps(buffer: memoryview) -> Iterator[memoryview]:
     start = 0
-    for position, header in iter_headers(buffer):
-        if header.is_compressed and position - start >= _COMPRESSED_STEP:
+    for position, _ in iter_headers(buffer):
+        if position - start >= _STEP:
             yield buffer[start:position]
             start = position
     yield buffer[start:]

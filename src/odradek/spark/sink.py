@@ -23,6 +23,8 @@ from odradek.spark import exactly_once
 from odradek.spark.decisions import Sink, TaskId
 from odradek.spark.exactly_once import PreparedRows
 from odradek.spark.options import WriteOptions
+from odradek.spark.read_ahead import read_ahead
+from odradek.spark.worker_upkeep import keep_archives
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,12 +125,14 @@ def _prepared(messages: Sequence[WriterCommitMessage | None]) -> tuple[Sink | No
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Sends all rows and waits for their acknowledgement; KafkaError of the first that was not accepted."""
+    keep_archives()
     with Producer(_client_settings(options)) as producer:
         return Written(_send_rows(_Router(options, producer), producer, batches))
 
 
 def prepare_rows(options: WriteOptions, sink: Sink, task: TaskId, batches: Iterator[pa.RecordBatch]) -> Written:
     """Sends all rows in a transaction, which is left open for the driver; KafkaError of the first that was not accepted."""
+    keep_archives()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written(0, sink.app_id)
@@ -154,7 +158,7 @@ def _client_settings(options: WriteOptions) -> dict[str, Setting]:
 def _send_rows(router: _Router, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
     rows = 0
     futures: list[RecordFuture] = []
-    for batch in batches:
+    for batch in read_ahead(iter(batches)):
         rows += batch.num_rows
         futures += router.send(batch)
         futures = _unfinished(futures)

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from odradek.base.errors import OdradekError
 from odradek.spark.options import read_options, wants_headers, write_options
+from odradek.spark.worker_upkeep import keep_archives
 
 ROW = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS = ", headers array<struct<key: string, value: binary>>"
@@ -20,6 +21,11 @@ HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 class OdradekDataSource(DataSource):
     """Kafka topics as DataFrames, without jars: options, row and sink columns are those of Spark's Kafka connector."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """In a worker of Spark's, which plans queries."""
+        super().__init__(options)
+        keep_archives()
 
     @classmethod
     def name(cls) -> str:

@@ -10,14 +10,11 @@ to the end, for an error or because nobody wanted the rest, is closed.
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import time
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
-
-from pyspark import TaskContext
 
 from odradek.client.consumer.blocking import Consumer
 
@@ -112,20 +109,3 @@ class WorkerClients:
 
 worker_clients = WorkerClients()
 """Those of this process."""
-
-
-def spare_what_stays() -> None:
-    """Takes what there is now out of garbage collections, in a worker of Spark that has read its first range.
-
-    Spark collects after each task, through all objects of the process. Those are its modules, mostly, and take some 50 ms, many times what
-    a small range takes. What tasks make from now on is collected as before.
-    """
-    global _spared  # noqa: PLW0603 (of this process)
-    if _spared != os.getpid() and TaskContext.get() is not None:
-        _spared = os.getpid()
-        gc.collect()
-        gc.freeze()
-
-
-_spared: int | None = None
-"""The process that has done so."""
