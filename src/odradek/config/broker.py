@@ -22,7 +22,7 @@ from odradek.config.keys import (
     transactions,
 )
 from odradek.config.listeners import Endpoint, parse_listeners, parse_security_protocol_map
-from odradek.config.references import Resolved
+from odradek.config.references import PROVIDERS, Resolved
 from odradek.config.validators import parse_host_port, parse_quorum_voters
 
 BROKER_CONFIG = ConfigDef(
@@ -76,6 +76,8 @@ class BrokerConfig:
         """Of the settings that a configuration provider has a part in: as they were given."""
         self.found: dict[str, str] = given.found if isinstance(given, Resolved) else {}
         """What a configuration provider has put in -> the reference to it; never to be shown."""
+        if self.given.get(PROVIDERS) and not isinstance(given, Resolved):
+            raise ConfigError(f"{PROVIDERS}: the references were not followed; odradek.providers.resolving.resolve_broker does")
         try:
             self._read(given)
         except ConfigError as error:
@@ -91,8 +93,6 @@ class BrokerConfig:
         check_required(self.given)
         self._values: dict[str, ConfigValue] = BROKER_CONFIG.parse(self.given)
         self._defaults: dict[str, ConfigValue] = {}
-        if self.items("config.providers") and not isinstance(given, Resolved):
-            raise ConfigError("config.providers: the references were not followed; odradek.providers.resolving.resolve_broker does")
         self.listener_security_protocols: dict[str, str] = self._protocols()
         self.listeners = parse_listeners("listeners", self.items("listeners"), self.listener_security_protocols)
         self.advertised_listeners, self.advertised_controller_listeners = self._advertise()

@@ -9,11 +9,11 @@ from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.client_metrics import CLIENT_METRICS_CONFIG
 from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
-from odradek.config.dynamic import DYNAMIC_KEYS, RELOADED_FOR_LISTENERS, broker_synonyms
+from odradek.config.dynamic import DYNAMIC_KEYS, LIMITS_OF_LISTENERS, RELOADED_FOR_LISTENERS, broker_synonyms
 from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
 from odradek.config.keys import authorizer
 from odradek.config.listener_settings import key_of, listener_synonyms
-from odradek.config.references import is_provider_setting
+from odradek.config.policies import is_of_plugins
 from odradek.config.topic import (
     SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
@@ -128,13 +128,13 @@ def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -
 
 
 def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> list[DescribedConfig]:
-    """What is set for single listeners, and of configuration providers."""
+    """What is set for single listeners, and for configuration providers and policies."""
     described: list[DescribedConfig] = []
     for name in {**layers.config.given, **layers.dynamic_default, **layers.dynamic}:
         key = key_of(name)
         if keys is not None and name not in keys:
             continue
-        if is_provider_setting(name):
+        if is_of_plugins(name):
             # As Kafka shows what it has no definition of: it may be a secret.
             synonyms = layers.synonyms(name, sensitive=True)
             described.append(DescribedConfig(name, None, True, synonyms[0].source, True, synonyms, None, ""))
@@ -142,7 +142,7 @@ def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> l
             continue
         sensitive = key.type is PASSWORD
         synonyms = layers.synonyms(name, sensitive=sensitive)
-        read_only = key.name not in RELOADED_FOR_LISTENERS
+        read_only = key.name not in RELOADED_FOR_LISTENERS and key.name not in LIMITS_OF_LISTENERS
         value = None if sensitive else _set_value(layers, name)
         described.append(DescribedConfig(name, value, read_only, synonyms[0].source, sensitive, synonyms, key.type, key.doc))
     return described

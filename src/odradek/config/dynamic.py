@@ -171,6 +171,9 @@ RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
 )
 """Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
 
+LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections"})
+"""Keys that change for a listener that is there, for one broker or for all (SocketServer.ListenerReconfigurableConfigs)."""
+
 NEVER_IN_A_FILE: dict[str, Key] = {
     "replica.alter.log.dirs.io.max.bytes.per.second": Key(
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -206,13 +209,14 @@ def check_scope(name: str, *, for_node: bool) -> None:
     """ConfigError for a key of listeners where Kafka takes none (DynamicBrokerConfig.validateConfigs)."""
     if name in RELOADED_FOR_LISTENERS:
         raise ConfigError(f"These security configs can be dynamically updated only per-listener using the listener prefix: {name}")
-    if not for_node and parse_listener_key(name) is not None:
+    setting = None if for_node else parse_listener_key(name)
+    if setting is not None and setting.key not in LIMITS_OF_LISTENERS:
         raise ConfigError(f"Cannot update these configs at default cluster level, broker id must be specified: {name}")
 
 
 def check_listener_setting(name: str, setting: ListenerSetting) -> None:
     """ConfigError for a setting that a listener that is there does not take over."""
-    if setting.key in RELOADED_FOR_LISTENERS:
+    if setting.key in RELOADED_FOR_LISTENERS or setting.key in LIMITS_OF_LISTENERS:
         return
     if setting.key not in DYNAMIC_KEYS and not setting.key.startswith(("ssl.", "sasl.")):
         raise ConfigError(f"Cannot update these configs dynamically: {name}")

@@ -12,6 +12,7 @@ from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.dynamic import (
     DYNAMIC_KEYS,
+    LIMITS_OF_LISTENERS,
     NEVER_IN_A_FILE,
     broker_synonyms,
     check_listener_setting,
@@ -19,7 +20,7 @@ from odradek.config.dynamic import (
     check_thread_count,
     unserved_at_run_time,
 )
-from odradek.config.listener_settings import parse_listener_key, parse_setting
+from odradek.config.listener_settings import own_value, parse_listener_key, parse_setting
 from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, has_reference, is_provider_setting
 from odradek.config.topic import TopicConfig, override_problem, topic_defaults
 from odradek.config.unserved import check_served_setting
@@ -200,7 +201,7 @@ class DynamicBrokerConfig:
         return found
 
     def _follow(self, settings: Mapping[str, str], named: Mapping[str, str]) -> Resolved:
-        if self._resolve is None or not any(has_reference(text) for text in settings.values()):
+        if self._resolve is None or not (PROVIDERS in settings or any(has_reference(text) for text in settings.values())):
             return Resolved(settings, {}, {})
         return self._resolve(settings, named)
 
@@ -261,5 +262,8 @@ def check_setting(name: str, text: str) -> None:
 
 
 def _value(config: BrokerConfig, name: str) -> object:
-    """What a subscriber to `name` sees: the value, also where a synonym gives it."""
-    return tuple(config.get(synonym) for synonym in broker_synonyms(name))
+    """What a subscriber to `name` sees: the value, also where a synonym gives it, and those of single listeners."""
+    found = [config.get(synonym) for synonym in broker_synonyms(name)]
+    if name in LIMITS_OF_LISTENERS:
+        found += [own_value(config, listener, name) for listener in config.listener_security_protocols]
+    return tuple(found)

@@ -54,7 +54,8 @@ class Resolved(dict[str, Any]):
         """The line with the references in the place of what they stand for: it may be a secret, and lines are logged."""
         for value, reference in sorted(self.found.items(), key=lambda each: -len(each[0])):
             for shown in {" ".join(value.split()), value.strip()} - {""}:
-                line = re.sub(rf"(?<!\w){re.escape(shown)}(?!\w)" if len(shown) < _SHORT else re.escape(shown), lambda _: reference, line)
+                alone = rf"(?<!\w){re.escape(shown)}(?!\w)" if len(shown) < _SHORT else re.escape(shown)
+                line = re.sub(alone, lambda _, reference=reference: reference, line, flags=re.IGNORECASE)
         return line
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC, policy_of_setting
 from odradek.config.references import PROVIDERS, is_provider_setting
 
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
@@ -159,6 +160,10 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
             yield f"{name}={text.strip()} has no effect: {WITHOUT_EFFECT[name]}"
         elif is_provider_setting(name) and name.split(".")[2] not in providers:
             yield f"{name} has no effect: {PROVIDERS} does not name {name.split('.')[2]}"
+        elif (policy := policy_of_setting(name)) is not None and not given.get(policy):
+            yield f"{name} has no effect: there is no {policy}"
+        elif name in (CREATE_TOPIC, ALTER_CONFIG) and text.strip() and "controller" not in given.get("process.roles", ""):
+            yield f"{name}={text.strip()} has no effect: policies are asked by controllers, and this node is none"
 
 
 class TopicWarnings:

@@ -59,13 +59,15 @@ class FrameHandler(Protocol):
 class Listener:
     """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
-    __slots__ = ("closed", "host", "name", "port", "quiet", "scope", "tls")
+    __slots__ = ("closed", "connections", "host", "name", "port", "quiet", "scope", "tls")
 
     def __init__(self, name: str, scope: str, host: str, port: int, tls: TlsServing | None = None) -> None:
         self.name = name
         self.scope = scope
         self.host = host
         self.port = port
+        self.connections = 0
+        """How many are open."""
         self.closed = False
         """Whether connections are turned away (`Acceptor.close_listeners`)."""
         self.quiet = False
@@ -232,12 +234,19 @@ class Acceptor:
             if limits.send_buffer > 0:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
+        connection.listener.connections += 1
         count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
             connection.abort()
             return
         if len(self.connections) > limits.max_connections:
             self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
+            connection.abort()
+            return
+        name = connection.listener.name
+        if limits.max_connections_of and connection.listener.connections > limits.max_connections_of.get(name, UNLIMITED):
+            own = limits.max_connections_of[name]
+            self.quiet_log.warning("refusing %s: max.connections=%d of listener %s are open", connection.connection_id, own, name)
             connection.abort()
             return
         if count > limits.for_ip(host):
@@ -265,6 +274,7 @@ class Acceptor:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
+        connection.listener.connections -= 1
         if self.on_disconnect is not None:
             self.on_disconnect(connection.connection_id)
         host = connection.peer_host
