@@ -13,6 +13,7 @@ from odradek.config.dynamic import DYNAMIC_KEYS, FIXED_AT_THE_START, THREAD_COUN
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
 from odradek.config.topic import SYNONYMS
 from odradek.config.unserved import UNSERVED
+from odradek.server.reconfiguration import acceptor_limits
 from tests.config.reads import modules, used_keys
 
 
@@ -94,7 +95,10 @@ def test_what_cannot_hold_is_left_out_and_said() -> None:
         ("ssl.keystore.password", "hunter2", "dynamically updated only per-listener using the listener prefix: ssl.keystore.password"),
         ("ssl.client.auth", "none", "of TLS only the stores of a listener change"),
         ("listener.name.plaintext.ssl.client.auth", "none", "listener PLAINTEXT, restart broker|cluster level, broker id"),
-        ("listener.name.plaintext.max.connections", "5", "listener PLAINTEXT, restart broker|cluster level, broker id"),
+        ("listener.name.plaintext.num.network.threads", "5", "listener PLAINTEXT, restart broker|cluster level, broker id"),
+        ("listener.name.plaintext.max.connections", "many", "listener.name.plaintext.max.connections"),
+        ("listener.name.plaintext.max.connections", "0", "at least 1"),
+        ("listener.name.other.max.connections", "5", "there is no listener OTHER"),
         ("listener.name.plaintext.log.dirs", "x", "for the whole broker"),
         ("metric.reporters", "com.example.Reporter", "metrics reporters"),
         ("leader.replication.throttled.rate", "5", "replication quotas"),
@@ -129,6 +133,20 @@ def test_stores_of_a_listener_are_set_for_one_broker() -> None:
     config.validators.append(lambda new: asked.append(new.given[name]))
     config.check({name: "y"}, for_node=True)
     assert asked == ["y"]
+
+
+def test_limits_of_a_listener_are_set_for_one_broker_or_for_all() -> None:
+    config, heard = dynamic(max_connections="100"), []
+    config.subscribe(("max.connections",), lambda: heard.append(dict(acceptor_limits(config.current).max_connections_of)))
+    name = "listener.name.plaintext.max.connections"
+    for for_node in (False, True):
+        config.check({name: "5"}, for_node=for_node)
+    config.update({}, {name: "5"})
+    config.update({name: "6"}, {name: "5"})
+    config.update({name: "6"}, {name: "7"})
+    config.update({}, {})
+    assert heard == [{"PLAINTEXT": 5}, {"PLAINTEXT": 6}, {}]
+    assert acceptor_limits(config.current).max_connections == 100
 
 
 def test_a_key_set_again_to_its_value_is_heard_of() -> None:

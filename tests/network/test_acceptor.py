@@ -198,6 +198,27 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(run: Run) -> None:
     run(main())
 
 
+def test_connections_are_counted_by_listener(run: Run) -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(max_connections_of={"L": 1, "OTHER": 0})
+        async with listening(limits=limits) as (acceptor, bound):
+            bound.listener.name = "L"
+            async with peer(bound) as one, peer(bound) as two:
+                assert await two.closed()
+                one.send(b"1")
+                assert await one.frame() == b"1"
+                acceptor.limits = AcceptorLimits(max_connections_of={"L": 2})
+                async with peer(bound) as three:
+                    three.send(b"3")
+                    assert await three.frame() == b"3"
+                one.send(b"1")
+                assert await one.frame() == b"1"
+            await until(lambda: not acceptor.connections)
+            assert bound.listener.connections == 0
+
+    run(main())
+
+
 def test_connections_are_counted_in_total_and_by_address(run: Run) -> None:
     async def main() -> None:
         limits = AcceptorLimits(max_connections=2)
