@@ -48,9 +48,7 @@ class Ruled:
 
     def replace(self, kind: int, name: str, **configs: str) -> tuple[int, str | None]:
         change = AlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name)
-        change.configs = [
-            AlterConfigsRequest.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
-        ]
+        change.configs = [AlterConfigsRequest.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
         (row,) = self.controller.ask(alter_configs, AlterConfigsRequest(resources=[change])).responses
         return row.error_code, row.error_message
 

@@ -32,7 +32,10 @@ def test_a_policy_is_made_and_configured() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("com.example.TopicRule", "there is no entry point of this name in the group odradek.policies, and classes of Java cannot run here"),
+        (
+            "com.example.TopicRule",
+            "there is no entry point of this name in the group odradek.policies, and classes of Java cannot run here",
+        ),
         (f"{HERE}:Missing", "AttributeError"),
         ("no.such.module:Policy", "ModuleNotFoundError"),
         (f"{HERE}:Unmade", "the policy cannot be made: ValueError: no luck"),
@@ -73,7 +76,9 @@ def test_a_policy_has_settings_of_its_own() -> None:
     with pytest.raises(ConfigError, match="Unknown configuration key create.topic.rule.word"):
         standalone_config({"create.topic.rule.word": "please"})
     alone = {**config.given, "process.roles": "broker"}
-    assert any(line.startswith(f"{TOPICS}={HERE}:TopicRule has no effect: policies are asked by controllers") for line in ineffective(alone))
+    assert any(
+        line.startswith(f"{TOPICS}={HERE}:TopicRule has no effect: policies are asked by controllers") for line in ineffective(alone)
+    )
 
 
 def test_a_whole_broker_asks_its_policies_and_ends_them() -> None:

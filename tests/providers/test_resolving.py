@@ -77,7 +77,12 @@ def test_what_is_put_in_is_not_looked_at_again(tmp_path: Path) -> None:
 def test_only_allowed_paths_are_read(tmp_path: Path) -> None:
     file, outside = secrets(tmp_path / "in"), secrets(tmp_path / "inner")
     settings = only("file", allowed_paths=f"{tmp_path / 'in'}")
-    for path, seen in ((file, True), (outside, False), (f"{tmp_path}/in/../inner/secrets.properties", False), (f"{tmp_path}/in/./{file.name}", True)):
+    for path, seen in (
+        (file, True),
+        (outside, False),
+        (f"{tmp_path}/in/../inner/secrets.properties", False),
+        (f"{tmp_path}/in/./{file.name}", True),
+    ):
         text = f"${{file:{path}:password}}"
         assert resolve({**settings, "x": text})["x"] == ("hunter2" if seen else text), path
     settings = only("dir", allowed_paths=f"/nowhere,{tmp_path}")
@@ -101,9 +106,15 @@ def test_only_allowed_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
     ("settings", "said"),
     [
         ({"config.providers": "vault"}, "config.providers names vault, and config.providers.vault.class is missing"),
-        ({"config.providers": "a", "config.providers.a.class": "com.example.Vault"}, "config.providers.a.class=com.example.Vault: classes of"),
+        (
+            {"config.providers": "a", "config.providers.a.class": "com.example.Vault"},
+            "config.providers.a.class=com.example.Vault: classes of",
+        ),
         ({**PROVIDERS, "broker.rack": "${file:/no/such/file:x}"}, "broker.rack: Could not read properties from file /no/such/file"),
-        ({**PROVIDERS, "broker.rack": "${env:/path:x}"}, "broker.rack: Path is not supported for EnvVarConfigProvider, invalid value '/path'"),
+        (
+            {**PROVIDERS, "broker.rack": "${env:/path:x}"},
+            "broker.rack: Path is not supported for EnvVarConfigProvider, invalid value '/path'",
+        ),
         ({**PROVIDERS, AUTOMATIC: "none"}, f"config.providers.file.class: {FILE} is not allowed. Update '{AUTOMATIC}'"),
         ({**PROVIDERS, AUTOMATIC: f"{FILE}, {DIRECTORY}"}, f"config.providers.env.class: {ENV} is not allowed"),
     ],
@@ -117,7 +128,14 @@ def test_what_cannot_be_is_said_in_one_line(settings: dict[str, str], said: str)
 
 def test_no_error_quotes_what_a_reference_stands_for(tmp_path: Path) -> None:
     file = secrets(tmp_path)
-    for key in ("num.partitions", "log.cleanup.policy", "listeners", "process.roles", "advertised.listeners", "max.connections.per.ip.overrides"):
+    for key in (
+        "num.partitions",
+        "log.cleanup.policy",
+        "listeners",
+        "process.roles",
+        "advertised.listeners",
+        "max.connections.per.ip.overrides",
+    ):
         for text in (f"${{file:{file}:password}}", f"x,${{file:{file}:password}}"):
             with pytest.raises(ConfigError) as refused:
                 standalone_config(resolve_broker({**PROVIDERS, key: text}))

@@ -15,9 +15,11 @@ from odradek.config.dynamic import (
     LIMITS_OF_LISTENERS,
     NEVER_IN_A_FILE,
     broker_synonyms,
+    check_existing,
     check_listener_setting,
     check_scope,
     check_thread_count,
+    is_fixed,
     unserved_at_run_time,
 )
 from odradek.config.listener_settings import own_value, parse_listener_key, parse_setting
@@ -167,6 +169,7 @@ class DynamicBrokerConfig:
         for values in (node_values, cluster_values):
             _check_followed(values)
         new = self._effective(node_values, cluster_values)
+        check_existing(self.current, new)
         check_thread_count(self.current, new)
         for validate in self.validators:
             try:
@@ -205,6 +208,13 @@ class DynamicBrokerConfig:
             return Resolved(settings, {}, {})
         return self._resolve(settings, named)
 
+    def _check_static(self, name: str, text: str) -> None:
+        """ConfigError for a setting of a listener of the file that it does not take over, unless it says what the file says."""
+        setting = parse_listener_key(name)
+        names = [each.listener.lower() for each in self.static.listeners]
+        if setting is not None and setting.listener in names and is_fixed(setting) and self.static.given.get(name) != text:
+            raise ConfigError(f"the listener {setting.listener.upper()} has what the file says: {name}")
+
     def _usable(
         self, layer: Mapping[str, str], whose: str, problems: list[str], named: Mapping[str, str]
     ) -> tuple[dict[str, str], Resolved]:
@@ -216,6 +226,7 @@ class DynamicBrokerConfig:
         for name, text in layer.items():
             try:
                 check_setting(name, text)
+                self._check_static(name, text)
                 followed = self._follow({name: text}, named)
                 _check_followed(followed)
             except ConfigError as error:

@@ -186,6 +186,16 @@ class Acceptor:
                 for server in bound.servers:
                     server.close()
 
+    def remove(self, bound: BoundListener) -> None:
+        """Closes one listener and its connections for good; what they have been answered is still sent."""
+        bound.listener.closed = bound.listener.quiet = True
+        for server in bound.servers:
+            server.close()
+        self.listeners.remove(bound)
+        self._send_answers()
+        for connection in [each for each in self.connections if each.listener is bound.listener]:
+            connection.close()
+
     def quiesce(self, scope: str | None = None) -> None:
         """Takes no new requests from connections to the listeners of `scope` (None: from any); those already taken are still answered."""
         for bound in self.listeners:

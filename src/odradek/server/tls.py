@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS = ("SSL", "SASL_SSL")
+_OF_ALL_LISTENERS = (
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.protocol",
+)
+"""Keys that change at run time without the prefix of a listener, and hold for those that have no value of their own."""
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 Fingerprint = tuple[object, ...]
 
@@ -86,7 +94,7 @@ class NodeTls:
         """What connections to a listener of this node are accepted with; None where that is without TLS. ConfigError, one line, for
         settings that cannot be used.
         """
-        config = self._dynamic.static
+        config = self._dynamic.current
         protocol = config.listener_security_protocols[listener]
         if protocol not in _PROTOCOLS:
             return None
@@ -95,6 +103,16 @@ class NodeTls:
         made = self._made[listener] = _make(config, listener, None)
         serving = self._serving[listener] = TlsServing(made.server.context, _principals(config, listener) if protocol == "SSL" else None)
         return serving
+
+    def try_serving(self, config: BrokerConfig, listener: str) -> None:
+        """ConfigError when `serving` could not serve the listener with this configuration."""
+        if config.listener_security_protocols[listener] in _PROTOCOLS:
+            _make(config, listener, None)
+
+    def forget(self, listener: str) -> None:
+        """The listener is no more."""
+        self._serving.pop(listener, None)
+        self._made.pop(listener, None)
 
     def towards(self, listener: str) -> ssl.SSLContext | None:
         """What listeners of that name on other nodes are dialled with; None without TLS."""
@@ -225,7 +243,8 @@ def _names(identity: Identity) -> str:
 
 def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
     """What tells whether stores have changed: their settings, without saying them, and the age and size of their files."""
-    settings = repr([listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS)])
+    keys = ListenerKeys(config, listener)
+    settings = repr([keys.text(key) for key in (*sorted(RELOADED_FOR_LISTENERS), *_OF_ALL_LISTENERS)])
     files: list[object] = []
     for key in _FILES:
         location = listener_value(config, listener, key)
