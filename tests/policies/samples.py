@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.policies import AlterConfigPolicy, AlterConfigRequest, CreateTopicPolicy, CreateTopicRequest, PolicyViolation
@@ -34,7 +35,7 @@ def judge(name: str, line: str) -> None:
 class TopicRule(CreateTopicPolicy):
     """Judges by the name of the topic, and tells what it was asked."""
 
-    made: list[TopicRule] = []
+    made: ClassVar[list[TopicRule]] = []
 
     def __init__(self) -> None:
         self.configs: dict[str, str] = {}

@@ -60,7 +60,7 @@ def test_an_entry_point_may_have_the_name_of_a_java_class(tmp_path: Path, monkey
     monkeypatch.syspath_prepend(str(tmp_path))
     metadata.MetadataPathFinder().invalidate_caches()
     assert isinstance(load(TOPICS, "com.example.TopicRule", {}), TopicRule)
-    with pytest.raises(ConfigError, match="the entry point tests.policies.samples:Gone cannot be loaded"):
+    with pytest.raises(ConfigError, match=r"the entry point tests.policies.samples:Gone cannot be loaded"):
         load(TOPICS, "broken", {})
 
 
@@ -73,7 +73,7 @@ def test_an_end_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_policy_has_settings_of_its_own() -> None:
     config = standalone_config({TOPICS: f"{HERE}:TopicRule", "create.topic.policy.word": "please", "alter.config.policy.size": "5"})
     assert list(ineffective(config.given)) == [f"alter.config.policy.size has no effect: there is no {CONFIGS}"]
-    with pytest.raises(ConfigError, match="Unknown configuration key create.topic.rule.word"):
+    with pytest.raises(ConfigError, match=r"Unknown configuration key create.topic.rule.word"):
         standalone_config({"create.topic.rule.word": "please"})
     alone = {**config.given, "process.roles": "broker"}
     assert any(

@@ -150,7 +150,7 @@ def test_a_broker_shows_and_warns_of_nothing_it_should_not(tmp_path: Path) -> No
     config = standalone_config(resolve_broker(given))
     assert config.num_partitions == 7
     assert "config.providers.old.class has no effect: config.providers does not name old" in list(ineffective(config.given))
-    with pytest.raises(ConfigError, match="config.providers: the references were not followed"):
+    with pytest.raises(ConfigError, match=r"config.providers: the references were not followed"):
         standalone_config(given)
 
 

@@ -70,7 +70,7 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key("metrics.num.samples", INT, "2", LOW, "How many windows rates and averages of metrics look at.", at_least(1)),
     Key("metrics.sample.window.ms", LONG, "30000", LOW, "Length of such a window, milliseconds.", at_least(1)),
     Key("enable.metrics.push", BOOLEAN, "false", LOW, "Only false: metrics are not pushed to brokers; `metrics()` gives them.", _no_push),
-    Key("config.providers", LIST, "", LOW, "Names of what has values of other settings, in files or the environment (config-providers.md)."),
+    Key("config.providers", LIST, "", LOW, "Names of what has values of other settings: files, the environment (config-providers.md)."),
     Key("security.protocol", STRING, "PLAINTEXT", MEDIUM, "How to speak to brokers.", _PROTOCOLS),
     # TLS
     Key("ssl.truststore.type", STRING, None, MEDIUM, "PEM, PKCS12 or JKS; not given: what the file is.", _store),

@@ -222,7 +222,7 @@ class ClientConfig:
         pairs = [*(settings or {}).items(), *keywords.items()]
         followed = settings if isinstance(settings, Resolved) else follow_references(dict(pairs))
         if isinstance(followed, Resolved):
-            pairs = [(name, followed[name] if name in followed else value) for name, value in pairs]
+            pairs = [(name, followed.get(name, value)) for name, value in pairs]
         for name, value in pairs:
             dotted = name if name in definition else _dotted(name)
             dotted = SPELLINGS.get(dotted, dotted)

@@ -52,12 +52,12 @@ class AlterConfigRequest(NamedTuple):
 
 
 class _Policy:
-    def configure(self, configs: Mapping[str, str]) -> None:  # noqa: B027 - a policy without settings need not have it
+    def configure(self, configs: Mapping[str, str]) -> None:
         """Called once, before anything is asked, with the configuration of the node as text, its file's keys for the policy among them:
         those that begin with `create.topic.policy.` or `alter.config.policy.`. An exception keeps the node from starting.
         """
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Called when the node stops."""
 
 

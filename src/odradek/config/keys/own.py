@@ -21,8 +21,8 @@ KEYS: tuple[Key, ...] = (
         LIST,
         "",
         MEDIUM,
-        "Classes that config.providers.NAME.class may name, in the file and at run time; not given: all that there are. Kafka has this as a "
-        "property of the JVM, and for clients only.",
+        "Classes that config.providers.NAME.class may name, in the file and at run time; not given: all that there are. Kafka has this as "
+        "a property of the JVM, and for clients only.",
         internal=True,
     ),
     Key(

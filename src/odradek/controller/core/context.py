@@ -12,8 +12,8 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.topic import EffectiveValue, effective_topic_value
 from odradek.controller.core.heartbeats import Heartbeats
 from odradek.controller.core.partition_change import PartitionChange
-from odradek.controller.core.policies import Policies
 from odradek.controller.core.placement import StripedPlacer, UsableBroker
+from odradek.controller.core.policies import Policies
 from odradek.controller.core.state import ControllerState, TopicControl
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from odradek.metadata.registrations import PartitionRegistration

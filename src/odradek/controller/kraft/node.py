@@ -91,8 +91,9 @@ class KRaftNode:
         one, a node with the controller role makes its own.
 
         `loop` runs fsyncs in its executor; without one they run inline. `endpoints` are the controller listeners this node is reached at
-        (from the configuration unless given, which is needed where a port was chosen by the system). The controller asks `policies`. `on_fault` is told of an error after
-        which this node must not go on (a failed fsync, a log that cannot be read); without it the error is logged.
+        (from the configuration unless given, which is needed where a port was chosen by the system). `on_fault` is told of an error after
+        which this node must not go on (a failed fsync, a log that cannot be read); without it the error is logged. The controller asks
+        `policies`.
 
         StorageError or OSError when what the log directory holds cannot be used.
         """
