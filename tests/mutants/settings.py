@@ -21,7 +21,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "hide-nothing",
         "config/references.py",
-        "for value, reference in sorted(self.found.items(), key=lambda each: -len(each[0])):",
+        "for value, reference in sorted(found.items(), key=lambda each: -len(each[0])):",
         "for value, reference in ():",
         "the message of a wrong value quotes the secret behind a reference",
         _RESOLVING,
@@ -77,7 +77,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "any-variable",
         "providers/readers.py",
-        "return os.environ.get(key) if self._pattern.search(key) else None",
+        "return os.environ[key] if key in os.environ and self._pattern.search(key) else None",
         "return os.environ.get(key)",
         "allowlist.pattern allows every variable",
         _RESOLVING,

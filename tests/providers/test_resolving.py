@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,23 @@ def test_only_allowed_paths_are_read(tmp_path: Path) -> None:
         resolve(only("dir", allowed_paths="tests"))
 
 
+def test_what_would_not_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b"x" * (1 << 20) + b"x")
+    (tmp_path / "fits").write_bytes(b"x" * (1 << 20))
+    for reference, said in (
+        (f"${{file:{tmp_path}/pipe:x}}", "it is no file"),
+        ("${file:/dev/zero:x}", "it is no file"),
+        (f"${{file:{tmp_path}:x}}", "it is no file"),
+        (f"${{file:{tmp_path}/large:x}}", "it has more than 1048576 bytes"),
+        (f"${{dir:{tmp_path}:large}}", "it has more than 1048576 bytes"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            resolve({**PROVIDERS, "x": reference})
+    assert resolve({**PROVIDERS, "x": f"${{dir:{tmp_path}:pipe}}"})["x"] == f"${{dir:{tmp_path}:pipe}}"
+    assert len(resolve({**PROVIDERS, "x": f"${{dir:{tmp_path}:fits}}"})["x"]) == 1 << 20
+
+
 def test_only_allowed_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODRADEK_TEST_A", "a")
     monkeypatch.setenv("OTHER_TEST_A", "b")
@@ -146,10 +164,18 @@ def test_no_error_quotes_what_a_reference_stands_for(tmp_path: Path) -> None:
 
 def test_a_broker_shows_and_warns_of_nothing_it_should_not(tmp_path: Path) -> None:
     file = secrets(tmp_path)
-    given = {**PROVIDERS, "num.partitions": f"${{file:{file}:partitions}}", "config.providers.old.class": FILE, "num.io.threads": "5"}
+    given = {
+        **PROVIDERS,
+        "num.partitions": f"${{file:{file}:partitions}}",
+        "config.providers.old.class": FILE,
+        "num.io.threads": f"${{file:{file}:partitions}}",
+    }
     config = standalone_config(resolve_broker(given))
     assert config.num_partitions == 7
     assert "config.providers.old.class has no effect: config.providers does not name old" in list(ineffective(config.given))
+    assert [config.hide(line) for line in ineffective(config.given) if line.startswith("num.io")][0].startswith(
+        f"num.io.threads=${{file:{file}:"
+    )
     with pytest.raises(ConfigError, match=r"config.providers: the references were not followed"):
         standalone_config(given)
 

@@ -156,6 +156,23 @@ def test_a_listener_comes_with_tls_and_sasl_of_its_own(made: Certificates) -> No
             broker.admin.incremental_alter_configs({BROKER: [ConfigChange("listener.name.extra.ssl.client.auth", "none")]})
 
 
+def test_a_listener_with_tls_goes_with_all_that_was_set_for_it(made: Certificates) -> None:
+    (port,) = free_ports(1)
+    settings = {
+        "listener.name.extra.ssl.keystore.type": "PEM",
+        "listener.name.extra.ssl.keystore.location": str(made.broker),
+        "listener.name.extra.ssl.client.auth": "requested",
+    }
+    with changing() as broker:
+        broker.set(settings, f"EXTRA://localhost:{port} SSL")
+        wait_for(lambda: listens(port))
+        gone = [ConfigChange(name, None, "delete") for name in ("listeners", "listener.security.protocol.map", *settings)]
+        broker.admin.incremental_alter_configs({BROKER: gone})
+        wait_for(lambda: not listens(port))
+        broker.set(settings | {"listener.name.extra.ssl.client.auth": "none"}, f"EXTRA://localhost:{port} SSL")
+        wait_for(lambda: listens(port))
+
+
 def login(port: int, name: str, password: str) -> bool:
     """Whether PLAIN lets one in: the answer to SaslAuthenticate has no error."""
     with socket.create_connection(("localhost", port), 5) as raw:

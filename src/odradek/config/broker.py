@@ -22,7 +22,7 @@ from odradek.config.keys import (
     transactions,
 )
 from odradek.config.listeners import Endpoint, parse_listeners, parse_security_protocol_map
-from odradek.config.references import PROVIDERS, Resolved
+from odradek.config.references import PROVIDERS, Resolved, hide
 from odradek.config.validators import parse_host_port, parse_quorum_voters
 
 BROKER_CONFIG = ConfigDef(
@@ -81,7 +81,7 @@ class BrokerConfig:
         try:
             self._read(given)
         except ConfigError as error:
-            raise (ConfigError(given.hide(str(error))) if isinstance(given, Resolved) else error) from None
+            raise ConfigError(self.hide(str(error))) from None
 
     def _read(self, given: Mapping[str, str]) -> None:
         from odradek.config.rules import check, check_names, check_required
@@ -97,6 +97,10 @@ class BrokerConfig:
         self.listeners = parse_listeners("listeners", self.items("listeners"), self.listener_security_protocols)
         self.advertised_listeners, self.advertised_controller_listeners = self._advertise()
         check(self)
+
+    def hide(self, line: str) -> str:
+        """The line without what a configuration provider has put in."""
+        return hide(self.found, line) if self.found else line
 
     # -- by name ----------------------------------------------------------------------------------------------------------------------
 

@@ -51,12 +51,20 @@ class Resolved(dict[str, Any]):
         return Resolved({**settings, **self}, self.references, self.found)
 
     def hide(self, line: str) -> str:
-        """The line with the references in the place of what they stand for: it may be a secret, and lines are logged."""
-        for value, reference in sorted(self.found.items(), key=lambda each: -len(each[0])):
-            for shown in {" ".join(value.split()), value.strip()} - {""}:
-                alone = rf"(?<!\w){re.escape(shown)}(?!\w)" if len(shown) < _SHORT else re.escape(shown)
-                line = re.sub(alone, lambda _, reference=reference: reference, line, flags=re.IGNORECASE)
-        return line
+        """As `hide` of what was found here."""
+        return hide(self.found, line)
+
+
+def hide(found: Mapping[str, str], line: str) -> str:
+    """The line with references in the place of what they stand for: it may be a secret, and lines are logged.
+
+    `found`: value -> reference.
+    """
+    for value, reference in sorted(found.items(), key=lambda each: -len(each[0])):
+        for shown in filter(None, dict.fromkeys((" ".join(value.split()), value.strip()))):
+            alone = rf"(?<!\w){re.escape(shown)}(?!\w)" if len(shown) < _SHORT else re.escape(shown)
+            line = re.sub(alone, lambda _, reference=reference: reference, line, flags=re.IGNORECASE)
+    return line
 
 
 def is_provider_setting(name: str) -> bool:

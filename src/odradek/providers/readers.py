@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 _ALLOWED_PATHS: Final = "allowed.paths"
 _ALLOWLIST: Final = "allowlist.pattern"
+_LARGEST: Final = 1 << 20
+"""Bytes of a file; Kafka has no limit."""
 
 
 class Reader(Protocol):
@@ -56,6 +58,17 @@ def _normal(path: str) -> PurePosixPath:
     return PurePosixPath(os.path.normpath(path))
 
 
+def _content(path: Path) -> str:
+    """What a file holds. OSError, also for a pipe or a device, which might never end: a broker does nothing else meanwhile."""
+    if not path.is_file():
+        raise OSError(0, "it is no file" if path.exists() else "No such file or directory")
+    with path.open("rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise OSError(0, f"it has more than {_LARGEST} bytes")
+    return content.decode("utf-8", "replace")
+
+
 class FileReader:
     """The keys of a properties file: `${file:/path/to.properties:key}` (FileConfigProvider). Each file is read once in the life of this."""
 
@@ -70,7 +83,7 @@ class FileReader:
             return None
         if where not in self._read:
             try:
-                self._read[where] = parse_properties(where.read_bytes().decode("utf-8", "replace"))
+                self._read[where] = parse_properties(_content(where))
             except MalformedProperties as error:
                 raise ConfigError(f"Could not read properties from file {path}: line {error.line} is malformed") from None
             except (OSError, ValueError) as error:
@@ -96,7 +109,7 @@ class DirectoryReader:
         if not key or "/" in key or "\0" in key or key in (".", "..") or not (where / key).is_file():
             return None
         try:
-            return (where / key).read_bytes().decode("utf-8", "replace")
+            return _content(where / key)
         except OSError as error:
             raise ConfigError(f"Could not read file {where / key} for property {key}: {error.strerror}") from None
 
@@ -116,4 +129,5 @@ class EnvironmentReader:
         """See `Reader`."""
         if path:
             raise ConfigError(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
-        return os.environ.get(key) if self._pattern.search(key) else None
+        # Names that are there only: no name can be made for which the pattern takes for ever.
+        return os.environ[key] if key in os.environ and self._pattern.search(key) else None

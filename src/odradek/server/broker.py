@@ -129,7 +129,7 @@ class Broker:
         """
         begin = self.clock.monotonic()
         for line in ineffective(self.config.given):
-            logger.warning("%s", line)
+            logger.warning("%s", self.config.hide(line))
         self.states.to(BrokerState.STARTING)
         steps = self.loop.create_task(start_node(self._startup, self._node, format_if_empty=self._format_if_empty))
         longest_ms = self.config.integer("server.max.startup.time.ms")

@@ -82,8 +82,12 @@ class DynamicListeners:
     def _differences(self) -> tuple[list[str], list[Endpoint]]:
         """The names of listeners to close, and the listeners to open."""
         wanted = {each.listener: each for each in self._config.current.broker_listeners}
-        bound = [each.name for each in self._binding.listeners.bound if each.scope == BROKER]
-        return [name for name in bound if name not in wanted], [wanted[name] for name in wanted if name not in bound]
+        bound = {each.name: each for each in self._binding.listeners.bound if each.scope == BROKER}
+        # One that went and came back with another address before this was looked at is another one; those of the file stay where they are.
+        ours = {each.listener for each in self._config.static.listeners}
+        places = {name: (each.host, each.listener.port) for name, each in bound.items()}
+        same = {name for name in bound if name in wanted and (name in ours or places[name] == wanted[name][2:])}
+        return [name for name in bound if name not in same], [wanted[name] for name in wanted if name not in same]
 
     async def _adjust(self) -> None:
         failed: set[Endpoint] = set()

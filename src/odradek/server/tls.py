@@ -149,7 +149,7 @@ class NodeTls:
     def _check(self, config: BrokerConfig) -> None:
         """Of a change before it is made: `DynamicBrokerConfig.validators`."""
         for listener, made in self._made.items():
-            if _fingerprint(config, listener) != made.fingerprint:
+            if _has(config, listener) and _fingerprint(config, listener) != made.fingerprint:
                 _make(config, listener, made)
 
     def reload(self) -> None:
@@ -157,16 +157,21 @@ class NodeTls:
         config = self._dynamic.current
         self._towards.clear()
         for listener, made in list(self._made.items()):
-            if _fingerprint(config, listener) == made.fingerprint:
+            if not _has(config, listener) or _fingerprint(config, listener) == made.fingerprint:
                 continue
             try:
                 new = _make(config, listener, made)
             except ConfigError as error:
-                logger.error("listener %s keeps its certificates: %s", listener, error)
+                logger.error("listener %s keeps its certificates: %s", listener, config.hide(str(error)))
                 continue
             self._made[listener] = new
             self._serving[listener].context = new.server.context
             logger.info("listener %s has new certificates", listener)
+
+
+def _has(config: BrokerConfig, listener: str) -> bool:
+    """Whether the listener is still there."""
+    return any(each.listener == listener for each in config.listeners)
 
 
 def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
