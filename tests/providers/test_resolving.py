@@ -173,9 +173,8 @@ def test_a_broker_shows_and_warns_of_nothing_it_should_not(tmp_path: Path) -> No
     config = standalone_config(resolve_broker(given))
     assert config.num_partitions == 7
     assert "config.providers.old.class has no effect: config.providers does not name old" in list(ineffective(config.given))
-    assert [config.hide(line) for line in ineffective(config.given) if line.startswith("num.io")][0].startswith(
-        f"num.io.threads=${{file:{file}:"
-    )
+    warned = next(line for line in ineffective(config.given) if line.startswith("num.io"))
+    assert config.hide(warned).startswith(f"num.io.threads=${{file:{file}:partitions}} has no effect")
     with pytest.raises(ConfigError, match=r"config.providers: the references were not followed"):
         standalone_config(given)
 
