@@ -213,9 +213,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _bug(
         "policy-left-open",
-        "server/quorum.py",
-        "            for policy in self._policies:\n                close(policy)\n",
-        "            del close\n",
+        "server/policies.py",
+        "        for policy in self._policies:\n            close(policy)\n",
+        "        del close\n",
         "a policy is not told that the node stops",
         _POLICIES,
     ),

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import ZERO_UUID, random_uuid, uuid_to_string
-from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC
 from odradek.consensus.voters import Endpoint
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from odradek.controller.core.policies import Policies
     from odradek.metadata.image import MetadataImage
-    from odradek.policies import AlterConfigPolicy, CreateTopicPolicy
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.identity import NodeIdentity
     from odradek.server.listeners import Listeners
@@ -52,18 +50,19 @@ class JoinQuorum(Step[Quorum]):
     name = "quorum"
     stop_timeout_s = 30.0
 
-    def __init__(self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel) -> None:
+    def __init__(
+        self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel, policies: Policies | None
+    ) -> None:
         self._node = node
         self._identity = identity
         self._listeners = listeners
         self._channel = channel
         self._kraft: KRaftNode | None = None
-        self._policies: list[CreateTopicPolicy | AlterConfigPolicy] = []
+        self._policies = policies
 
     async def start(self) -> Quorum:
         node, config = self._node, self._node.config
         directory = config.metadata_log_dir
-        policies = self._load_policies()
         raft_channel = PeerRaftChannel(
             node.services.peers,
             request_timeout_s=config.integer("controller.quorum.request.timeout.ms") / 1000,
@@ -85,7 +84,7 @@ class JoinQuorum(Step[Quorum]):
                     for each in config.advertised_controller_listeners
                 ],
                 on_fault=lambda error: node.fatal(problem_of(error, directory)),
-                policies=policies,
+                policies=self._policies,
             )
             self._kraft = node.services.kraft = kraft
             if config.text("authorizer.class.name"):
@@ -100,27 +99,9 @@ class JoinQuorum(Step[Quorum]):
             logger.warning("%s", line)
         return Quorum(kraft, raft_channel.problems)
 
-    def _load_policies(self) -> Policies | None:
-        """Those of a controller; ConfigError for one that cannot be used."""
-        config = self._node.config
-        names = [config.optional_text("create.topic.policy.class.name"), config.optional_text("alter.config.policy.class.name")]
-        if not config.is_controller or not any(names):
-            return None
-        from odradek.controller.core.policies import Policies
-        from odradek.policies.loading import load
-
-        found = [load(key, name, config.given) if name else None for key, name in zip((CREATE_TOPIC, ALTER_CONFIG), names, strict=True)]
-        self._policies += [each for each in found if each is not None]
-        return Policies(*found)
-
     async def stop(self) -> None:
         if self._kraft is not None:
             self._kraft.stop()
-        if self._policies:
-            from odradek.policies.loading import close
-
-            for policy in self._policies:
-                close(policy)
 
 
 class CatchUp(Step["MetadataImage"]):
