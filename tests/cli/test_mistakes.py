@@ -234,7 +234,8 @@ MISTAKES = (
         "start @/policy.properties",
         1,
         "odradek start: create.topic.policy.class.name=com.example.Policy: there is no entry point of this name in the group "
-        "odradek.policies, and classes of Java cannot run here; install a package that has it, or name a class of Python, package.module:Class",
+        "odradek.policies, and classes of Java cannot run here; install a package that has it, or name a class of "
+        "Python, package.module:Class",
     ),
     Mistake(
         "start @/provider.properties",
