@@ -31,19 +31,21 @@ class Policies:
         self, topic: str, counts: tuple[int, int] | None, assignments: Mapping[int, Sequence[int]], configs: Mapping[str, str]
     ) -> None:
         """Of a topic to be created: with so many partitions and replicas of each, or, without `counts`, with these replicas."""
-        if self._topics is None:
+        policy = self._topics
+        if policy is None:
             return
         partitions, replicas = counts or (None, None)
         given = None if counts is not None else assignments
         request = CreateTopicRequest(topic, partitions, replicas, given, dict(configs))
-        _ask(lambda policy=self._topics: policy.validate(request), "create.topic.policy.class.name")
+        _ask(lambda: policy.validate(request), "create.topic.policy.class.name")
 
     def check_configs(self, resource_type: int, resource_name: str, configs: Mapping[str, str | None]) -> None:
         """Of configurations to be set."""
-        if self._configs is None:
+        policy = self._configs
+        if policy is None:
             return
         request = AlterConfigRequest(_TYPES[resource_type], resource_name, dict(configs))
-        _ask(lambda policy=self._configs: policy.validate(request), "alter.config.policy.class.name")
+        _ask(lambda: policy.validate(request), "alter.config.policy.class.name")
 
 
 def _ask(validate: Callable[[], object], key: str) -> None:
