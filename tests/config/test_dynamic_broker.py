@@ -153,6 +153,13 @@ def test_limits_of_a_listener_are_set_for_one_broker_or_for_all() -> None:
     assert acceptor_limits(config.current).max_connections == 100
 
 
+def test_the_listeners_of_nodes_are_protected_where_clients_have_another() -> None:
+    assert acceptor_limits(standalone_config()).protected == {"CONTROLLER"}
+    two = {"listeners": "PLAINTEXT://h:1,IN://h:2,CONTROLLER://h:3", "inter.broker.listener.name": "IN"}
+    two["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    assert acceptor_limits(standalone_config(two)).protected == {"CONTROLLER", "IN"}
+
+
 def test_a_key_set_again_to_its_value_is_heard_of() -> None:
     config, heard = dynamic(), []
     config.on_set.append(lambda: heard.append(config.current.given.get("listener.name.plaintext.ssl.keystore.location")))

@@ -244,6 +244,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a listener's limit that is set at run time holds after a restart only",
         _DYNAMIC,
     ),
+    _bug(
+        "nodes-turned-away",
+        "network/acceptor.py",
+        "        if connection.listener.name not in protected:\n            return False\n",
+        "        return False\n",
+        "clients that use up max.connections keep brokers from one another",
+        "network/test_acceptor.py",
+    ),
+    _bug(
+        "nodes-give-way",
+        "network/acceptor.py",
+        "each.listener.name not in protected and each not in self._ending",
+        "each not in self._ending",
+        "a node's connection is closed for another node's",
+        "network/test_acceptor.py",
+    ),
+    _bug(
+        "busiest-gives-way",
+        "network/acceptor.py",
+        "longest = min(others,",
+        "longest = max(others,",
+        "the client that has just asked gives way, and not the one that is idle",
+        "network/test_acceptor.py",
+    ),
+    _bug(
+        "clients-protected",
+        "server/reconfiguration.py",
+        "    others = any(each.listener != config.inter_broker_listener_name for each in config.broker_listeners)\n",
+        "    others = True\n",
+        "max.connections does not hold where clients use the listener between brokers",
+        _DYNAMIC,
+    ),
     # Listeners that come and go.
     _bug(
         "gone-stays-open",

@@ -115,6 +115,8 @@ class Acceptor:
         self.ciphertext: memoryview
         self._handshaking: dict[Connection, float] = {}
         """When they were accepted, the oldest first."""
+        self._ending: set[Connection] = set()
+        """Those that give way to others; asked for membership only, as no set is in an order that repeats."""
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
@@ -249,7 +251,7 @@ class Acceptor:
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
             connection.abort()
             return
-        if len(self.connections) > limits.max_connections:
+        if len(self.connections) - len(self._ending) > limits.max_connections and not self._make_way(connection):
             self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
             connection.abort()
             return
@@ -272,6 +274,22 @@ class Acceptor:
         if self._sweep is None:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
 
+    def _make_way(self, connection: Connection) -> bool:
+        """Whether another connection was ended for one to a protected listener: that of the others which was idle for longest
+        (ConnectionQuotas.maxConnectionsExceeded).
+        """
+        protected = self.limits.protected
+        if connection.listener.name not in protected:
+            return False
+        others = (each for each in self.connections if each.listener.name not in protected and each not in self._ending)
+        longest = min(others, key=lambda each: each.idle_since, default=None)
+        if longest is None:
+            return False
+        self.quiet_log.warning("closing %s for %s: max.connections are open", longest.connection_id, connection.connection_id)
+        self._ending.add(longest)
+        longest.abort()
+        return True
+
     def _delay(self, connection: Connection, transport: asyncio.Transport, now: float) -> None:
         """Spreads new connections so that `creation_rate` a second begin to be read (one second's worth may come at once)."""
         rate = max(1, self.limits.creation_rate)
@@ -285,6 +303,7 @@ class Acceptor:
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
         connection.listener.connections -= 1
+        self._ending.discard(connection)
         if self.on_disconnect is not None:
             self.on_disconnect(connection.connection_id)
         host = connection.peer_host
