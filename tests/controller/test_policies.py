@@ -9,12 +9,14 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.controller.core.configs import IMPLICIT_DELETE, alter_configs, incremental_alter_configs
 from odradek.controller.core.policies import Policies
+from odradek.controller.core.result import VersionedRecord
 from odradek.controller.core.topics import create_partitions, create_topics
 from odradek.policies import AlterConfigRequest, CreateTopicRequest
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from odradek.protocol.messages.metadata_records import ConfigRecord
 from tests.controller.harness import Controller
 from tests.policies.samples import ConfigRule, TopicRule
 
@@ -148,6 +150,15 @@ def test_no_client_can_take_a_key_away_unseen(ruled: Ruled) -> None:
     for operation in (-1, 4, 127):
         assert ruled.change(2, "t", ("retention.ms", operation, None))[0] == ErrorCode.INVALID_REQUEST
     assert ruled.controller.core.state.configs[2, "t"] == {"retention.ms": "5"}
+
+
+def test_a_reference_that_jvm_kafka_has_stored_for_a_number_is_passed_over(ruled: Ruled) -> None:
+    record = ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="${file:/etc/x:y}")
+    ruled.controller.append([VersionedRecord(record, 0)])
+    assert [code for _, code, _ in ruled.create(Topic(name="t", num_partitions=1, replication_factor=1))] == [ErrorCode.NONE]
+    topic = ruled.controller.core.state.topic("t")
+    assert topic is not None
+    assert ruled.controller.core.context.min_isr(topic) == 1
 
 
 def test_a_violation_changes_nothing(ruled: Ruled) -> None:

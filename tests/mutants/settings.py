@@ -146,6 +146,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the parameters of providers and policies, which may be secrets, are shown to everybody",
         "providers/test_describing.py",
     ),
+    _bug(
+        "reference-for-a-number",
+        "config/topic.py",
+        "if synonym in layer and not has_reference(layer[synonym]):",
+        "if synonym in layer:",
+        "a controller that takes over from a JVM fails on a reference that was stored for min.insync.replicas",
+        _POLICIES,
+    ),
     # Policies.
     _bug(
         "policy-of-one",
