@@ -65,6 +65,9 @@ def described(label: str, kind: int, name: str, *keys: str) -> Case:
     return Case(ApiKey.DESCRIBE_CONFIGS, 4, f"after {label}", lambda _: request, before=settled)
 
 
+FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
+
+
 def incremental_alter_configs(version: int) -> Iterator[Case]:
     topic = f"altered-{version}"
 
@@ -183,6 +186,26 @@ def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
         yield on("more threads", broker, ("background.threads", SET, "12"))
         yield on("threads back", broker, ("background.threads", DELETE, None))
         yield on("io threads", broker, ("num.io.threads", SET, "9"), validate_only=True)
+        for key, text in {
+            "ssl.client.auth": "requested",
+            "ssl.enabled.protocols": "TLSv1.3",
+            "ssl.keystore.location": "/nowhere",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+            "listener.name.plaintext.ssl.client.auth": "requested",
+            "listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.plaintext.max.connections": "many",
+        }.items():
+            yield on(f"of listeners: {key}", broker, (key, SET, text), validate_only=True)
+        limit, provider = "listener.name.plaintext.max.connections", "config.providers.file.class"
+        yield on("limit of a listener", broker, (limit, SET, "500"))
+        yield described(f"limit of a listener '{broker}' v{version}", BROKER, "1", limit)
+        yield on("no connections to a listener", broker, (limit, SET, "0"))
+        yield on("limit of a listener back", broker, (limit, DELETE, None))
+        yield on("a provider", broker, ("config.providers", SET, "file"), (provider, SET, FILE_PROVIDER))
+        yield described(f"a provider '{broker}' v{version}", BROKER, "1", "config.providers", provider)
+        yield on("a reference for a number", broker, ("log.retention.ms", SET, "${env:HOME}"))
+        yield on("no provider", broker, ("config.providers", DELETE, None), (provider, DELETE, None))
     yield described(f"everything v{version}", BROKER, "1")
     back: tuple[tuple[str, int, str | None], ...] = (
         ("log.retention.ms", DELETE, None),

@@ -45,6 +45,11 @@ FILES: dict[str, str | bytes] = {
     "twice.properties": NODE + "num.partitions=1\nnum.partitions=-2\n",
     "acls.properties": NODE + "authorizer.class.name=com.example.Authorizer\n",
     "provider.properties": NODE + "ssl.provider=BC\n",
+    "vault.properties": NODE + "config.providers=vault\nconfig.providers.vault.class=com.example.Vault\n",
+    "secret.properties": NODE
+    + "config.providers=file\nconfig.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+    + "broker.rack=${file:@/nowhere.properties:rack}\n",
+    "policy.properties": NODE.replace("@/data", "@/formatted") + "create.topic.policy.class.name=com.example.Policy\n",
     "zookeeper.properties": "zookeeper.connect=localhost:2181\n" + NODE,
     "nameless.properties": NODE.replace("node.id=1\n", ""),
     "roles.properties": NODE.replace("broker,controller", "borker"),
@@ -212,6 +217,25 @@ MISTAKES = (
         1,
         "odradek start: @/acls.properties:7: authorizer.class.name=com.example.Authorizer: there is no such authorizer here, "
         "only org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    ),
+    Mistake(
+        "start @/vault.properties",
+        1,
+        "odradek start: @/vault.properties:8: config.providers.vault.class=com.example.Vault: classes of Java cannot run here; there are "
+        "org.apache.kafka.common.config.provider.FileConfigProvider, <*>",
+    ),
+    Mistake(
+        "start @/secret.properties",
+        1,
+        "odradek start: @/secret.properties:9: broker.rack: Could not read properties from file @/nowhere.properties: "
+        "No such file or directory",
+    ),
+    Mistake(
+        "start @/policy.properties",
+        1,
+        "odradek start: create.topic.policy.class.name=com.example.Policy: there is no entry point of this name in the group "
+        "odradek.policies, and classes of Java cannot run here; install a package that has it, or name a class of "
+        "Python, package.module:Class",
     ),
     Mistake(
         "start @/provider.properties",

@@ -20,9 +20,9 @@ def blocks(language: str) -> list[str]:
 
 
 def test_from_nothing_to_a_record_over_tls(tmp_path: Path) -> None:
-    make, begin, use, renew = ([line[2:] for line in block.splitlines() if line.startswith("$ ")] for block in blocks("console"))
+    make, begin, use, renew, (more,) = ([line[2:] for line in block.splitlines() if line.startswith("$ ")] for block in blocks("console"))
     server, client = blocks("properties")[:2]
-    port, controller = free_port(), free_port()
+    port, controller, strict = free_port(), free_port(), free_port()
     (tmp_path / "server.properties").write_text(server.replace("9092", str(port)).replace("9093", str(controller)))
     (tmp_path / "client.properties").write_text(client)
     (tmp_path / "odradek").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m odradek.cli.main "$@"\n')
@@ -44,6 +44,11 @@ def test_from_nothing_to_a_record_over_tls(tmp_path: Path) -> None:
         assert run(*use).splitlines()[-1] == "hello"
         run(make[1], make[2], *renew)
         assert run(use[-1]).splitlines() == ["hello"]
+        run(more.replace("9092", str(port)).replace("9093", str(controller)).replace("9095", str(strict)))
+        told = subprocess.run(
+            ["openssl", "s_client", "-connect", f"localhost:{strict}", "-tls1_2"], capture_output=True, input=b"", check=False
+        )
+        assert b"certificate required" in told.stderr or b"handshake failure" in told.stderr, told.stderr
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

@@ -19,9 +19,10 @@ from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT, 
 from tests.config.reads import module, modules, used_keys
 
 SOURCE = Path(odradek.__file__).parent
-NOT_READ_BY_NAME = {"broker.id", "controller.quorum.bootstrap.servers"}
+_OF_PROVIDERS = {"config.providers", "org.apache.kafka.automatic.config.providers"}
+NOT_READ_BY_NAME = {"broker.id", "controller.quorum.bootstrap.servers", *_OF_PROVIDERS}
 """The first gives node.id its value. The second, or controller.quorum.voters, has to name a quorum; a node that is alone in it calls
-nobody."""
+nobody. Those of providers are asked before there is a configuration (odradek.providers)."""
 ONLY_ON_REQUEST = {name for name in WITHOUT_EFFECT if name.startswith("share.coordinator.state.topic.")}
 """Keys that are listed as without effect, and still used when a client has the share coordinator's topic created."""
 

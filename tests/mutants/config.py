@@ -194,8 +194,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "cluster-over-broker",
         "dynamic_broker",
-        "for layer in (cluster, node):",
-        "for layer in (node, cluster):",
+        "for layer in (cluster, node):\n            for name, text in layer.items():\n",
+        "for layer in (node, cluster):\n            for name, text in layer.items():\n",
         "what is set for all brokers outdoes what is set for this one",
     ),
     _bug(
@@ -222,8 +222,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "check-the-other-layer",
         "dynamic_broker",
-        "self._effective(settings, self.cluster) if for_node else",
-        "self._effective(settings, {}) if for_node else",
+        "(settings, self.cluster) if for_node else",
+        "(settings, {}) if for_node else",
         "settings of a broker are checked as if nothing were set for all",
     ),
     _bug(
@@ -373,9 +373,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "listener-limits",
         "unserved",
-        '    "max.connections": "limits of one listener",\n',
+        '    "num.network.threads": "threads of one listener",\n',
         "",
-        "a limit of one listener is taken and does nothing",
+        "threads of one listener are taken and do nothing",
         "config/test_listener_settings.py",
     ),
     _bug(

@@ -370,8 +370,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one-connection-too-many",
         "network/acceptor.py",
-        "if len(self.connections) > limits.max_connections:",
-        "if len(self.connections) > limits.max_connections + 1:",
+        "if len(self.connections) - len(self._ending) > limits.max_connections and",
+        "if len(self.connections) - len(self._ending) > limits.max_connections + 1 and",
         "max.connections is off by one",
         "network/test_acceptor.py",
     ),

@@ -242,7 +242,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="node-anonymous-to-itself",
         path="server/channel.py",
-        before="principal=self._principals.get(scope, ANONYMOUS),",
+        before="principal=self._principal(scope),",
         after="principal=ANONYMOUS,",
         breaks="with an authorizer a node may not talk to itself",
         tests="server/test_channel.py -k role_that_answers",

@@ -239,8 +239,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "stores-for-all-brokers",
         "config/dynamic.py",
-        "    if not for_node and parse_listener_key(name) is not None:\n",
-        "    if False:\n",
+        "    setting = None if for_node else parse_listener_key(name)\n",
+        "    setting = None\n",
         "one broker's key store is set for all of them",
         "config/test_dynamic_broker.py -k one_broker",
     ),
@@ -263,8 +263,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "password-described",
         "config/describe.py",
-        "        value = None if sensitive else layers.dynamic.get(name, layers.config.given.get(name))\n",
-        "        value = layers.dynamic.get(name, layers.config.given.get(name))\n",
+        "        value = None if sensitive else _set_value(layers, name)\n",
+        "        value = _set_value(layers, name)\n",
         "DescribeConfigs tells the passwords of key stores",
         f"{_NODE} -k clients_stay",
     ),

@@ -289,7 +289,7 @@ def test_certificates_change_while_clients_stay(made: Certificates, store: Store
         assert entries["listener.name.out.ssl.client.auth"].read_only
         for name in ("ssl.keystore.location", "listener.name.out.ssl.client.auth"):
             with pytest.raises(KafkaError, match="listener"):
-                admin.incremental_alter_configs({BROKER: [ConfigChange(name, "required")]})
+                admin.incremental_alter_configs({BROKER: [ConfigChange(name, "requested")]})
         with pytest.raises(KafkaError, match="broker id must be specified"):
             admin.incremental_alter_configs({ConfigResource("broker", ""): [ConfigChange(OUT, str(store.path))]})
 

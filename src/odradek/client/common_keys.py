@@ -70,6 +70,7 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key("metrics.num.samples", INT, "2", LOW, "How many windows rates and averages of metrics look at.", at_least(1)),
     Key("metrics.sample.window.ms", LONG, "30000", LOW, "Length of such a window, milliseconds.", at_least(1)),
     Key("enable.metrics.push", BOOLEAN, "false", LOW, "Only false: metrics are not pushed to brokers; `metrics()` gives them.", _no_push),
+    Key("config.providers", LIST, "", LOW, "Names of what has values of other settings: files, the environment (config-providers.md)."),
     Key("security.protocol", STRING, "PLAINTEXT", MEDIUM, "How to speak to brokers.", _PROTOCOLS),
     # TLS
     Key("ssl.truststore.type", STRING, None, MEDIUM, "PEM, PKCS12 or JKS; not given: what the file is.", _store),
@@ -138,7 +139,6 @@ _RETRIEVAL = "of Java's own retrieval of tokens; sasl.oauthbearer.token.provider
 _METRICS = "Java's reporters of metrics; metrics() gives them as a mapping"
 
 REFUSED: dict[str, str] = {
-    "config.providers": "a class of Java's; read secrets in Python and give them as values",
     "metric.reporters": _METRICS,
     "auto.include.jmx.reporter": _METRICS,
     "metrics.recording.level": "this client has metrics of one level",

@@ -9,10 +9,11 @@ from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.client_metrics import CLIENT_METRICS_CONFIG
 from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
-from odradek.config.dynamic import DYNAMIC_KEYS, RELOADED_FOR_LISTENERS, broker_synonyms
+from odradek.config.dynamic import DYNAMIC_KEYS, LIMITS_OF_LISTENERS, RELOADED_FOR_LISTENERS, broker_synonyms
 from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
 from odradek.config.keys import authorizer
 from odradek.config.listener_settings import key_of, listener_synonyms
+from odradek.config.policies import is_of_plugins
 from odradek.config.topic import (
     SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
@@ -55,6 +56,8 @@ class BrokerLayers(NamedTuple):
     config: BrokerConfig
     dynamic: Mapping[str, str] = {}
     dynamic_default: Mapping[str, str] = {}
+    current: BrokerConfig | None = None
+    """What holds, where it may be something else than what is set: a reference to a configuration provider."""
 
     def synonyms(self, name: str, *, sensitive: bool) -> tuple[Synonym, ...]:
         """The keys that may give `name` its value, in each layer, the strongest first; those before `name` itself are left out."""
@@ -125,24 +128,38 @@ def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -
 
 
 def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> list[DescribedConfig]:
-    """What is set for single listeners."""
+    """What is set for single listeners, and for configuration providers and policies."""
     described: list[DescribedConfig] = []
-    for name in {**layers.config.given, **layers.dynamic}:
+    for name in {**layers.config.given, **layers.dynamic_default, **layers.dynamic}:
         key = key_of(name)
-        if key is None or key.name == name or (keys is not None and name not in keys):
+        if keys is not None and name not in keys:
+            continue
+        if is_of_plugins(name):
+            # As Kafka shows what it has no definition of: it may be a secret.
+            synonyms = layers.synonyms(name, sensitive=True)
+            described.append(DescribedConfig(name, None, True, synonyms[0].source, True, synonyms, None, ""))
+        if key is None or key.name == name:
             continue
         sensitive = key.type is PASSWORD
         synonyms = layers.synonyms(name, sensitive=sensitive)
-        read_only = key.name not in RELOADED_FOR_LISTENERS
-        value = None if sensitive else layers.dynamic.get(name, layers.config.given.get(name))
+        read_only = key.name not in RELOADED_FOR_LISTENERS and key.name not in LIMITS_OF_LISTENERS
+        value = None if sensitive else _set_value(layers, name)
         described.append(DescribedConfig(name, value, read_only, synonyms[0].source, sensitive, synonyms, key.type, key.doc))
     return described
 
 
-def _broker_value(layers: BrokerLayers, name: str) -> str | None:
+def _set_value(layers: BrokerLayers, name: str) -> str | None:
+    """What a setting says, the strongest first, and what a reference of it stands for; None where there is none."""
     for layer in (layers.dynamic, layers.dynamic_default):
         if name in layer:
-            return layer[name]
+            current = layers.current
+            return layer[name] if current is None or name not in current.references else current.given[name]
+    return layers.config.given.get(name)
+
+
+def _broker_value(layers: BrokerLayers, name: str) -> str | None:
+    if name in layers.dynamic or name in layers.dynamic_default:
+        return _set_value(layers, name)
     key = BROKER_CONFIG[name]
     if key.required and not layers.config.is_set(name):
         return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
 from odradek.config.definition import LONG, MEDIUM, Key, at_least
-from odradek.config.listener_settings import ListenerSetting, parse_listener_key
+from odradek.config.listener_settings import MECHANISM_KEYS, ListenerSetting, parse_listener_key
 from odradek.config.unserved import UNSERVED_SECURITY, unserved_prefix
 from odradek.config.without_effect import WITHOUT_EFFECT
 
@@ -140,18 +140,11 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
 
 
 _REPLICATION_QUOTAS = "replication quotas are not served yet"
-_LISTENERS_TLS = "of TLS only the stores of a listener change, with the prefix listener.name.NAME."
-_SASL = "the settings of SASL are read at the start"
-_LISTENERS = "listeners are bound at the start, and their registration never changes in a Raft cluster"
 
 FIXED_AT_THE_START: dict[str, str] = {
     "follower.replication.throttled.rate": _REPLICATION_QUOTAS,
     "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
-    "listener.security.protocol.map": _LISTENERS,
-    "listeners": _LISTENERS,
-    "sasl.enabled.mechanisms": _SASL,
-    "sasl.jaas.config": _SASL,
-    "sasl.mechanism.inter.broker.protocol": _SASL,
+    "sasl.jaas.config": "it is written for a mechanism of a listener and has no effect without one, in Kafka neither",
 }
 """Key that Kafka lets change at run time and Odradek does not -> why; keys without any effect are listed elsewhere."""
 
@@ -170,6 +163,12 @@ RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
     }
 )
 """Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
+
+LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections"})
+"""Keys that change for a listener that is there, for one broker or for all (SocketServer.ListenerReconfigurableConfigs)."""
+
+_FOR_ONE_BROKER = frozenset({"listener.security.protocol.map", "listeners", "principal.builder.class"})
+"""Keys that are set for one broker only, beside those of TLS and SASL (DynamicBrokerConfig.PER_BROKER_CONFIGS)."""
 
 NEVER_IN_A_FILE: dict[str, Key] = {
     "replica.alter.log.dirs.io.max.bytes.per.second": Key(
@@ -194,8 +193,6 @@ def unserved_at_run_time(name: str) -> str | None:
         return f"{prefix} are not served yet"
     if name not in DYNAMIC_KEYS or name in RELOADED_FOR_LISTENERS:
         return None
-    if name.startswith("ssl."):
-        return _LISTENERS_TLS
     for beginning, feature in UNSERVED_SECURITY.items():
         if name.startswith(beginning):
             return f"{feature} is not served yet"
@@ -206,20 +203,35 @@ def check_scope(name: str, *, for_node: bool) -> None:
     """ConfigError for a key of listeners where Kafka takes none (DynamicBrokerConfig.validateConfigs)."""
     if name in RELOADED_FOR_LISTENERS:
         raise ConfigError(f"These security configs can be dynamically updated only per-listener using the listener prefix: {name}")
-    if not for_node and parse_listener_key(name) is not None:
+    setting = None if for_node else parse_listener_key(name)
+    of_listener = setting is not None and setting.key not in LIMITS_OF_LISTENERS
+    if of_listener or (not for_node and name in DYNAMIC_KEYS and (name in _FOR_ONE_BROKER or name.startswith(("ssl.", "sasl.")))):
         raise ConfigError(f"Cannot update these configs at default cluster level, broker id must be specified: {name}")
 
 
 def check_listener_setting(name: str, setting: ListenerSetting) -> None:
-    """ConfigError for a setting that a listener that is there does not take over."""
-    if setting.key in RELOADED_FOR_LISTENERS:
-        return
-    if setting.key not in DYNAMIC_KEYS and not setting.key.startswith(("ssl.", "sasl.")):
+    """ConfigError for a setting that no listener takes over at run time."""
+    if setting.key not in DYNAMIC_KEYS and not setting.key.startswith(("ssl.", "sasl.")) and setting.key not in MECHANISM_KEYS:
         raise ConfigError(f"Cannot update these configs dynamically: {name}")
-    raise ConfigError(
-        f"Configs cannot be updated dynamically for existing listener {setting.listener.upper()}, "
-        f"restart broker or create a new listener for update: {name}"
-    )
+
+
+def is_fixed(setting: ListenerSetting) -> bool:
+    """Whether a listener that is there does not take the setting over (DynamicListenerConfig.validateReconfiguration)."""
+    return setting.key not in RELOADED_FOR_LISTENERS and setting.key not in LIMITS_OF_LISTENERS
+
+
+def check_existing(old: BrokerConfig, new: BrokerConfig) -> None:
+    """ConfigError where a listener that is there would get another value of a setting that it does not take over."""
+    there = {each.listener.lower() for each in old.listeners} & {each.listener.lower() for each in new.listeners}
+    for name in {**old.given, **new.given}:
+        if old.given.get(name) == new.given.get(name):
+            continue
+        setting = parse_listener_key(name)
+        if setting is not None and setting.listener in there and is_fixed(setting):
+            raise ConfigError(
+                f"Configs cannot be updated dynamically for existing listener {setting.listener.upper()}, "
+                f"restart broker or create a new listener for update: {name}"
+            )
 
 
 def check_thread_count(current: BrokerConfig, new: BrokerConfig) -> None:

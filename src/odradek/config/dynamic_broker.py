@@ -12,18 +12,25 @@ from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.dynamic import (
     DYNAMIC_KEYS,
+    LIMITS_OF_LISTENERS,
     NEVER_IN_A_FILE,
     broker_synonyms,
+    check_existing,
     check_listener_setting,
     check_scope,
     check_thread_count,
+    is_fixed,
     unserved_at_run_time,
 )
-from odradek.config.listener_settings import parse_listener_key, parse_setting
+from odradek.config.listener_settings import own_value, parse_listener_key, parse_setting
+from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, has_reference, is_provider_setting
 from odradek.config.topic import TopicConfig, override_problem, topic_defaults
 from odradek.config.unserved import check_served_setting
 
 _TOPIC_CONFIGS_KEPT = 1024
+
+Resolve = Callable[[Mapping[str, str], Mapping[str, str]], Resolved]
+"""Follows the references of settings (the first argument) to the providers that other settings (the second) name; raises ConfigError."""
 
 
 class DynamicBrokerConfig:
@@ -31,12 +38,28 @@ class DynamicBrokerConfig:
 
     `update` takes over the settings in the metadata; whoever must act on a change subscribes. Everything runs on the event loop; other
     threads may read single values.
+
+    A setting may have references to configuration providers in it, and stays as it is in `node` and `cluster`: each broker follows them
+    for itself, whenever settings change. As it is, it has to fit its key, so that only text can have references.
     """
 
-    __slots__ = ("_defaults", "_seen", "_subscribers", "_topic_configs", "cluster", "current", "node", "on_set", "static", "validators")
+    __slots__ = (
+        "_defaults",
+        "_resolve",
+        "_seen",
+        "_subscribers",
+        "_topic_configs",
+        "cluster",
+        "current",
+        "node",
+        "on_set",
+        "static",
+        "validators",
+    )
 
-    def __init__(self, static: BrokerConfig) -> None:
+    def __init__(self, static: BrokerConfig, resolve: Resolve | None = None) -> None:
         self.static = static
+        self._resolve = resolve
         self.current = static
         self.node: Mapping[str, str] = {}
         """The settings for this broker that are in effect."""
@@ -118,12 +141,13 @@ class DynamicBrokerConfig:
 
     def _update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
         problems: list[str] = []
-        node = _usable(node, "this broker", problems)
-        cluster = _usable(cluster, "all brokers", problems)
-        if node == self.node and cluster == self.cluster:
+        named = self._providers(node, cluster)
+        node, node_values = self._usable(node, "this broker", problems, named)
+        cluster, cluster_values = self._usable(cluster, "all brokers", problems, named)
+        if node == self.node and cluster == self.cluster and not (node_values.references or cluster_values.references):
             return problems
         try:
-            new = self._effective(node, cluster)
+            new = self._effective(node_values, cluster_values)
         except ConfigError as error:
             return [*problems, f"The settings of brokers contradict one another and are not taken over: {error}"]
         old, self.current, self.node, self.cluster = self.current, new, node, cluster
@@ -139,12 +163,21 @@ class DynamicBrokerConfig:
         for name, text in settings.items():
             check_scope(name, for_node=for_node)
             check_setting(name, text)
-        new = self._effective(settings, self.cluster) if for_node else self._effective(self.node, settings)
+        node, cluster = (settings, self.cluster) if for_node else (self.node, settings)
+        named = self._providers(node, cluster)
+        node_values, cluster_values = self._follow(node, named), self._follow(cluster, named)
+        for values in (node_values, cluster_values):
+            _check_followed(values)
+        new = self._effective(node_values, cluster_values)
+        check_existing(self.current, new)
         check_thread_count(self.current, new)
         for validate in self.validators:
-            validate(new)
+            try:
+                validate(new)
+            except ConfigError as error:
+                raise ConfigError(cluster_values.hide(node_values.hide(str(error)))) from None
 
-    def _effective(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
+    def _effective(self, node: Resolved, cluster: Resolved) -> BrokerConfig:
         if not node and not cluster:
             return self.static
         given = dict(self.static.given)
@@ -155,7 +188,64 @@ class DynamicBrokerConfig:
                     given.pop(synonym, None)
                 if name not in NEVER_IN_A_FILE:
                     given[name] = text
-        return BrokerConfig(given)
+        if self._resolve is None:
+            return BrokerConfig(given)
+        references = {name: text for name, text in self.static.references.items() if name not in cluster and name not in node}
+        references |= {name: text for name, text in cluster.references.items() if name not in node}
+        return BrokerConfig(Resolved(given, references | node.references, {**self.static.found, **cluster.found, **node.found}))
+
+    # -- references --------------------------------------------------------------------------------------------------------------------
+
+    def _providers(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> dict[str, str]:
+        """The settings that say which providers there are; what the file says of them besides is not set at run time."""
+        found = dict(self.static.given)
+        for layer in (cluster, node):
+            found |= {name: text for name, text in layer.items() if name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)}
+        return found
+
+    def _follow(self, settings: Mapping[str, str], named: Mapping[str, str]) -> Resolved:
+        if self._resolve is None or not (PROVIDERS in settings or any(has_reference(text) for text in settings.values())):
+            return Resolved(settings, {}, {})
+        return self._resolve(settings, named)
+
+    def _check_static(self, name: str, text: str) -> None:
+        """ConfigError for a setting of a listener of the file that it does not take over, unless it says what the file says."""
+        setting = parse_listener_key(name)
+        names = [each.listener.lower() for each in self.static.listeners]
+        if setting is not None and setting.listener in names and is_fixed(setting) and self.static.given.get(name) != text:
+            raise ConfigError(f"the listener {setting.listener.upper()} has what the file says: {name}")
+
+    def _usable(
+        self, layer: Mapping[str, str], whose: str, problems: list[str], named: Mapping[str, str]
+    ) -> tuple[dict[str, str], Resolved]:
+        """The settings that can hold, and what they stand for."""
+        usable: dict[str, str] = {}
+        values: dict[str, str] = {}
+        references: dict[str, str] = {}
+        found: dict[str, str] = {}
+        for name, text in layer.items():
+            try:
+                check_setting(name, text)
+                self._check_static(name, text)
+                followed = self._follow({name: text}, named)
+                _check_followed(followed)
+            except ConfigError as error:
+                problems.append(f"A setting of {whose} is ignored: {error}")
+            else:
+                usable[name] = text
+                values |= followed
+                references |= followed.references
+                found |= followed.found
+        return usable, Resolved(values, references, found)
+
+
+def _check_followed(values: Resolved) -> None:
+    """ConfigError, which does not quote it, for a value behind a reference that does not fit its key."""
+    for name in values.references:
+        try:
+            check_setting(name, values[name])
+        except ConfigError as error:
+            raise ConfigError(values.hide(str(error))) from None
 
 
 def check_setting(name: str, text: str) -> None:
@@ -165,6 +255,8 @@ def check_setting(name: str, text: str) -> None:
         raise ConfigError(f"{name} cannot be set while the broker runs: {reason}")
     if name in NEVER_IN_A_FILE:
         NEVER_IN_A_FILE[name].parse(text)
+        return
+    if is_provider_setting(name):
         return
     setting = parse_listener_key(name)
     if setting is not None:
@@ -180,18 +272,9 @@ def check_setting(name: str, text: str) -> None:
     check_served_setting(name, text)
 
 
-def _usable(layer: Mapping[str, str], whose: str, problems: list[str]) -> dict[str, str]:
-    usable: dict[str, str] = {}
-    for name, text in layer.items():
-        try:
-            check_setting(name, text)
-        except ConfigError as error:
-            problems.append(f"A setting of {whose} is ignored: {error}")
-        else:
-            usable[name] = text
-    return usable
-
-
 def _value(config: BrokerConfig, name: str) -> object:
-    """What a subscriber to `name` sees: the value, also where a synonym gives it."""
-    return tuple(config.get(synonym) for synonym in broker_synonyms(name))
+    """What a subscriber to `name` sees: the value, also where a synonym gives it, and those of single listeners."""
+    found = [config.get(synonym) for synonym in broker_synonyms(name)]
+    if name in LIMITS_OF_LISTENERS:
+        found += [own_value(config, listener, name) for listener in config.listener_security_protocols]
+    return tuple(found)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigValue, Key
+from odradek.config.definition import ConfigValue, Key, invalid
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -121,7 +121,9 @@ def check_listener_settings(config: BrokerConfig) -> None:
         if setting is None:
             continue
         _check_listener(setting, name, config.listener_security_protocols)
-        parse_setting(name, setting.key, text)
+        value = parse_setting(name, setting.key, text)
+        if setting.key == "max.connections" and value == 0:
+            raise invalid(name, value, "Value must be at least 1: nobody could ever connect")
 
 
 def _check_listener(setting: ListenerSetting, name: str, known: Iterable[str]) -> None:

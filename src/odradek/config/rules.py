@@ -9,6 +9,7 @@ from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
 from odradek.base.errors import ConfigError
 from odradek.config.listener_settings import check_listener_settings, parse_listener_key
 from odradek.config.listeners import SECURITY_PROTOCOLS
+from odradek.config.policies import is_of_plugins
 from odradek.config.unserved import check_served, unserved_prefix
 from odradek.security.principal import parse_super_users
 
@@ -21,7 +22,7 @@ def check_names(names: Iterable[str]) -> None:
     from odradek.config.broker import BROKER_CONFIG
 
     for name in names:
-        if name in BROKER_CONFIG or parse_listener_key(name) is not None:
+        if name in BROKER_CONFIG or is_of_plugins(name) or parse_listener_key(name) is not None:
             continue
         feature = unserved_prefix(name)
         if feature == "ZooKeeper":

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from odradek.base.errors import ConfigError
 from odradek.config.definition import ConfigValue
 from odradek.config.listener_settings import listener_key, listener_value, own_value, parse_listener_key
+from odradek.config.listeners import SASL_PROTOCOLS
 from odradek.security.jaas import LoginModule, parse_jaas
 from odradek.security.sasl.bearer_tokens import UnsecuredRules, unsecured_rules
 from odradek.security.sasl.scram import HASHES
@@ -20,7 +21,6 @@ from odradek.security.sasl.scram import HASHES
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
 
-SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 """Those that are served."""

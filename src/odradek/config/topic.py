@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from odradek.base.errors import ConfigError
 from odradek.config.definition import ConfigDef, ConfigValue, format_value
 from odradek.config.keys import topics
+from odradek.config.references import has_reference
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -81,7 +82,8 @@ def effective_topic_value(
     layers = ((node, SOURCE_DYNAMIC_BROKER), (cluster, SOURCE_DYNAMIC_DEFAULT_BROKER), (static, SOURCE_STATIC_BROKER))
     for layer, source in layers:
         for synonym, factor in SYNONYMS.get(name, ()):
-            if synonym in layer:
+            # A reference that JVM Kafka let somebody set for such a key is what every broker ignores.
+            if synonym in layer and not has_reference(layer[synonym]):
                 text = layer[synonym]
                 return EffectiveValue(text if factor == 1 else str(int(text) * factor), source)
     key = TOPIC_CONFIG[name]

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ConfigError
 from odradek.config.definition import PASSWORD, Key
 from odradek.config.listener_settings import parse_listener_key
+from odradek.config.policies import is_of_plugins
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
 
 UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
-    "alter.config.policy.class.name": (("",), "policies for configuration changes"),
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
-    "config.providers": (("",), "configuration providers"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
-    "create.topic.policy.class.name": (("",), "policies for topic creation"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
@@ -59,7 +57,6 @@ UNSERVED_SECURITY: dict[str, str] = {
 
 UNSERVED_FOR_LISTENERS: dict[str, str] = {
     "max.connection.creation.rate": "limits of one listener",
-    "max.connections": "limits of one listener",
     "num.network.threads": "threads of one listener",
 }
 """Keys that Kafka has for one listener as well -> what is missing there."""
@@ -67,7 +64,6 @@ UNSERVED_FOR_LISTENERS: dict[str, str] = {
 UNSERVED_PREFIXES: dict[str, str] = {
     "rlmm.config.": "tiered storage",
     "rsm.config.": "tiered storage",
-    "config.providers.": "configuration providers",
     "zookeeper.": "ZooKeeper",
 }
 """Beginning of a key -> what is missing."""
@@ -106,6 +102,8 @@ def check_served_setting(name: str, text: str) -> None:
     """ConfigError when a broker key, or a listener's, is set to something not served yet."""
     from odradek.config.broker import BROKER_CONFIG
 
+    if is_of_plugins(name):
+        return
     setting = parse_listener_key(name)
     key = BROKER_CONFIG[name if setting is None else setting.key]
     feature = _missing(key, text) or (UNSERVED_FOR_LISTENERS.get(setting.key) if setting is not None else None)

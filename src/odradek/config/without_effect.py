@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC, policy_of_setting
+from odradek.config.references import PROVIDERS, is_provider_setting
+
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
 _ONE_NODE = "there are no other nodes to talk to yet"
 _SHARE = "share groups are not served yet"
@@ -151,9 +154,16 @@ TOPIC_WITHOUT_EFFECT: dict[str, str] = {
 
 def ineffective(given: dict[str, str]) -> Iterator[str]:
     """One line for each broker key that is given and changes nothing."""
+    providers = [each.strip() for each in given.get(PROVIDERS, "").split(",")]
     for name, text in given.items():
         if name in WITHOUT_EFFECT:
             yield f"{name}={text.strip()} has no effect: {WITHOUT_EFFECT[name]}"
+        elif is_provider_setting(name) and name.split(".")[2] not in providers:
+            yield f"{name} has no effect: {PROVIDERS} does not name {name.split('.')[2]}"
+        elif (policy := policy_of_setting(name)) is not None and not given.get(policy):
+            yield f"{name} has no effect: there is no {policy}"
+        elif name in (CREATE_TOPIC, ALTER_CONFIG) and text.strip() and "controller" not in given.get("process.roles", ""):
+            yield f"{name}={text.strip()} has no effect: policies are asked by controllers, and this node is none"
 
 
 class TopicWarnings:

@@ -59,13 +59,15 @@ class FrameHandler(Protocol):
 class Listener:
     """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
-    __slots__ = ("closed", "host", "name", "port", "quiet", "scope", "tls")
+    __slots__ = ("closed", "connections", "host", "name", "port", "quiet", "scope", "tls")
 
     def __init__(self, name: str, scope: str, host: str, port: int, tls: TlsServing | None = None) -> None:
         self.name = name
         self.scope = scope
         self.host = host
         self.port = port
+        self.connections = 0
+        """How many are open."""
         self.closed = False
         """Whether connections are turned away (`Acceptor.close_listeners`)."""
         self.quiet = False
@@ -113,6 +115,8 @@ class Acceptor:
         self.ciphertext: memoryview
         self._handshaking: dict[Connection, float] = {}
         """When they were accepted, the oldest first."""
+        self._ending: set[Connection] = set()
+        """Those that give way to others; asked for membership only, as no set is in an order that repeats."""
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
@@ -184,6 +188,16 @@ class Acceptor:
                 for server in bound.servers:
                     server.close()
 
+    def remove(self, bound: BoundListener) -> None:
+        """Closes one listener and its connections for good; what they have been answered is still sent."""
+        bound.listener.closed = bound.listener.quiet = True
+        for server in bound.servers:
+            server.close()
+        self.listeners.remove(bound)
+        self._send_answers()
+        for connection in [each for each in self.connections if each.listener is bound.listener]:
+            connection.close()
+
     def quiesce(self, scope: str | None = None) -> None:
         """Takes no new requests from connections to the listeners of `scope` (None: from any); those already taken are still answered."""
         for bound in self.listeners:
@@ -232,12 +246,19 @@ class Acceptor:
             if limits.send_buffer > 0:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
+        connection.listener.connections += 1
         count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
             connection.abort()
             return
-        if len(self.connections) > limits.max_connections:
+        if len(self.connections) - len(self._ending) > limits.max_connections and not self._make_way(connection):
             self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
+            connection.abort()
+            return
+        name = connection.listener.name
+        if limits.max_connections_of and connection.listener.connections > limits.max_connections_of.get(name, UNLIMITED):
+            own = limits.max_connections_of[name]
+            self.quiet_log.warning("refusing %s: max.connections=%d of listener %s are open", connection.connection_id, own, name)
             connection.abort()
             return
         if count > limits.for_ip(host):
@@ -253,6 +274,22 @@ class Acceptor:
         if self._sweep is None:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
 
+    def _make_way(self, connection: Connection) -> bool:
+        """Whether another connection was ended for one to a protected listener: that of the others which was idle for longest
+        (ConnectionQuotas.maxConnectionsExceeded).
+        """
+        protected = self.limits.protected
+        if connection.listener.name not in protected:
+            return False
+        others = (each for each in self.connections if each.listener.name not in protected and each not in self._ending)
+        longest = min(others, key=lambda each: each.idle_since, default=None)
+        if longest is None:
+            return False
+        self.quiet_log.warning("closing %s for %s: max.connections are open", longest.connection_id, connection.connection_id)
+        self._ending.add(longest)
+        longest.abort()
+        return True
+
     def _delay(self, connection: Connection, transport: asyncio.Transport, now: float) -> None:
         """Spreads new connections so that `creation_rate` a second begin to be read (one second's worth may come at once)."""
         rate = max(1, self.limits.creation_rate)
@@ -265,6 +302,8 @@ class Acceptor:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
+        connection.listener.connections -= 1
+        self._ending.discard(connection)
         if self.on_disconnect is not None:
             self.on_disconnect(connection.connection_id)
         host = connection.peer_host

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from odradek.base.clock import Clock
 
@@ -30,10 +30,12 @@ class AcceptorLimits:
         "handshakes_at_once",
         "idle_s",
         "max_connections",
+        "max_connections_of",
         "max_connections_per_ip",
         "per_ip_overrides",
         "pipelined_bytes",
         "pipelined_requests",
+        "protected",
         "receive_buffer",
         "request_memory",
         "request_size",
@@ -49,6 +51,8 @@ class AcceptorLimits:
         response_memory: int = 64 * 1024 * 1024,
         idle_s: float = 600.0,
         max_connections: int = UNLIMITED,
+        max_connections_of: Mapping[str, int] | None = None,
+        protected: Collection[str] = (),
         max_connections_per_ip: int = UNLIMITED,
         per_ip_overrides: Mapping[str, int] | None = None,
         creation_rate: int = UNLIMITED,
@@ -66,6 +70,8 @@ class AcceptorLimits:
         self.response_memory = response_memory
         self.idle_s = idle_s  # connections.max.idle.ms
         self.max_connections = max_connections  # max.connections
+        self.max_connections_of = dict(max_connections_of or {})  # listener.name.NAME.max.connections, by the names of listeners
+        self.protected = frozenset(protected)  # the names of listeners for which others give way when max.connections are open
         self.max_connections_per_ip = max_connections_per_ip  # max.connections.per.ip
         self.per_ip_overrides = dict(per_ip_overrides or {})  # max.connections.per.ip.overrides
         self.creation_rate = creation_rate  # max.connection.creation.rate, connections a second

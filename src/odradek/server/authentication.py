@@ -65,14 +65,13 @@ class SaslFrames:
         self._services = services
         self._clock = services.clock
         self._jobs = jobs
-        self._listeners = listeners
+        self._listeners = dict(listeners)
         self._request_size = request_size
         self._failed_delay_s = failed_delay_s
-        self._bearers = {
-            name: BearerKeys(each.bearer, services.clock, jobs)
-            for name, each in listeners.items()
-            if each.bearer is not None and each.bearer.unsecured is None
-        }
+        self._loaded = False
+        self._bearers: dict[str, BearerKeys] = {}
+        for name, each in listeners.items():
+            self.add(name, each)
         self._tokens: TokenLogins | None = None
         if services.token_secret is not None:
             self._tokens = TokenLogins(services.token_secret, self._token, secrets.token_bytes)
@@ -83,8 +82,20 @@ class SaslFrames:
         """Who waits for a refusal -> what ends the wait, oldest first."""
         self._look: TimerHandle | None = None
 
+    def add(self, name: str, sasl: ListenerSasl) -> list[Deferred[object]]:
+        """Takes a listener in, new or of another life; gives what `load` gives for it."""
+        self._listeners[name] = sasl
+        before = self._bearers.pop(name, None)
+        if before is not None:
+            before.close()
+        if sasl.bearer is None or sasl.bearer.unsecured is not None:
+            return []
+        keys = self._bearers[name] = BearerKeys(sasl.bearer, self._clock, self._jobs)
+        return [cast("Deferred[object]", keys.load())] if self._loaded else []
+
     def load(self) -> list[Deferred[object]]:
         """Reads what has to be there before anybody connects; fails with ConfigError."""
+        self._loaded = True
         return [cast("Deferred[object]", each.load()) for each in self._bearers.values()]
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------------

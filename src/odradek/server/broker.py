@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import OdradekError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
+    from odradek.config.references import Resolved
     from odradek.network.acceptor import BoundListener
     from odradek.server.node import Gate
 
@@ -38,6 +39,13 @@ logger = logging.getLogger(__name__)
 
 _FOREVER_MS = 2**53
 """What is longer than this is no time limit."""
+
+
+def follow_references(settings: Mapping[str, str], providers: Mapping[str, str]) -> Resolved:
+    """`config.dynamic_broker.Resolve`; what it takes is loaded when there is a reference for the first time."""
+    from odradek.providers.resolving import resolve_broker
+
+    return resolve_broker(settings, providers)
 
 
 class Broker:
@@ -78,7 +86,7 @@ class Broker:
         self._started = False
         self._stopping: asyncio.Future[None] | None = None
         services.config = config
-        services.dynamic_config = DynamicBrokerConfig(config)
+        services.dynamic_config = DynamicBrokerConfig(config, follow_references)
         services.tls = NodeTls(services.dynamic_config)
         services.clock = self.clock
         services.random = rng or random.Random()
@@ -121,7 +129,7 @@ class Broker:
         """
         begin = self.clock.monotonic()
         for line in ineffective(self.config.given):
-            logger.warning("%s", line)
+            logger.warning("%s", self.config.hide(line))
         self.states.to(BrokerState.STARTING)
         steps = self.loop.create_task(start_node(self._startup, self._node, format_if_empty=self._format_if_empty))
         longest_ms = self.config.integer("server.max.startup.time.ms")

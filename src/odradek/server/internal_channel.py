@@ -28,6 +28,8 @@ class OpenChannel(Step[InterBrokerChannel]):
         config, services = node.config, node.services
         self._services = services
         logins = NodeLogins(config)
+        dynamic = services.dynamic_config
+        dynamic.subscribe(("sasl.mechanism.inter.broker.protocol",), lambda: logins.read(dynamic.current))
         name = f"node-{config.node_id}"
         self._peers = Peers(node.loop, node.clock, name, peer_settings(config), services.tls.towards, logins.client)
         listener = config.inter_broker_listener_name
@@ -63,6 +65,10 @@ class NodeLogins:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._logins: dict[str, NodeLogin] = {}
+        self.read(config)
+
+    def read(self, config: BrokerConfig) -> None:
+        """As the configuration has it from now on: connections that are there have logged in already."""
         controllers = config.controller_listener_names[0]
         names = [controllers, config.inter_broker_listener_name] if config.is_broker else [controllers]
         if not any("SASL" in config.listener_security_protocols.get(listener, "") for listener in names):

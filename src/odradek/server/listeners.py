@@ -17,6 +17,7 @@ from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.probes import Probes
 from odradek.server.disconnects import HeartbeatConnections
 from odradek.server.dispatch import Dispatcher
+from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import broker_address
 from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState
@@ -25,7 +26,9 @@ from odradek.server.registration import AdvertisedListener
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
     from odradek.config.listeners import Endpoint
+    from odradek.config.sasl import ListenerSasl
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.kraft.node import KRaftNode
     from odradek.network.acceptor import FrameHandler
@@ -48,7 +51,8 @@ class Listeners:
     def __init__(self, acceptor: Acceptor) -> None:
         self.acceptor = acceptor
         self.bound: list[BoundListener] = []
-        """In the order of the configuration."""
+        """In the order of the configuration, those that were added while the node runs behind them."""
+        self.dynamic: DynamicListeners
 
     def port(self, name: str) -> int:
         """KeyError when no listener has this name."""
@@ -91,9 +95,10 @@ class BindListeners(Step[Listeners]):
         acceptor = Acceptor(node.loop, node.clock, self._authentication or handler, acceptor_limits(config), backlog=backlog)
         if self._authentication is not None:
             acceptor.on_connect = self._authentication.connected
-        self._listeners = Listeners(acceptor)
-        services.bound_listeners = self._listeners.bound
+        self.listeners = Listeners(acceptor)
+        services.bound_listeners = self.listeners.bound
         follow_limits(services.dynamic_config, acceptor)
+        self.listeners.dynamic = DynamicListeners(node, self)
 
     async def start(self) -> Listeners:
         config = self._node.config
@@ -104,11 +109,21 @@ class BindListeners(Step[Listeners]):
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
             listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.services.tls.serving(endpoint.listener))
-            self._listeners.bound.append(await self._listeners.acceptor.bind(listener))
-        return self._listeners
+            self.listeners.bound.append(await self.listeners.acceptor.bind(listener))
+        return self.listeners
+
+    def authenticate(self, listener: str, config: BrokerConfig) -> list[Deferred[object]]:
+        """Asks SASL of a listener that was not there at the start; what has to be read before it is served. ConfigError."""
+        from odradek.config.sasl import listener_sasl
+
+        acceptor = self.listeners.acceptor
+        if self._authentication is None:
+            self._authentication = sasl_frames(self._node, acceptor.handler, {})
+            acceptor.handler, acceptor.on_connect = self._authentication, self._authentication.connected
+        return self._authentication.add(listener, listener_sasl(config, listener))
 
     async def stop(self) -> None:
-        await self._listeners.acceptor.close()
+        await self.listeners.acceptor.close()
         if self._authentication is not None:
             self._authentication.close()
 
@@ -119,13 +134,19 @@ def authentication(node: Node, handler: FrameHandler) -> SaslFrames | None:
     if not asking:
         return None
     from odradek.config.sasl import listener_sasl
+
+    return sasl_frames(node, handler, {name: listener_sasl(node.config, name) for name in asking})
+
+
+def sasl_frames(node: Node, handler: FrameHandler, listeners: dict[str, ListenerSasl]) -> SaslFrames:
+    """What stands before the handler of requests, for these listeners and those that are added."""
     from odradek.server.authentication import SaslFrames
 
     return SaslFrames(
         handler,
         node.services,
         node.jobs,
-        {name: listener_sasl(node.config, name) for name in asking},
+        listeners,
         request_size=node.config.integer("socket.request.max.bytes"),
         failed_delay_s=node.config.integer("connection.failed.authentication.delay.ms") / 1000,
     )
@@ -205,9 +226,11 @@ class ServeClients(Step[None]):
 
     async def start(self) -> None:
         await self._listeners.serve(BROKER)
+        await self._listeners.dynamic.follow()
 
     async def stop(self) -> None:
         node = self._node
+        await self._listeners.dynamic.stop()
         try:
             if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)

@@ -24,6 +24,7 @@ from odradek.server.step import Step
 if TYPE_CHECKING:
     import random
 
+    from odradek.controller.core.policies import Policies
     from odradek.metadata.image import MetadataImage
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.identity import NodeIdentity
@@ -49,12 +50,15 @@ class JoinQuorum(Step[Quorum]):
     name = "quorum"
     stop_timeout_s = 30.0
 
-    def __init__(self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel) -> None:
+    def __init__(
+        self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel, policies: Policies | None
+    ) -> None:
         self._node = node
         self._identity = identity
         self._listeners = listeners
         self._channel = channel
         self._kraft: KRaftNode | None = None
+        self._policies = policies
 
     async def start(self) -> Quorum:
         node, config = self._node, self._node.config
@@ -80,6 +84,7 @@ class JoinQuorum(Step[Quorum]):
                     for each in config.advertised_controller_listeners
                 ],
                 on_fault=lambda error: node.fatal(problem_of(error, directory)),
+                policies=self._policies,
             )
             self._kraft = node.services.kraft = kraft
             if config.text("authorizer.class.name"):

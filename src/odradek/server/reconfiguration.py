@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from odradek.config.listener_settings import own_value
 from odradek.network.limits import AcceptorLimits
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
         response_memory=memory // _ANSWERS_PART,
         idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         max_connections=config.integer("max.connections"),
+        protected=_protected(config),
+        max_connections_of=_of_listeners(config, "max.connections"),
         max_connections_per_ip=config.integer("max.connections.per.ip"),
         per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
         creation_rate=config.integer("max.connection.creation.rate"),
@@ -44,6 +47,20 @@ def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
         receive_buffer=config.integer("socket.receive.buffer.bytes"),
         send_buffer=config.integer("socket.send.buffer.bytes"),
     )
+
+
+def _protected(config: BrokerConfig) -> list[str]:
+    """The listeners of nodes: clients that use up max.connections must not keep them from one another. Where clients use the listener
+    between brokers, there is none to protect.
+    """
+    others = any(each.listener != config.inter_broker_listener_name for each in config.broker_listeners)
+    return [*config.controller_listener_names, *([config.inter_broker_listener_name] if others else [])]
+
+
+def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
+    """The listeners that have a number of their own."""
+    values = {listener: own_value(config, listener, key) for listener in config.listener_security_protocols}
+    return {listener: value for listener, value in values.items() if isinstance(value, int)}
 
 
 def follow_limits(config: DynamicBrokerConfig, acceptor: Acceptor) -> None:

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS = ("SSL", "SASL_SSL")
+_OF_ALL_LISTENERS = (
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.protocol",
+)
+"""Keys that change at run time without the prefix of a listener, and hold for those that have no value of their own."""
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 Fingerprint = tuple[object, ...]
 
@@ -86,7 +94,7 @@ class NodeTls:
         """What connections to a listener of this node are accepted with; None where that is without TLS. ConfigError, one line, for
         settings that cannot be used.
         """
-        config = self._dynamic.static
+        config = self._dynamic.current
         protocol = config.listener_security_protocols[listener]
         if protocol not in _PROTOCOLS:
             return None
@@ -95,6 +103,16 @@ class NodeTls:
         made = self._made[listener] = _make(config, listener, None)
         serving = self._serving[listener] = TlsServing(made.server.context, _principals(config, listener) if protocol == "SSL" else None)
         return serving
+
+    def try_serving(self, config: BrokerConfig, listener: str) -> None:
+        """ConfigError when `serving` could not serve the listener with this configuration."""
+        if config.listener_security_protocols[listener] in _PROTOCOLS:
+            _make(config, listener, None)
+
+    def forget(self, listener: str) -> None:
+        """The listener is no more."""
+        self._serving.pop(listener, None)
+        self._made.pop(listener, None)
 
     def towards(self, listener: str) -> ssl.SSLContext | None:
         """What listeners of that name on other nodes are dialled with; None without TLS."""
@@ -131,7 +149,7 @@ class NodeTls:
     def _check(self, config: BrokerConfig) -> None:
         """Of a change before it is made: `DynamicBrokerConfig.validators`."""
         for listener, made in self._made.items():
-            if _fingerprint(config, listener) != made.fingerprint:
+            if _has(config, listener) and _fingerprint(config, listener) != made.fingerprint:
                 _make(config, listener, made)
 
     def reload(self) -> None:
@@ -139,16 +157,21 @@ class NodeTls:
         config = self._dynamic.current
         self._towards.clear()
         for listener, made in list(self._made.items()):
-            if _fingerprint(config, listener) == made.fingerprint:
+            if not _has(config, listener) or _fingerprint(config, listener) == made.fingerprint:
                 continue
             try:
                 new = _make(config, listener, made)
             except ConfigError as error:
-                logger.error("listener %s keeps its certificates: %s", listener, error)
+                logger.error("listener %s keeps its certificates: %s", listener, config.hide(str(error)))
                 continue
             self._made[listener] = new
             self._serving[listener].context = new.server.context
             logger.info("listener %s has new certificates", listener)
+
+
+def _has(config: BrokerConfig, listener: str) -> bool:
+    """Whether the listener is still there."""
+    return any(each.listener == listener for each in config.listeners)
 
 
 def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
@@ -225,7 +248,8 @@ def _names(identity: Identity) -> str:
 
 def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
     """What tells whether stores have changed: their settings, without saying them, and the age and size of their files."""
-    settings = repr([listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS)])
+    keys = ListenerKeys(config, listener)
+    settings = repr([keys.text(key) for key in (*sorted(RELOADED_FOR_LISTENERS), *_OF_ALL_LISTENERS)])
     files: list[object] = []
     for key in _FILES:
         location = listener_value(config, listener, key)

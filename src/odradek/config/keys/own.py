@@ -17,6 +17,15 @@ KEYS: tuple[Key, ...] = (
         internal=True,
     ),
     Key(
+        "org.apache.kafka.automatic.config.providers",
+        LIST,
+        "",
+        MEDIUM,
+        "Classes that config.providers.NAME.class may name, in the file and at run time; not given: all that there are. Kafka has this as "
+        "a property of the JVM, and for clients only.",
+        internal=True,
+    ),
+    Key(
         "org.apache.kafka.sasl.oauthbearer.allowed.files",
         LIST,
         "",

@@ -28,6 +28,8 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
+IMPLICIT_DELETE = 1000
+"""Of a key that AlterConfigs leaves out; no client can ask for it, since operations have one byte."""
 
 _OPERATION_NAMES = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
@@ -52,6 +54,7 @@ def topic_creation_records(context: ControllerContext, topic: str, configs: Mapp
         check_topic_overrides(configs, context.config)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    context.policies.check_configs(RESOURCE_TOPIC, topic, configs)
     return [_record(RESOURCE_TOPIC, topic, name, value) for name, value in configs.items()]
 
 
@@ -82,7 +85,7 @@ def alter_configs(context: ControllerContext, request: AlterConfigsRequest, vers
         resource = (each.resource_type, each.resource_name)
         named = {config.name for config in each.configs}
         operations = [Operation(config.name, SET, config.value) for config in each.configs]
-        operations += [Operation(name, DELETE, None) for name in context.state.configs.get(resource) or {} if name not in named]
+        operations += [Operation(name, IMPLICIT_DELETE, None) for name in context.state.configs.get(resource) or {} if name not in named]
         changes.append((resource, operations))
     return _alter(context, changes, AlterConfigsResponse, validate_only=request.validate_only)
 
@@ -175,8 +178,9 @@ def _resource_records(
     current = context.state.configs.get((resource_type, resource_name)) or {}
     wanted = dict(current)
     records: list[VersionedRecord] = []
+    changed: dict[str, str | None] = {}
     for operation in operations:
-        value = new_value(definition, current, operation)
+        value = None if operation.operation == IMPLICIT_DELETE else new_value(definition, current, operation)
         if operation.name == MIN_INSYNC_REPLICAS and resource_type == RESOURCE_BROKER and context.state.elr_enabled:
             _check_min_isr_of_brokers(resource_name, value)
         if value is None:
@@ -186,6 +190,8 @@ def _resource_records(
         # brokers reload what a key points to (a key store) when it is set again to the same value
         if value != current.get(operation.name) or resource_type == RESOURCE_BROKER:
             records.append(_record(resource_type, resource_name, operation.name, value))
+            if operation.operation != IMPLICIT_DELETE:
+                changed[operation.name] = value
     if resource_type == RESOURCE_TOPIC:
         check_topic_overrides(wanted, context.config)
     elif resource_type == RESOURCE_GROUP:
@@ -196,6 +202,7 @@ def _resource_records(
             if operation.name in wanted:
                 check_setting(operation.name, wanted[operation.name])
     _check_existence(context, resource_type, resource_name)
+    context.policies.check_configs(resource_type, resource_name, changed)
     return records
 
 

@@ -13,6 +13,7 @@ from odradek.config.topic import EffectiveValue, effective_topic_value
 from odradek.controller.core.heartbeats import Heartbeats
 from odradek.controller.core.partition_change import PartitionChange
 from odradek.controller.core.placement import StripedPlacer, UsableBroker
+from odradek.controller.core.policies import Policies
 from odradek.controller.core.state import ControllerState, TopicControl
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from odradek.metadata.registrations import PartitionRegistration
@@ -31,14 +32,29 @@ class ControllerContext:
     quorum's own log says) are set by the shell before each operation.
     """
 
-    __slots__ = ("_allows", "cluster_id", "config", "heartbeats", "kraft_version", "next_offset", "node_id", "now_s", "rng", "state")
+    __slots__ = (
+        "_allows",
+        "cluster_id",
+        "config",
+        "heartbeats",
+        "kraft_version",
+        "next_offset",
+        "node_id",
+        "now_s",
+        "policies",
+        "rng",
+        "state",
+    )
 
-    def __init__(self, state: ControllerState, config: BrokerConfig, cluster_id: str, rng: random.Random) -> None:
+    def __init__(
+        self, state: ControllerState, config: BrokerConfig, cluster_id: str, rng: random.Random, policies: Policies | None = None
+    ) -> None:
         self.state = state
         self.config = config
         self.cluster_id = cluster_id
         self.node_id = config.node_id
         self.rng = rng
+        self.policies = policies or Policies()
         self.now_s = 0.0
         self.next_offset = 0
         self.kraft_version = 0

@@ -33,7 +33,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest, vers
 
     POLICY_VIOLATION for the request when it asks for more than 10,000 partitions.
     ACL: CREATE on Cluster or on Topic. Quota: controller mutations.
-    Known gaps: quotas are not enforced yet; there are no creation policies.
+    Known gaps: quotas are not enforced yet.
     """
     counts = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC]
@@ -93,6 +93,8 @@ def _create_topic(context: ControllerContext, topic: Creatable) -> tuple[Created
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
     config_records = topic_creation_records(context, topic.name, configs)
     partitions = _given_partitions(context, topic) if topic.assignments else _placed_partitions(context, topic)
+    counts = None if topic.assignments else (len(partitions), len(partitions[0].replicas))
+    context.policies.check_topic(topic.name, counts, {number: each.replicas for number, each in partitions.items()}, configs)
     topic_id = _new_topic_id(context)
     records = [VersionedRecord(TopicRecord(name=topic.name, topic_id=topic_id), 0), *config_records]
     version = context.state.metadata_version

@@ -53,6 +53,7 @@ from odradek.controller.kraft.snapshotting import Snapshots
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.controller.core.context import ControllerContext
+    from odradek.controller.core.policies import Policies
     from odradek.controller.core.quorum import QuorumControllerCore
     from odradek.controller.core.result import ControllerResult
     from odradek.controller.kraft.wire import RaftChannel
@@ -84,13 +85,15 @@ class KRaftNode:
         loop: asyncio.AbstractEventLoop | None = None,
         endpoints: Sequence[Endpoint] | None = None,
         on_fault: Callable[[BaseException], None] | None = None,
+        policies: Policies | None = None,
     ) -> None:
         """`log` is open; `stop` closes it. `directory_id` is that of metadata.log.dir. `core_factory` makes the controller's core; without
         one, a node with the controller role makes its own.
 
         `loop` runs fsyncs in its executor; without one they run inline. `endpoints` are the controller listeners this node is reached at
         (from the configuration unless given, which is needed where a port was chosen by the system). `on_fault` is told of an error after
-        which this node must not go on (a failed fsync, a log that cannot be read); without it the error is logged.
+        which this node must not go on (a failed fsync, a log that cannot be read); without it the error is logged. The controller asks
+        `policies`.
 
         StorageError or OSError when what the log directory holds cannot be used.
         """
@@ -119,7 +122,7 @@ class KRaftNode:
         self._controller: MetadataController | None = None
         if config.is_controller:
             self._controller = MetadataController(
-                core_factory=core_factory or (lambda journal: _new_core(config, cluster_id, rng, journal)),
+                core_factory=core_factory or (lambda journal: _new_core(config, cluster_id, rng, journal, policies)),
                 writer=self,
                 clock=clock,
                 bootstrap=read_bootstrap(disk, config.metadata_log_dir),
@@ -393,10 +396,12 @@ def _timeouts(config: BrokerConfig) -> RaftTimeouts:
     )
 
 
-def _new_core(config: BrokerConfig, cluster_id: str, rng: random.Random, journal: UndoJournal) -> QuorumControllerCore:
+def _new_core(
+    config: BrokerConfig, cluster_id: str, rng: random.Random, journal: UndoJournal, policies: Policies | None
+) -> QuorumControllerCore:
     from odradek.controller.core.quorum import QuorumControllerCore
 
-    return QuorumControllerCore(config, cluster_id, rng, journal)
+    return QuorumControllerCore(config, cluster_id, rng, journal, policies)
 
 
 def _check_voters(voters: VoterSet, local: Voter) -> None:

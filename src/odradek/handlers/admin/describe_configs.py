@@ -52,7 +52,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
     # Keys in the metadata that this broker ignores (another implementation's) are not shown as if they were in effect.
     dynamic = services.dynamic_config
-    layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster)
+    layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster, dynamic.current)
     response = DescribeConfigsResponse()
     refused: list[Result] = []
     for resource in request.resources:
