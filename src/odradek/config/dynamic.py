@@ -139,14 +139,11 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-_REPLICATION_QUOTAS = "replication quotas are not served yet"
 _LISTENERS_TLS = "of TLS only the stores of a listener change, with the prefix listener.name.NAME."
 _SASL = "the settings of SASL are read at the start"
 _LISTENERS = "listeners are bound at the start, and their registration never changes in a Raft cluster"
 
 FIXED_AT_THE_START: dict[str, str] = {
-    "follower.replication.throttled.rate": _REPLICATION_QUOTAS,
-    "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
     "listener.security.protocol.map": _LISTENERS,
     "listeners": _LISTENERS,
     "sasl.enabled.mechanisms": _SASL,
@@ -171,11 +168,31 @@ RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
 )
 """Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
 
+_LIMITS_OF_LISTENERS = frozenset({"max.connection.creation.rate"})
+
+_UNLIMITED = str(0x7FFF_FFFF_FFFF_FFFF)
+
 NEVER_IN_A_FILE: dict[str, Key] = {
+    "follower.replication.throttled.rate": Key(
+        "follower.replication.throttled.rate",
+        LONG,
+        _UNLIMITED,
+        MEDIUM,
+        "Bytes per second that the throttled replicas of this broker together may fetch.",
+        at_least(0),
+    ),
+    "leader.replication.throttled.rate": Key(
+        "leader.replication.throttled.rate",
+        LONG,
+        _UNLIMITED,
+        MEDIUM,
+        "Bytes per second that this broker may send of throttled partitions to replicas that are not in sync.",
+        at_least(0),
+    ),
     "replica.alter.log.dirs.io.max.bytes.per.second": Key(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         LONG,
-        str(0x7FFF_FFFF_FFFF_FFFF),
+        _UNLIMITED,
         MEDIUM,
         "Bytes per second that all moves of replicas between log directories together may copy.",
         at_least(0),
@@ -212,7 +229,7 @@ def check_scope(name: str, *, for_node: bool) -> None:
 
 def check_listener_setting(name: str, setting: ListenerSetting) -> None:
     """ConfigError for a setting that a listener that is there does not take over."""
-    if setting.key in RELOADED_FOR_LISTENERS:
+    if setting.key in RELOADED_FOR_LISTENERS or setting.key in _LIMITS_OF_LISTENERS:
         return
     if setting.key not in DYNAMIC_KEYS and not setting.key.startswith(("ssl.", "sasl.")):
         raise ConfigError(f"Cannot update these configs dynamically: {name}")

@@ -23,7 +23,6 @@ class AcceptorLimits:
     """
 
     __slots__ = (
-        "creation_rate",
         "frame_grace_s",
         "frame_min_rate",
         "handshake_s",
@@ -51,7 +50,6 @@ class AcceptorLimits:
         max_connections: int = UNLIMITED,
         max_connections_per_ip: int = UNLIMITED,
         per_ip_overrides: Mapping[str, int] | None = None,
-        creation_rate: int = UNLIMITED,
         frame_grace_s: float = 30.0,
         frame_min_rate: int = 16 * 1024,
         handshake_s: float = 30.0,
@@ -68,7 +66,6 @@ class AcceptorLimits:
         self.max_connections = max_connections  # max.connections
         self.max_connections_per_ip = max_connections_per_ip  # max.connections.per.ip
         self.per_ip_overrides = dict(per_ip_overrides or {})  # max.connections.per.ip.overrides
-        self.creation_rate = creation_rate  # max.connection.creation.rate, connections a second
         self.frame_grace_s = frame_grace_s
         self.frame_min_rate = frame_min_rate
         self.handshake_s = handshake_s

@@ -53,7 +53,7 @@ def value_problem(keys: dict[str, str], key: str, value: float) -> str | None:
     kind = keys.get(key)
     if kind is None:
         return f"Invalid configuration key {key}"
-    if value <= 0:
+    if not value > 0:  # nor is NaN
         return f"Quota {key} must be greater than 0"
     if kind == DOUBLE:
         return None

@@ -1,7 +1,7 @@
 """What clients change through the controller: partitions that are created and deleted (KIP-599).
 
 A bucket of tokens, one for each partition. A request that may be refused (`strict`) is served while no token is owed, and may then owe as
-many as it takes; after that each topic fails with THROTTLING_QUOTA_EXCEEDED until they are paid back. Older requests do not know that error:
+many as it takes; after that each topic fails with THROTTLING_QUOTA_EXCEEDED until they are paid back. Older requests do not know the error:
 they are served, and their client waits.
 
 (org.apache.kafka.server.quota.ControllerMutationQuotaManager, StrictControllerMutationQuota, PermissiveControllerMutationQuota)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from odradek.security.tokens import TokenSecret
     from odradek.server.audit import Audit
     from odradek.server.channel import InterBrokerChannel
+    from odradek.server.connection_rates import ConnectionLimits
     from odradek.server.coordinators import Coordinators
     from odradek.server.disconnects import HeartbeatConnections
     from odradek.server.dispatch import ApiRange, Dispatcher
@@ -71,6 +72,7 @@ class Services:
     producer_ids: ProducerIdManager
     coordinators: Coordinators
     bound_listeners: list[BoundListener]
+    connection_limits: ConnectionLimits
     heartbeat_connections: HeartbeatConnections | None = None
     """On controllers, unless broker.session.disconnect.timeout.ms says that only sessions count."""
 
