@@ -18,6 +18,7 @@ from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
 from odradek.server.jobs import as_future
 from odradek.server.node import problem_of
+from odradek.server.quota_publisher import QuotaPublisher
 from odradek.server.raft_channel import PeerRaftChannel
 from odradek.server.step import Step
 
@@ -86,6 +87,7 @@ class JoinQuorum(Step[Quorum]):
                 from odradek.server.authorization import install
 
                 kraft.add_publisher(install(node.services))
+            kraft.add_publisher(QuotaPublisher(node.services, node.jobs))
             kraft.on_leader.append(lambda _: self._channel.controller_changed())
             kraft.start()
         except (OSError, KafkaError) as error:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
+    from odradek.server.replication_throttles import ReplicationThrottles
     from odradek.server.tls import NodeTls
     from odradek.storage.log_manager import LogManager
 
@@ -73,6 +74,7 @@ class Services:
     coordinators: Coordinators
     bound_listeners: list[BoundListener]
     connection_limits: ConnectionLimits
+    replication_throttles: ReplicationThrottles
     heartbeat_connections: HeartbeatConnections | None = None
     """On controllers, unless broker.session.disconnect.timeout.ms says that only sessions count."""
 

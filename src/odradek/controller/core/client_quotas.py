@@ -22,7 +22,7 @@ _EMPTY = "Invalid empty client quota entity"
 def alter_client_quotas(
     context: ControllerContext, request: AlterClientQuotasRequest, version: int
 ) -> ControllerResult[AlterClientQuotasResponse]:
-    """AlterClientQuotas (49): sets and removes quotas, each entity on its own. One that is named twice is changed as it first says, and fails.
+    """AlterClientQuotas (49): sets and removes quotas, each entity on its own. One that is named twice is changed once, and fails.
 
     ACL: ALTER_CONFIGS on Cluster. Quota: request time.
     Known gaps: an address must be one: names of hosts are not looked up.
