@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from uvloop import new_event_loop
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
@@ -16,6 +15,7 @@ from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.quotas.connections import ConnectionRates
 from odradek.quotas.samples import Window
+from odradek.server.process import new_event_loop
 from tests.clock import ManualClock
 from tests.network.support import FakeHandler, Peer, framed, peer, until
 
