@@ -91,13 +91,14 @@ def test_the_one_that_was_used_least_recently_goes_first(monkeypatch: pytest.Mon
     assert [owner.client_id for owner, _ in made.usages] == ["a", "c"]
 
 
-def test_removing_the_last_quota_forgets_everybody() -> None:
-    made = rates(QuotaKind.PRODUCE, ("u", None, 1.0))
-    made.record("u", "c", 100, T0)
-    made.usages.table.update("u", None, None)
-    made.usages.settle()
-    assert not made.enabled
-    assert len(made.usages) == 0
+def test_a_quota_that_comes_back_finds_what_was_used() -> None:
+    made = rates(QuotaKind.PRODUCE, ("u", None, 100.0))
+    made.record("u", "c", 2000, T0)
+    for limit in (None, 100.0):
+        made.usages.table.update("u", None, limit)
+        made.usages.settle()
+        assert made.enabled == (limit is not None)
+    assert made.record("u", "c", 0, T0) == 10_000
 
 
 # -- mutations ----------------------------------------------------------------------------------------------------------------------------

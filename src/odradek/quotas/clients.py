@@ -62,8 +62,6 @@ class Usages(Generic[M]):
 
     def settle(self) -> None:
         """The table has changed: everybody has the limit that it says now, and what was used stays known."""
-        if self.table.levels is Level.NONE:
-            self._by_owner.clear()
         for owner, usage in self._by_owner.items():
             found = self.table.limit(owner)
             usage.limit = UNLIMITED if found is None else found

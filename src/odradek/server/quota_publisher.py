@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     Entities = Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
 
 
+_KEPT_S = 3600.0
+"""For so long it is remembered what clients have used when the last quota is gone."""
+
+
 class QuotaPublisher:
     """Follows the metadata from the beginning: quotas hold before clients are served."""
 
@@ -27,24 +31,29 @@ class QuotaPublisher:
         self._jobs = jobs
         self._known: Entities = {}
         self._throttling: Throttling | None = None
+        self._drop_at: float | None = None
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
         entities = image.client_quotas.entities
+        services = self._services
+        if self._drop_at is not None and services.clock.monotonic() >= self._drop_at:
+            self._throttling = self._drop_at = None
         if entities is self._known:
             return
         changes = _changes(self._known, entities)
         self._known = entities
         if not changes:
             return
-        services = self._services
         services.connection_limits.addresses(changes)
         if self._throttling is None:
             from odradek.server.throttling import Throttling
 
             self._throttling = Throttling(services.config, services.clock)
         self._throttling.apply(changes)
-        services.dispatcher.throttling = self._throttling if self._throttling.enabled else None
+        enabled = self._throttling.enabled
+        self._drop_at = None if enabled else services.clock.monotonic() + _KEPT_S
+        services.dispatcher.throttling = self._throttling if enabled else None
         self._jobs.throttling = services.dispatcher.throttling
 
 
