@@ -1,7 +1,6 @@
 """Metadata (API key 3): brokers, topics, partitions and their leaders; creates topics that are asked for by name where that is on.
 
 ACL: DESCRIBE on Topic, CREATE on Topic or Cluster for automatic creation. Quota: request time, controller mutations.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations
