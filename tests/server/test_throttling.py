@@ -297,6 +297,29 @@ def test_an_error_of_a_forwarded_request_stays_one() -> None:
         world.send(CreateTopicsRequest(), 7)
 
 
+@pytest.mark.parametrize(("api_key", "strict_since"), [(19, 6), (20, 5), (37, 3)])
+def test_older_requests_are_not_refused_and_newer_ones_are(api_key: int, strict_since: int) -> None:
+    for version in (strict_since - 1, strict_since):
+        world = World(of_everybody(controller_mutation_rate=1.0))
+        meter = world.throttling.meter(world.broker.context(api_key, version), 10, None)
+        count = meter.counter()
+        assert count is not None
+        count(20)
+        if version >= strict_since:
+            with pytest.raises(KafkaError):
+                count(1)
+        else:
+            count(1)
+        response = CreateTopicsResponse()
+        meter.answer(response)
+        assert response.throttle_time_ms == (9_000 if version >= strict_since else 10_000)
+
+
+def test_other_requests_have_no_quota_of_mutations() -> None:
+    world = World(of_everybody(controller_mutation_rate=1.0))
+    assert world.throttling.meter(world.broker.context(3, 9), 10, None).counter() is None
+
+
 def test_nobody_has_a_meter_while_there_are_no_quotas() -> None:
     world = World(of_everybody(producer_byte_rate=1.0))
     world.throttling.apply(of_everybody(producer_byte_rate=None))

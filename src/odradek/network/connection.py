@@ -207,8 +207,9 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def parked(self) -> bool:
         """Whether a request waits for its answer (not for the socket, nor for the end of a mute)."""
-        waits = bool(self._awaited) if self._muted is not None else self.busy
-        return waits and self._chunks is None and not self._write_paused
+        if self._muted is not None and not self._awaited:
+            return False
+        return self.busy and self._chunks is None and not self._write_paused
 
     @property
     def starved(self) -> bool:

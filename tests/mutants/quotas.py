@@ -1,0 +1,313 @@
+"""Bugs of quotas: of the room, and of those who keep to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_MUTE = "network/test_mute.py"
+_METER = "server/test_throttling.py"
+_WHOLE = "simulation/test_quotas.py"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    # Rates and buckets.
+    Mutant(
+        "rate-without-its-window",
+        "quotas/samples.py",
+        "        if missing > 0:\n            elapsed += missing * size_ms\n",
+        "",
+        "a client that has only just come is throttled by its first request",
+        "quotas/test_samples.py",
+    ),
+    Mutant(
+        "one-sample-too-few",
+        "quotas/samples.py",
+        "(self._current + 1) % (self.window.samples + 1)",
+        "(self._current + 1) % self.window.samples",
+        "the oldest sample is dropped while it reaches into the window",
+        "quotas/test_samples.py",
+    ),
+    Mutant(
+        "old-samples-by-their-start",
+        "quotas/samples.py",
+        "if now_ms - sample.last_ms >= age_ms:",
+        "if now_ms - sample.start_ms >= age_ms:",
+        "what was recorded late in a sample is forgotten too soon",
+        "quotas/test_samples.py",
+    ),
+    Mutant(
+        "tokens-beyond-the-burst",
+        "quotas/samples.py",
+        "self._tokens = min(burst, self._tokens + rate",
+        "self._tokens = max(0.0, self._tokens + rate",
+        "a client that waited long may create any number of topics at once, and debts are forgiven",
+        "quotas/test_samples.py",
+    ),
+    Mutant(
+        "wait-by-the-quota-alone",
+        "quotas/samples.py",
+        "rounded((value - bound) / bound * span_ms)",
+        "rounded((value - bound) / value * span_ms)",
+        "clients are told to wait too short a time",
+        "quotas/test_samples.py",
+    ),
+    # Whose quota.
+    Mutant(
+        "client-before-default-user",
+        "quotas/entities.py",
+        "        for of_user in (user, DEFAULT):\n",
+        "        for of_user in (user,):\n",
+        "quotas of all users do not hold where there are other kinds, too",
+        "quotas/test_entities.py",
+    ),
+    Mutant(
+        "user-before-user-and-client",
+        "quotas/entities.py",
+        "            if (of_user, client_id) in limits or (of_user, DEFAULT) in limits:\n                return Owner(user, client_id)\n"
+        '            if (of_user, None) in limits:\n                return Owner(user, "")\n',
+        '            if (of_user, None) in limits:\n                return Owner(user, "")\n'
+        "            if (of_user, client_id) in limits or (of_user, DEFAULT) in limits:\n                return Owner(user, client_id)\n",
+        "a user's quota holds for a client that has one of its own",
+        "quotas/test_entities.py",
+    ),
+    Mutant(
+        "levels-that-stay",
+        "quotas/entities.py",
+        "self.levels | level if self._counts[level] else self.levels & ~level",
+        "self.levels | level",
+        "requests are metered after the last quota is gone",
+        "quotas/test_entities.py",
+    ),
+    Mutant(
+        "nan-as-a-quota",
+        "quotas/entities.py",
+        "    if not value > 0:",
+        "    if value <= 0:",
+        "NaN becomes a quota",
+        "quotas/test_entities.py",
+    ),
+    # What clients have used.
+    Mutant(
+        "as-many-clients-as-come",
+        "quotas/clients.py",
+        "if len(self._by_owner) < MOST_OWNERS and now_ms",
+        "if now_ms",
+        "made up client ids fill the memory",
+        "quotas/test_clients.py",
+    ),
+    Mutant(
+        "latest-client-forgotten",
+        "quotas/clients.py",
+        "        usage = self._by_owner.pop(owner, None)\n",
+        "        usage = self._by_owner.get(owner)\n",
+        "the client that was used most is forgotten first",
+        "quotas/test_clients.py",
+    ),
+    Mutant(
+        "limits-that-stay",
+        "quotas/clients.py",
+        "            usage.limit = UNLIMITED if found is None else found\n",
+        "            usage.limit = usage.limit if found is None else found\n",
+        "who was throttled stays so without a quota",
+        "quotas/test_clients.py",
+    ),
+    Mutant(
+        "time-throttled-without-end",
+        "quotas/clients.py",
+        "window.size_ms if kind is QuotaKind.REQUEST else None",
+        "None",
+        "a slow request has its client wait for minutes",
+        "quotas/test_clients.py",
+    ),
+    # Mutations.
+    Mutant(
+        "strict-asks-afterwards",
+        "quotas/mutations.py",
+        "        if self._strict and self._owes(now_ms):\n",
+        "        usage.meter.record(partitions, usage.limit, now_ms)\n        if self._strict and self._owes(now_ms):\n",
+        "what is refused is counted, and large requests never get through",
+        "quotas/test_clients.py",
+    ),
+    Mutant(
+        "permissive-does-not-wait",
+        "quotas/mutations.py",
+        "        if not self._strict:\n            self._owes(now_ms)\n",
+        "",
+        "older clients create topics without end",
+        "quotas/test_clients.py",
+    ),
+    Mutant(
+        "strict-for-everybody",
+        "server/throttling.py",
+        "strict=self._version >= strict_since",
+        "strict=True",
+        "older clients get an error that they do not know",
+        f"{_METER} -k older",
+    ),
+    Mutant(
+        "deletions-are-free",
+        "controller/core/topics.py",
+        "                context.count_partitions(len(context.state.topics[topic_id].partitions))\n",
+        "                pass\n",
+        "topics are deleted without end",
+        "controller/test_client_quotas.py",
+    ),
+    # In the controller.
+    Mutant(
+        "entity-changed-twice",
+        "controller/core/client_quotas.py",
+        "        if entity in problems or len(set(keys)) < len(keys):",
+        "        if len(set(keys)) < len(keys):",
+        "of an entity that is named twice the second changes are made, too",
+        "controller/test_client_quotas.py",
+    ),
+    Mutant(
+        "record-of-no-change",
+        "controller/core/client_quotas.py",
+        "        if current.get(key) != value:\n",
+        "        if True:\n",
+        "the metadata log grows by quotas that are there already",
+        "controller/test_client_quotas.py",
+    ),
+    # Connections.
+    Mutant(
+        "refused-connections-count",
+        "quotas/connections.py",
+        "            usage.meter.record(-1.0, now_ms)\n",
+        "            pass\n",
+        "an address that keeps trying is never let in again",
+        "quotas/test_connections.py",
+    ),
+    Mutant(
+        "listener-does-not-queue",
+        "quotas/connections.py",
+        "        start_ms = max(now_ms, usage.free_ms)\n",
+        "        start_ms = now_ms\n",
+        "of connections that come at once each waits as if it were the first",
+        "quotas/test_connections.py",
+    ),
+    Mutant(
+        "held-connections-stay",
+        "network/acceptor.py",
+        "        self._held -= 1\n        connection.abort()\n",
+        "        self._held -= 1\n",
+        "a connection beyond the rate of its address is neither served nor closed",
+        f"{_MUTE} -k after_a_while",
+    ),
+    # The mute.
+    Mutant(
+        "mute-between-frames-only",
+        "network/connection.py",
+        "                if self._muted is not None:\n                    break\n",
+        "",
+        "requests that lie in the buffer are served while their connection is muted",
+        _MUTE,
+    ),
+    Mutant(
+        "answers-end-the-mute",
+        "network/connection.py",
+        '        """Nothing is left for the socket: on with what has been received meanwhile."""\n        if self._muted is not None:\n            return\n',
+        '        """Nothing is left for the socket: on with what has been received meanwhile."""\n',
+        "an answer that leaves while its connection is muted ends the mute",
+        _MUTE,
+    ),
+    Mutant(
+        "mute-outlives-its-connection",
+        "network/connection.py",
+        "        if self._muted is not None:\n            self._muted.cancel()\n            self._muted = None\n        self._drop_answer()\n",
+        "        self._drop_answer()\n",
+        "timers of connections that are gone pile up",
+        _MUTE,
+    ),
+    Mutant(
+        "shorter-mute-counts",
+        "network/connection.py",
+        "        if self._transport is None or until <= self._muted_until:\n",
+        "        if self._transport is None:\n",
+        "a short mute ends a long one",
+        _MUTE,
+    ),
+    Mutant(
+        "muted-for-ever",
+        "network/connection.py",
+        "        if self._muted is not None and not self._awaited:\n            return False\n",
+        "",
+        "a connection that is muted for a week is never idle",
+        _MUTE,
+    ),
+    # The meter.
+    Mutant(
+        "throttled-fetch-counts",
+        "server/throttling.py",
+        "            self._quotas.fetch.note(self._user, self._client_id, -size, now_ms)\n",
+        "            pass\n",
+        "answers that were not sent are counted, and the client waits for nothing",
+        _METER,
+    ),
+    Mutant(
+        "followers-are-throttled",
+        "handlers/data/fetch.py",
+        "        if not told_leaders:\n            meter.exempt = True\n        elif",
+        "        if",
+        "followers wait for quotas of clients",
+        _METER,
+    ),
+    Mutant(
+        "interrupted-meters-run-on",
+        "server/throttling.py",
+        "            interrupted._seconds += now - interrupted._since\n",
+        "",
+        "the time of a request that completes another is lost",
+        _METER,
+    ),
+    Mutant(
+        "rest-of-a-request-is-free",
+        "server/throttling.py",
+        "        if self.settled and not self.exempt:\n            self._quotas",
+        "        if False:\n            self._quotas",
+        "large answers cost nothing",
+        _METER,
+    ),
+    Mutant(
+        "forwarded-requests-are-not-muted",
+        "server/throttling.py",
+        "        self.answer(response)\n        if self.throttle_ms == asked_ms:\n",
+        "        if self.throttle_ms == asked_ms:\n",
+        "clients that the controller throttles are not held back by their broker",
+        _METER,
+    ),
+    Mutant(
+        "removed-quotas-hold",
+        "server/quota_publisher.py",
+        "        if entity not in after:\n            changes[entity] = dict.fromkeys(quotas)\n",
+        "        pass\n",
+        "a quota that was removed holds until the next start",
+        _WHOLE,
+    ),
+    # Replication.
+    Mutant(
+        "in-sync-replicas-are-withheld",
+        "server/replication_throttles.py",
+        " or replica_id in partition.isr.isr:",
+        ":",
+        "a throttle makes acks=all wait",
+        "server/test_replication_throttles.py",
+    ),
+    Mutant(
+        "withheld-and-woken",
+        "replication/delayed_fetch.py",
+        "                return False\n            return self._satisfied_by(log, wanted)",
+        "                pass\n            return self._satisfied_by(log, wanted)",
+        "a throttled follower is answered with nothing by every append",
+        "server/test_replication_throttles.py",
+    ),
+    Mutant(
+        "throttled-followers-fetch-on",
+        "server/fetchers.py",
+        "                    self.table.delay(followed, now + _THROTTLED_PAUSE_S)\n",
+        "                    pass\n",
+        "the follower's rate holds nobody back",
+        "server/test_replication_throttles.py",
+    ),
+)
