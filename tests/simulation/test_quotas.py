@@ -148,6 +148,40 @@ def test_mutations_come_at_their_rate_and_a_client_that_does_not_wait_is_refused
     run(main)
 
 
+def test_topics_that_are_created_because_somebody_asks_for_them_count_for_whoever_asks() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, controller_quota_window_num="2", auto_create_topics_enable="true")
+        await world.start()
+        await world.limit(ClientQuotaEntity(client_id="asker"), controller_mutation_rate=0.2)
+
+        async def made(client_id: str, count: int) -> int:
+            names = [f"{client_id}-{number}" for number in range(count)]
+            settings: dict[str, Any] = {
+                "bootstrap_servers": world.broker.bootstrap_servers,
+                "client_id": client_id,
+                "max_block_ms": 2500,
+            }
+            with on_host(client_id):
+                async with SimulatedProducer(SimulatedClock(loop), random.Random(1), **settings) as producer:
+                    sent = [loop.create_task(_sent(producer, name)) for name in names]
+                    await asyncio.gather(*sent)
+            return sum([each.result() for each in sent])
+
+        assert await made("other", 8) == 8
+        assert 1 <= await made("asker", 8) <= 3
+        await world.broker.stop()
+
+    run(main)
+
+
+async def _sent(producer: SimulatedProducer, topic: str) -> bool:
+    try:
+        await (await producer.send(topic, b"v"))
+    except KafkaError:
+        return False
+    return True
+
+
 def test_new_connections_are_limited_by_listener_and_address() -> None:
     async def main(loop: SimulatedLoop) -> None:
         world = World(loop, quota_window_num="2")

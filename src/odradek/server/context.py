@@ -77,6 +77,23 @@ class RequestContext:
         self.meter: Meter | None = None
         """What the request uses of its client's quotas; None while nobody has any."""
 
+    def of(self, api_key: int, api_version: int) -> RequestContext:
+        """Of another request that the same client is to have made."""
+        return RequestContext(
+            api_key,
+            api_version,
+            self.correlation_id,
+            self.client_id,
+            self.connection_id,
+            self.listener_name,
+            self.listener_scope,
+            self.peer_host,
+            self.received_at,
+            self.services,
+            self.principal,
+            self.forwarded,
+        )
+
     def allows(self, check: Check, name: str = CLUSTER_NAME, *, count: int = 1) -> bool:
         """Whether the client may do this to the resource; everybody may do everything where there is no authorizer.
 

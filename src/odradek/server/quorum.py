@@ -56,6 +56,7 @@ class JoinQuorum(Step[Quorum]):
         self._listeners = listeners
         self._channel = channel
         self._kraft: KRaftNode | None = None
+        self._quotas = QuotaPublisher(node.services, node.jobs)
 
     async def start(self) -> Quorum:
         node, config = self._node, self._node.config
@@ -87,7 +88,7 @@ class JoinQuorum(Step[Quorum]):
                 from odradek.server.authorization import install
 
                 kraft.add_publisher(install(node.services))
-            kraft.add_publisher(QuotaPublisher(node.services, node.jobs))
+            kraft.add_publisher(self._quotas)
             kraft.on_leader.append(lambda _: self._channel.controller_changed())
             kraft.start()
         except (OSError, KafkaError) as error:
@@ -98,6 +99,7 @@ class JoinQuorum(Step[Quorum]):
 
     async def stop(self) -> None:
         if self._kraft is not None:
+            self._kraft.loader.remove_publisher(self._quotas)
             self._kraft.stop()
 
 
