@@ -262,6 +262,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _METER,
     ),
     Mutant(
+        "meter-that-begins-twice",
+        "server/throttling.py",
+        "            self._depth += 1\n            return\n",
+        "            pass\n",
+        "a request that is answered while it is served counts its time twice",
+        _METER,
+    ),
+    Mutant(
         "rest-of-a-request-is-free",
         "server/throttling.py",
         "        if self.settled and not self.exempt:\n            self._quotas",

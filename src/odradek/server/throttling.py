@@ -114,6 +114,7 @@ class Meter:
         "_client_id",
         "_connection",
         "_counted",
+        "_depth",
         "_interrupted",
         "_quotas",
         "_seconds",
@@ -145,6 +146,7 @@ class Meter:
         """Of the seconds those that the quota knows of."""
         self._since = 0.0
         self._interrupted: Meter | None = None
+        self._depth = 0
         self.elsewhere: list[float] = []
         """Seconds in other threads."""
         self.exempt = context.api_key in EXEMPT[context.listener_scope]
@@ -158,6 +160,9 @@ class Meter:
     def begin(self) -> None:
         """From now on the loop works for this request; whatever it did before stands still meanwhile."""
         throttling = self._throttling
+        if throttling.running is self:
+            self._depth += 1
+            return
         now = throttling.clock.monotonic()
         interrupted = self._interrupted = throttling.running
         if interrupted is not None:
@@ -168,6 +173,9 @@ class Meter:
     def end(self) -> None:
         """It does no more. What came after the answer counts for the next request."""
         throttling = self._throttling
+        if self._depth:
+            self._depth -= 1
+            return
         now = throttling.clock.monotonic()
         self._seconds += now - self._since
         interrupted = throttling.running = self._interrupted
