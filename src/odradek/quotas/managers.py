@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from odradek.quotas.clients import ClientRates
+from odradek.quotas.clients import ClientRates, Usages
 from odradek.quotas.entities import CLIENT_ID, CONNECTION_RATE, DEFAULT, IP, USER, Name, QuotaKind, canonical_address
 from odradek.quotas.mutations import MutationRates
-from odradek.quotas.samples import Window
+from odradek.quotas.samples import SampledRate, TokenBucket, Window
 
 Entity = tuple[tuple[str, str | None], ...]
 """(kind, name) pairs, None for the default: as in the cluster image."""
@@ -33,7 +33,7 @@ class ClientQuotas:
 
     def apply(self, changes: Changes) -> None:
         """Takes over what has changed; keys that are not known, and entities that no client can be, change nothing."""
-        usages = {
+        usages: dict[str, Usages[SampledRate] | Usages[TokenBucket]] = {
             QuotaKind.PRODUCE.value: self.produce.usages,
             QuotaKind.FETCH.value: self.fetch.usages,
             QuotaKind.REQUEST.value: self.request.usages,
