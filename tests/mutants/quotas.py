@@ -91,9 +91,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "as-many-clients-as-come",
         "quotas/clients.py",
-        "if len(self._by_owner) < MOST_OWNERS and now_ms",
-        "if now_ms",
+        "fits = len(self._by_owner) < MOST_OWNERS and self._characters",
+        "fits = self._characters",
         "made up client ids fill the memory",
+        "quotas/test_clients.py",
+    ),
+    Mutant(
+        "names-as-long-as-they-like",
+        "quotas/clients.py",
+        " and self._characters <= MOST_CHARACTERS\n",
+        "\n",
+        "ten thousand client ids of 32 kB fill the memory",
         "quotas/test_clients.py",
     ),
     Mutant(

@@ -244,6 +244,23 @@ def test_a_connection_beyond_the_rate_is_served_when_it_is_its_turn(run: Run) ->
     run(main())
 
 
+def test_only_so_many_connections_are_kept_before_they_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.network.acceptor._MOST_HELD", 1)
+
+    async def main() -> None:
+        async with world() as (_, clock, acceptor, bound):
+            acceptor.rates = rates(broker=1000, address=1)
+            async with peer(bound), peer(bound) as held:
+                await until(lambda: len(acceptor.connections) == 2)
+                async with peer(bound) as more:
+                    assert await more.closed()
+                assert len(acceptor.connections) == 2
+                clock.advance_s(1)
+                assert await held.closed()
+
+    run(main())
+
+
 def test_a_connection_beyond_the_rate_of_its_address_is_closed_after_a_while(run: Run) -> None:
     async def main() -> None:
         async with world() as (handler, clock, acceptor, bound):

@@ -83,6 +83,17 @@ def test_idle_clients_are_forgotten_and_no_more_than_so_many_are_known(monkeypat
     assert made.record("u", "new", 1, T0 + 2 * IDLE_MS + 1003) == 0
 
 
+def test_long_names_take_the_place_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "MOST_CHARACTERS", 10_000)
+    made = rates(QuotaKind.PRODUCE, (None, DEFAULT, 1000.0))
+    for number in range(300):
+        made.record("u", f"{number}".rjust(1000, "x"), 1, T0)
+        assert len(made.usages) <= 10
+    for number in range(300):
+        made.record("u", f"{number}", 1, T0)
+    assert len(made.usages) >= 300
+
+
 def test_the_one_that_was_used_least_recently_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MOST_OWNERS", 2)
     made = rates(QuotaKind.PRODUCE, (None, DEFAULT, 1000.0))

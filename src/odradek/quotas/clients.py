@@ -1,7 +1,8 @@
 """What clients have used, and how long they have to wait (org.apache.kafka.server.quota.ClientQuotaManager, ClientRequestQuotaManager).
 
-Whoever shares a quota has one rate. It is kept for an hour after it was last used, and at most `MOST_OWNERS` of them are: the names come
-from clients, which may make up as many as they like. The one that was used least recently goes, and begins anew when it comes back.
+Whoever shares a quota has one rate. It is kept for an hour after it was last used, and at most `MOST_OWNERS` of them are, whose names are no
+longer than `MOST_CHARACTERS` together: clients make up names as they like. The one that was used least recently goes, and begins anew when
+it comes back.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from odradek.quotas.samples import UNLIMITED, SampledRate, TokenBucket, Window, 
 
 IDLE_MS = 3600 * 1000
 MOST_OWNERS = 10_000
+MOST_CHARACTERS = 4 * 1024 * 1024
 NANOS_TO_PERCENT = 100.0 / 1e9
 """Of a second of one thread."""
 
@@ -34,13 +36,14 @@ class Usage(Generic[M]):
 class Usages(Generic[M]):
     """The usage of everybody who shares a quota of one kind, the least recently used first."""
 
-    __slots__ = ("_by_owner", "_make", "table", "window")
+    __slots__ = ("_by_owner", "_characters", "_make", "table", "window")
 
     def __init__(self, window: Window, make: type[M]) -> None:
         self.table = QuotaTable()
         self.window = window
         self._make = make
         self._by_owner: dict[Owner, Usage[M]] = {}
+        self._characters = 0
 
     def __len__(self) -> int:
         return len(self._by_owner)
@@ -53,7 +56,9 @@ class Usages(Generic[M]):
         owner = self.table.owner(user, client_id)
         usage = self._by_owner.pop(owner, None)
         if usage is None or now_ms - usage.used_ms > IDLE_MS:
-            self._forget_idle(now_ms)
+            if usage is None:
+                self._characters += _length(owner)
+            self._forget(now_ms)
             limit = self.table.limit(owner)
             usage = Usage(self._make(self.window), UNLIMITED if limit is None else limit, now_ms)
         usage.used_ms = now_ms
@@ -66,12 +71,19 @@ class Usages(Generic[M]):
             found = self.table.limit(owner)
             usage.limit = UNLIMITED if found is None else found
 
-    def _forget_idle(self, now_ms: int) -> None:
+    def _forget(self, now_ms: int) -> None:
+        """Makes room for another."""
         while self._by_owner:
             owner = next(iter(self._by_owner))
-            if len(self._by_owner) < MOST_OWNERS and now_ms - self._by_owner[owner].used_ms <= IDLE_MS:
+            fits = len(self._by_owner) < MOST_OWNERS and self._characters <= MOST_CHARACTERS
+            if fits and now_ms - self._by_owner[owner].used_ms <= IDLE_MS:
                 return
             del self._by_owner[owner]
+            self._characters -= _length(owner)
+
+
+def _length(owner: Owner) -> int:
+    return len(owner.user) + len(owner.client_id)
 
 
 class ClientRates:
