@@ -1,6 +1,6 @@
 """What clients have used, and how long they have to wait (org.apache.kafka.server.quota.ClientQuotaManager, ClientRequestQuotaManager).
 
-Whoever shares a quota has one rate. It is kept for an hour after it was last used, and at most `MOST_OWNERS` of them are, whose names are no
+Whoever shares a quota has one rate. It is kept for an hour after it was last used, and at most `MOST_OWNERS` of them are, with names no
 longer than `MOST_CHARACTERS` together: clients make up names as they like. The one that was used least recently goes, and begins anew when
 it comes back.
 """
