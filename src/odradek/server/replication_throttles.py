@@ -6,6 +6,8 @@ they hold for are named by topics (leader.replication.throttled.replicas and the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.metadata.image import RESOURCE_TOPIC
@@ -36,31 +38,37 @@ class ReplicationThrottles:
 
     def configure(self, image: MetadataImage) -> None:
         """Configurations have changed, of brokers or of topics."""
-        leader, follower = self._quota("leader", image), self._quota("follower", image)
-        reader = self._manager.reader
-        reader.withholds = None if leader is None else lambda partition, replica_id: self._withholds(leader, partition, replica_id)
+        config = self._config
+        leader = self._quota(
+            "leader",
+            config.integer("leader.replication.throttled.rate"),
+            lambda overrides: overrides.get("leader.replication.throttled.replicas"),
+            image,
+        )
+        follower = self._quota(
+            "follower",
+            config.integer("follower.replication.throttled.rate"),
+            lambda overrides: overrides.get("follower.replication.throttled.replicas"),
+            image,
+        )
+        self._manager.reader.withholds = None if leader is None else partial(self._withholds, leader)
         self._manager.leader_quota = leader
         self._fetchers.quota = follower
 
-    def _quota(self, side: str, image: MetadataImage) -> ReplicationQuota | None:
+    def _quota(
+        self, side: str, rate: int, replicas_of: Callable[[Mapping[str, str]], str | None], image: MetadataImage
+    ) -> ReplicationQuota | None:
         """The quota of one side; None while it holds nobody back."""
-        rate = self._config.integer(f"{side}.replication.throttled.rate")
         quota = self._quotas.get(side)
         if quota is None:
             if rate == _UNLIMITED:
                 return None
-            from odradek.quotas.replication import ReplicationQuota
-            from odradek.quotas.samples import Window
-
-            config = self._config.static
-            window = Window(config.integer("replication.quota.window.num"), config.integer("replication.quota.window.size.seconds") * 1000)
-            quota = self._quotas[side] = ReplicationQuota(window)
+            quota = self._quotas[side] = self._new_quota()
         quota.limit(rate)
-        key = f"{side}.replication.throttled.replicas"
         wanted = {
             name: replicas
             for (kind, name), overrides in image.configs.resources.items()
-            if kind == RESOURCE_TOPIC and (replicas := overrides.get(key))
+            if kind == RESOURCE_TOPIC and (replicas := replicas_of(overrides))
         }
         known = self._throttled.get(side, {})
         for topic in known.keys() | wanted.keys():
@@ -68,6 +76,15 @@ class ReplicationThrottles:
                 quota.throttle(topic, wanted.get(topic, ""), self._config.static.node_id)
         self._throttled[side] = wanted
         return quota if quota.limited else None
+
+    def _new_quota(self) -> ReplicationQuota:
+        from odradek.quotas.replication import ReplicationQuota
+        from odradek.quotas.samples import Window
+
+        config = self._config.static
+        return ReplicationQuota(
+            Window(config.integer("replication.quota.window.num"), config.integer("replication.quota.window.size.seconds") * 1000)
+        )
 
     def _withholds(self, quota: ReplicationQuota, partition: Partition, replica_id: int) -> bool:
         """Whether a follower gets nothing of the partition for now: it is throttled and not in sync, and too much was sent."""
