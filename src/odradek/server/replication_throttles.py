@@ -6,7 +6,7 @@ they hold for are named by topics (leader.replication.throttled.replicas and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from odradek.metadata.image import RESOURCE_TOPIC
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.config.topic import TopicConfig
     from odradek.metadata.image import MetadataImage
     from odradek.quotas.replication import ReplicationQuota
     from odradek.replication.partition import Partition
@@ -42,13 +43,13 @@ class ReplicationThrottles:
         leader = self._quota(
             "leader",
             config.integer("leader.replication.throttled.rate"),
-            lambda overrides: overrides.get("leader.replication.throttled.replicas"),
+            lambda topic: topic.leader_throttled_replicas,
             image,
         )
         follower = self._quota(
             "follower",
             config.integer("follower.replication.throttled.rate"),
-            lambda overrides: overrides.get("follower.replication.throttled.replicas"),
+            lambda topic: topic.follower_throttled_replicas,
             image,
         )
         self._manager.reader.withholds = None if leader is None else partial(self._withholds, leader)
@@ -56,7 +57,7 @@ class ReplicationThrottles:
         self._fetchers.quota = follower
 
     def _quota(
-        self, side: str, rate: int, replicas_of: Callable[[Mapping[str, str]], str | None], image: MetadataImage
+        self, side: str, rate: int, replicas_of: Callable[[TopicConfig], list[str]], image: MetadataImage
     ) -> ReplicationQuota | None:
         """The quota of one side; None while it holds nobody back."""
         quota = self._quotas.get(side)
@@ -66,9 +67,9 @@ class ReplicationThrottles:
             quota = self._quotas[side] = self._new_quota()
         quota.limit(rate)
         wanted = {
-            name: replicas
+            name: ",".join(replicas)
             for (kind, name), overrides in image.configs.resources.items()
-            if kind == RESOURCE_TOPIC and (replicas := replicas_of(overrides))
+            if kind == RESOURCE_TOPIC and (replicas := replicas_of(self._config.topic_config(overrides)))
         }
         known = self._throttled.get(side, {})
         for topic in known.keys() | wanted.keys():
