@@ -43,13 +43,13 @@ class ReplicationThrottles:
         leader = self._quota(
             "leader",
             config.integer("leader.replication.throttled.rate"),
-            lambda topic: topic.leader_throttled_replicas,
+            lambda topic_config: topic_config.leader_throttled_replicas,
             image,
         )
         follower = self._quota(
             "follower",
             config.integer("follower.replication.throttled.rate"),
-            lambda topic: topic.follower_throttled_replicas,
+            lambda topic_config: topic_config.follower_throttled_replicas,
             image,
         )
         self._manager.reader.withholds = None if leader is None else partial(self._withholds, leader)
