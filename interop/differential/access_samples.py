@@ -578,6 +578,16 @@ def describe_scram(version: int, facts: Facts) -> Iterator[Sample]:
     yield "two users", _request(key, users=[_part(key, "UserName", name=name) for name in ("alice", "bob")])
 
 
+def alter_client_quotas(version: int, facts: Facts) -> Iterator[Sample]:
+    """One that is not there is removed: nothing changes for whoever may."""
+    key = ApiKey.ALTER_CLIENT_QUOTAS
+    entity, ops = (
+        [_part(key, "EntityData", entity_type="user", entity_name="acc")],
+        [_part(key, "OpData", key="producer_byte_rate", remove=True)],
+    )
+    yield "of a user", _request(key, entries=[_part(key, "EntryData", entity=entity, ops=ops)])
+
+
 def alter_partition(version: int, facts: Facts) -> Iterator[Sample]:
     """Of a broker that is not registered."""
     key = ApiKey.ALTER_PARTITION
@@ -621,6 +631,7 @@ _FORWARDED: dict[ApiKey, Make] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: alter_configs(ApiKey.INCREMENTAL_ALTER_CONFIGS),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: simple(ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=None),
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
+    ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas,
     ApiKey.UPDATE_FEATURES: update_features,
     ApiKey.UNREGISTER_BROKER: simple(ApiKey.UNREGISTER_BROKER, broker_id=77),
 }

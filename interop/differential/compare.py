@@ -33,6 +33,7 @@ UNORDERED: dict[tuple[ApiKey, str], tuple[str, ...]] = {
     (ApiKey.LIST_OFFSETS, "partitions"): ("partition_index",),
     (ApiKey.DELETE_RECORDS, "topics"): ("name",),
     (ApiKey.ELECT_LEADERS, "replica_election_results"): ("topic",),
+    (ApiKey.DESCRIBE_CLIENT_QUOTAS, "values"): ("key",),
     (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "results"): ("user",),
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "results"): ("user",),
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "credential_infos"): ("mechanism",),

@@ -105,7 +105,7 @@ def test_what_cannot_hold_is_left_out_and_said() -> None:
         ("listener.name.other.max.connections", "5", "there is no listener OTHER"),
         ("listener.name.plaintext.log.dirs", "x", "for the whole broker"),
         ("metric.reporters", "com.example.Reporter", "metrics reporters"),
-        ("leader.replication.throttled.rate", "5", "replication quotas"),
+        ("leader.replication.throttled.rate", "-1", "leader.replication.throttled.rate"),
         ("max.connections.per.ip", "0", "max.connections.per.ip"),
     ],
 )

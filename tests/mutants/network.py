@@ -704,14 +704,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "network/test_acceptor.py -k while_it_is_read",
     ),
     Mutant(
-        "no-burst-of-connections",
-        "network/acceptor.py",
-        "        slot = max(self._next_slot, now - 1.0)",
-        "        slot = max(self._next_slot, now)",
-        "With max.connection.creation.rate each connection waits for its slot, though none has come for a second.",
-        "network/test_acceptor.py -k come_at_once",
-    ),
-    Mutant(
         "rest-of-a-dropped-answer-stays-owed",
         "network/connection.py",
         "        self._kept = 0\n        self._taken()\n        chunks, self._chunks = self._chunks, None",

@@ -91,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "controller-decides-for-itself",
         "server/dispatch.py",
-        "            with controller.on_behalf_of(allows):\n                return operation(controller, request, version)\n",
+        "            with controller.on_behalf_of(allows, count):\n                return operation(controller, request, version)\n",
         "            return operation(controller, request, version)\n",
         "whoever may send a request to the controller may create and delete topics",
         "handlers/test_access.py",
@@ -99,8 +99,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "client-rights-outlive-its-request",
         "controller/core/context.py",
-        "        finally:\n            self._allows = None\n",
-        "        finally:\n            pass\n",
+        "            self._allows = self._count = None\n",
+        "            pass\n",
         "the controller's own work is refused with the rights of the client before",
         "controller/test_core_acls.py",
     ),

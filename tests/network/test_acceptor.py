@@ -297,30 +297,6 @@ def test_an_address_may_have_as_many_connections_again_as_it_has_closed(run: Run
     run(main())
 
 
-def test_new_connections_beyond_the_rate_wait(run: Run) -> None:
-    async def main() -> None:
-        async with listening(limits=AcceptorLimits(creation_rate=20)) as (_, bound):
-            loop = asyncio.get_running_loop()
-            begin = loop.time()
-            for _ in range(26):
-                async with peer(bound) as client:
-                    client.send(b"hello")
-                    assert await client.frame() == b"hello"
-            assert loop.time() - begin >= 0.2
-
-    run(main())
-
-
-def test_as_many_connections_as_a_second_allows_may_come_at_once(run: Run) -> None:
-    async def main() -> None:
-        limits = AcceptorLimits(creation_rate=3)
-        async with listening(limits=limits) as (acceptor, bound), peer(bound), peer(bound), peer(bound):
-            await until(lambda: len(acceptor.connections) == 3)
-            assert [connection.delayed for connection in acceptor.connections] == [False] * 3
-
-    run(main())
-
-
 class FakeFile:
     """A chunk of a file that is not there, and counts what is read and released."""
 

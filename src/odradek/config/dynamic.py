@@ -139,11 +139,7 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-_REPLICATION_QUOTAS = "replication quotas are not served yet"
-
 FIXED_AT_THE_START: dict[str, str] = {
-    "follower.replication.throttled.rate": _REPLICATION_QUOTAS,
-    "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
     "sasl.jaas.config": "it is written for a mechanism of a listener and has no effect without one, in Kafka neither",
 }
 """Key that Kafka lets change at run time and Odradek does not -> why; keys without any effect are listed elsewhere."""
@@ -164,17 +160,35 @@ RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
 )
 """Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
 
-LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections"})
+LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections", "max.connection.creation.rate"})
 """Keys that change for a listener that is there, for one broker or for all (SocketServer.ListenerReconfigurableConfigs)."""
 
 _FOR_ONE_BROKER = frozenset({"listener.security.protocol.map", "listeners", "principal.builder.class"})
 """Keys that are set for one broker only, beside those of TLS and SASL (DynamicBrokerConfig.PER_BROKER_CONFIGS)."""
 
+_UNLIMITED = str(0x7FFF_FFFF_FFFF_FFFF)
+
 NEVER_IN_A_FILE: dict[str, Key] = {
+    "follower.replication.throttled.rate": Key(
+        "follower.replication.throttled.rate",
+        LONG,
+        _UNLIMITED,
+        MEDIUM,
+        "Bytes per second that the throttled replicas of this broker together may fetch.",
+        at_least(0),
+    ),
+    "leader.replication.throttled.rate": Key(
+        "leader.replication.throttled.rate",
+        LONG,
+        _UNLIMITED,
+        MEDIUM,
+        "Bytes per second that this broker may send of throttled partitions to replicas that are not in sync.",
+        at_least(0),
+    ),
     "replica.alter.log.dirs.io.max.bytes.per.second": Key(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         LONG,
-        str(0x7FFF_FFFF_FFFF_FFFF),
+        _UNLIMITED,
         MEDIUM,
         "Bytes per second that all moves of replicas between log directories together may copy.",
         at_least(0),

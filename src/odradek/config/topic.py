@@ -106,7 +106,9 @@ class TopicConfig:
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
+        "follower_throttled_replicas",
         "index_interval_bytes",
+        "leader_throttled_replicas",
         "max_compaction_lag_ms",
         "max_message_bytes",
         "max_segment_ms",
@@ -160,6 +162,8 @@ class TopicConfig:
         self.message_timestamp_before_max_ms: int = integer("message.timestamp.before.max.ms")
         self.message_timestamp_after_max_ms: int = integer("message.timestamp.after.max.ms")
         self.preallocate: bool = cast(bool, values["preallocate"])
+        self.leader_throttled_replicas: list[str] = cast("list[str]", values["leader.replication.throttled.replicas"])
+        self.follower_throttled_replicas: list[str] = cast("list[str]", values["follower.replication.throttled.replicas"])
 
     def _max_segment_ms(self) -> int:
         """The time after which the active segment is rolled, so that its records can be compacted in time (LogConfig.maxSegmentMs)."""

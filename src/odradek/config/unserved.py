@@ -56,7 +56,6 @@ UNSERVED_SECURITY: dict[str, str] = {
 """Beginning of a key -> what is missing; such a key may be given with its default only."""
 
 UNSERVED_FOR_LISTENERS: dict[str, str] = {
-    "max.connection.creation.rate": "limits of one listener",
     "num.network.threads": "threads of one listener",
 }
 """Keys that Kafka has for one listener as well -> what is missing there."""
@@ -69,8 +68,6 @@ UNSERVED_PREFIXES: dict[str, str] = {
 """Beginning of a key -> what is missing."""
 
 UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
-    "follower.replication.throttled.replicas": (("",), "replication quotas"),
-    "leader.replication.throttled.replicas": (("",), "replication quotas"),
     "remote.storage.enable": (("false",), "tiered storage"),
     "remote.log.copy.disable": (("false",), "tiered storage"),
     "remote.log.delete.on.disable": (("false",), "tiered storage"),

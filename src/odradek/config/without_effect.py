@@ -11,11 +11,9 @@ from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC, policy_of_settin
 from odradek.config.references import PROVIDERS, is_provider_setting
 
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
-_ONE_NODE = "there are no other nodes to talk to yet"
 _SHARE = "share groups are not served yet"
 _SHARE_TOPIC = "share groups are not served yet; only a client that asks for __share_group_state itself gets a topic of this shape"
 _STREAMS = "streams groups are not served yet"
-_QUOTAS = "quotas are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
 _METRICS = "metrics are not served yet"
 _PURGATORY = "a delayed operation leaves its purgatory when it completes; nothing is left to purge"
@@ -25,10 +23,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     _THREADS: ("group.coordinator.background.threads", "group.coordinator.threads", "num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
     "controllers' listeners open before the ACLs are known, those of brokers when they are": ("early.start.listeners",),
-    _ONE_NODE: (
-        "replication.quota.window.num",
-        "replication.quota.window.size.seconds",
-    ),
     "the system sizes the buffers of connections to other nodes as it needs": ("replica.socket.receive.buffer.bytes",),
     "the throttle of moves between log directories spreads the bytes evenly, without samples": (
         "alter.log.dirs.replication.quota.window.num",
@@ -132,7 +126,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "remote.log.storage.manager.class.path",
         "remote.log.storage.manager.impl.prefix",
     ),
-    _QUOTAS: ("controller.quota.window.num", "controller.quota.window.size.seconds", "quota.window.num", "quota.window.size.seconds"),
     _METRICS: (
         "kafka.metrics.polling.interval.secs",
         "metrics.num.samples",

@@ -160,6 +160,7 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), decided="partitions:list_partition_reassignments", forwarded=True),
     Api(ApiKey.OFFSET_DELETE, (0, 0), broker="group.offset_delete"),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), broker="admin.describe_client_quotas"),
+    Api(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), decided="client_quotas:alter_client_quotas", forwarded=True),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), broker="security.describe_user_scram_credentials"),
     Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), decided="scram:alter_user_scram_credentials", forwarded=True),
     Api(ApiKey.VOTE, (0, 2), controller="cluster.vote"),

@@ -11,22 +11,25 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
 from odradek.network.connection import Answer, Connection
 from odradek.network.frames import BufferPool
-from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
+from odradek.network.limits import AcceptorLimits, QuietLog
 from odradek.network.owed import OwedAnswers
 
 if TYPE_CHECKING:
     from odradek.network.secure import Handshakes, TlsServing
+    from odradek.quotas.connections import ConnectionRates
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_SWEEP_S = 5.0
+_MOST_HELD = 1000
+"""Connections that are kept for a while before they are closed; more are closed at once."""
 
 
 class ListenError(OdradekError):
@@ -107,6 +110,11 @@ class Acceptor:
         """Told the id of each connection that has ended."""
         self.on_connect: Callable[[Connection], object] | None = None
         """Told of each connection that was admitted."""
+        self.rates: Mapping[str, ConnectionRates] | None = None
+        """Scope -> how many connections a second there may be; None while nobody limits them."""
+        self.protected: str | None = None
+        """The listener on which the broker's own rate does not hold."""
+        self._held = 0
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
@@ -122,7 +130,6 @@ class Acceptor:
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
         self._index = 0
-        self._next_slot = 0.0
         self._sweep: TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
         self._drained_scope: str | None = None
@@ -269,8 +276,8 @@ class Acceptor:
         connection.idle_since = now
         if self.on_connect is not None:
             self.on_connect(connection)
-        if limits.creation_rate < UNLIMITED:
-            self._delay(connection, transport, now)
+        if self.rates is not None:
+            self._delay(self.rates[connection.listener.scope], connection, transport, now)
         if self._sweep is None:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
 
@@ -290,15 +297,26 @@ class Acceptor:
         longest.abort()
         return True
 
-    def _delay(self, connection: Connection, transport: asyncio.Transport, now: float) -> None:
-        """Spreads new connections so that `creation_rate` a second begin to be read (one second's worth may come at once)."""
-        rate = max(1, self.limits.creation_rate)
-        slot = max(self._next_slot, now - 1.0)
-        self._next_slot = slot + 1.0 / rate
-        if self._next_slot > now:
-            connection.delayed = True
-            transport.pause_reading()
-            self.clock.call_later(self._next_slot - now, connection.start_reading)
+    def _delay(self, rates: ConnectionRates, connection: Connection, transport: asyncio.Transport, now: float) -> None:
+        """Has a connection that came too soon wait for its turn, or closes it after a while where its address has had too many."""
+        listener = connection.listener.name
+        host = connection.peer_host
+        read_after_ms, close_after_ms = rates.admit(listener, host, int(now * 1000), protected=listener == self.protected)
+        if not read_after_ms and close_after_ms is None:
+            return
+        connection.delayed = True
+        transport.pause_reading()
+        if close_after_ms is None:
+            self.clock.call_later(read_after_ms / 1000, connection.start_reading)
+        elif self._held >= _MOST_HELD:
+            connection.abort()
+        else:
+            self._held += 1
+            self.clock.call_later(close_after_ms / 1000, self._end_hold, connection)
+
+    def _end_hold(self, connection: Connection) -> None:
+        self._held -= 1
+        connection.abort()
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)

@@ -23,7 +23,6 @@ class AcceptorLimits:
     """
 
     __slots__ = (
-        "creation_rate",
         "frame_grace_s",
         "frame_min_rate",
         "handshake_s",
@@ -55,7 +54,6 @@ class AcceptorLimits:
         protected: Collection[str] = (),
         max_connections_per_ip: int = UNLIMITED,
         per_ip_overrides: Mapping[str, int] | None = None,
-        creation_rate: int = UNLIMITED,
         frame_grace_s: float = 30.0,
         frame_min_rate: int = 16 * 1024,
         handshake_s: float = 30.0,
@@ -74,7 +72,6 @@ class AcceptorLimits:
         self.protected = frozenset(protected)  # the names of listeners for which others give way when max.connections are open
         self.max_connections_per_ip = max_connections_per_ip  # max.connections.per.ip
         self.per_ip_overrides = dict(per_ip_overrides or {})  # max.connections.per.ip.overrides
-        self.creation_rate = creation_rate  # max.connection.creation.rate, connections a second
         self.frame_grace_s = frame_grace_s
         self.frame_min_rate = frame_min_rate
         self.handshake_s = handshake_s

@@ -56,6 +56,9 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
             return True
         try:
             log = partition.local_log(wanted.current_leader_epoch, leader_only=self._params.leader_only)
+            withholds = self._reader.withholds
+            if withholds is not None and self._params.from_follower and withholds(partition, self._params.replica_id):
+                return False
             return self._satisfied_by(log, wanted)
         except (KafkaError, OSError):
             # Reading again tells the client what is wrong.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
@@ -85,13 +85,15 @@ Reads = list[tuple[FetchPartition, PartitionRead]]
 class Reader:
     """Serves fetches from the hosted partitions."""
 
-    __slots__ = ("_delayed", "_preferred", "partitions")
+    __slots__ = ("_delayed", "_preferred", "partitions", "withholds")
 
     def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations, preferred: PreferredReplicas | None = None) -> None:
         """`preferred` knows better replicas for consumers; without it they read from the leader."""
         self.partitions = partitions
         self._delayed = delayed
         self._preferred = preferred
+        self.withholds: Callable[[Partition, int], bool] | None = None
+        """Whether a follower (its broker id) gets nothing of a partition for now; None while nobody is throttled."""
 
     def fetch(self, params: FetchParams, wanted: Collection[FetchPartition]) -> Reads | Deferred[Reads]:
         """Reads now, and answers now when there is enough, an error or no will to wait; else when `min_bytes` are there or time is up."""
@@ -187,6 +189,8 @@ class Reader:
             answer.diverging_epoch = divergence(log, wanted)
         if answer.diverging_epoch is None:
             self._read_log(answer, params, log, wanted, limit if limit < wanted.max_bytes else wanted.max_bytes, need_one)
+            if self.withholds is not None and answer.size and replica is not None and self.withholds(partition, params.replica_id):
+                answer.release()
             if replica is not None and update_follower:
                 try:
                     partition.record_follower_fetch(

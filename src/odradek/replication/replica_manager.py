@@ -39,6 +39,7 @@ from odradek.storage.names import LONGEST_NAME, future_directory_name
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.quotas.replication import ReplicationQuota
     from odradek.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -92,6 +93,8 @@ class ReplicaManager:
         select = selector_for((config.optional_text("replica.selector.class") or "").strip())
         preferred = None if select is None else PreferredReplicas(select, self.cluster, clock, self.local_id)
         self.reader = Reader(self.partitions, self.delayed, preferred)
+        self.leader_quota: ReplicationQuota | None = None
+        """leader.replication.throttled.rate; None while nobody is held back."""
         self.offsets = OffsetLookup(self.partitions)
         self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
         self.assign = assign

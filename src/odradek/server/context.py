@@ -14,6 +14,7 @@ from odradek.security.resources import CLUSTER_NAME
 if TYPE_CHECKING:
     from odradek.handlers.access import Check
     from odradek.server.services import Services
+    from odradek.server.throttling import Meter
 
 
 AUDIT_LOGGER: Final = "kafka.authorizer.logger"
@@ -39,6 +40,7 @@ class RequestContext:
         "forwarded",
         "listener_name",
         "listener_scope",
+        "meter",
         "peer_host",
         "principal",
         "received_at",
@@ -72,6 +74,25 @@ class RequestContext:
         self.forwarded = forwarded
         self.received_at = received_at
         self.services = services
+        self.meter: Meter | None = None
+        """What the request uses of its client's quotas; None while nobody has any."""
+
+    def of(self, api_key: int, api_version: int) -> RequestContext:
+        """Of another request that the same client is to have made."""
+        return RequestContext(
+            api_key,
+            api_version,
+            self.correlation_id,
+            self.client_id,
+            self.connection_id,
+            self.listener_name,
+            self.listener_scope,
+            self.peer_host,
+            self.received_at,
+            self.services,
+            self.principal,
+            self.forwarded,
+        )
 
     def allows(self, check: Check, name: str = CLUSTER_NAME, *, count: int = 1) -> bool:
         """Whether the client may do this to the resource; everybody may do everything where there is no authorizer.

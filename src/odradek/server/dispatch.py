@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from odradek.security.resources import Operation as AclOperation
     from odradek.security.resources import ResourceType
     from odradek.server.services import Services
+    from odradek.server.throttling import Throttling
 
     HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | None]
     Operation = Callable[[ControllerContext, Message, int], ControllerResult[Message]]
@@ -101,14 +102,15 @@ def _on_active_controller(operation: Operation) -> HandlerFunction:
 
     def handle(context: RequestContext, request: Message, services: Services) -> Deferred[Message]:
         version = context.api_version
-        if services.authorizer is None:
+        count = None if context.meter is None else context.meter.counter()
+        if services.authorizer is None and count is None:
             return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__)
 
         def allows(what: AclOperation, resource: ResourceType, name: str) -> bool:
             return context.allows(declared(context.listener_scope, context.api_key, what, resource), name)
 
         def operate(controller: ControllerContext) -> ControllerResult[Message]:
-            with controller.on_behalf_of(allows):
+            with controller.on_behalf_of(allows, count):
                 return operation(controller, request, version)
 
         return services.kraft.submit(operate, operation.__name__)
@@ -144,6 +146,8 @@ class Dispatcher:
             self._routes[scope], services.api_ranges[scope] = build_routes(scope, unstable=unstable_versions)
         self.forward: Forward | None = None
         """Set by the wiring on nodes with broker listeners: sends a request on to the active controller."""
+        self.throttling: Throttling | None = None
+        """Only while clients have quotas."""
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         header, offset = decode_request_header(frame)
@@ -161,11 +165,29 @@ class Dispatcher:
             self._services,
             connection.principal,
         )
+        if self.throttling is not None:
+            return self._dispatch_metered(self.throttling, context, header, frame, offset, connection)
         return self.dispatch(context, header, frame, offset)
 
     def may_follow(self, frame: memoryview) -> bool:
         """Produce requests that wait for replicas let others follow: what they append is in the order of their frames all the same."""
         return bytes(frame[:2]) == _PRODUCE
+
+    def _dispatch_metered(
+        self,
+        throttling: Throttling,
+        context: RequestContext,
+        header: RequestHeader,
+        frame: memoryview,
+        offset: int,
+        connection: Connection | None,
+    ) -> Answer:
+        meter = throttling.meter(context, len(frame), connection)
+        meter.begin()
+        try:
+            return self.dispatch(context, header, frame, offset)
+        finally:
+            meter.end()
 
     def dispatch(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int) -> Answer:
         """The answer to the request whose body begins at `offset`, a frame in chunks; ProtocolError where the connection must close."""
@@ -177,7 +199,8 @@ class Dispatcher:
         if route.forward:
             if self.forward is None:
                 raise ProtocolError(f"no way to forward {route.api_key.name}")
-            return self.forward(context, frame, route, request)
+            forwarded = self.forward(context, frame, route, request)
+            return forwarded if context.meter is None else context.meter.forwarded(context, forwarded)
         return self._serve(context, route, request)
 
     def _route(self, context: RequestContext) -> Route | None:
@@ -228,10 +251,15 @@ class Dispatcher:
         request: Message,
         done: Deferred[Message | None],
     ) -> None:
+        if context.meter is not None:
+            context.meter.begin()
         try:
             answer.complete(self._finish_deferred(context, route, request, done))
         except Exception as error:
             answer.fail(error)
+        finally:
+            if context.meter is not None:
+                context.meter.end()
 
     def _finish_deferred(
         self, context: RequestContext, route: Route, request: Message, done: Deferred[Message | None]
@@ -243,6 +271,8 @@ class Dispatcher:
 
     def _finish(self, context: RequestContext, route: Route, request: Message, response: Message) -> Sequence[Chunk]:
         try:
+            if context.meter is not None:
+                context.meter.answer(response)
             return self._frame(context, response, context.api_version)
         except Exception as error:
             return self.error_frame(context, route, request, error)
@@ -266,7 +296,10 @@ class Dispatcher:
         """
         if context.forwarded and isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
             raise error
-        return self._frame(context, self._error(context, route, request, error), context.api_version)
+        response = self._error(context, route, request, error)
+        if context.meter is not None:
+            context.meter.answer(response)
+        return self._frame(context, response, context.api_version)
 
     def _error(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Message:
         if isinstance(error, ProtocolError):
@@ -316,4 +349,6 @@ class Dispatcher:
             principal=principal,
             forwarded=forwarded,
         )
+        if self.throttling is not None and forwarded:
+            return header, self._dispatch_metered(self.throttling, context, header, view, offset, None)
         return header, self.dispatch(context, header, view, offset)

@@ -15,6 +15,7 @@ from odradek.controller.core.result import ControllerResult
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.probes import Probes
+from odradek.server.connection_rates import ConnectionLimits
 from odradek.server.disconnects import HeartbeatConnections
 from odradek.server.dispatch import Dispatcher
 from odradek.server.dynamic_listeners import DynamicListeners
@@ -95,6 +96,7 @@ class BindListeners(Step[Listeners]):
         acceptor = Acceptor(node.loop, node.clock, self._authentication or handler, acceptor_limits(config), backlog=backlog)
         if self._authentication is not None:
             acceptor.on_connect = self._authentication.connected
+        services.connection_limits = ConnectionLimits(services.dynamic_config, acceptor)
         self.listeners = Listeners(acceptor)
         services.bound_listeners = self.listeners.bound
         follow_limits(services.dynamic_config, acceptor)

@@ -18,6 +18,7 @@ from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
 from odradek.server.jobs import as_future
 from odradek.server.node import problem_of
+from odradek.server.quota_publisher import QuotaPublisher
 from odradek.server.raft_channel import PeerRaftChannel
 from odradek.server.step import Step
 
@@ -59,6 +60,7 @@ class JoinQuorum(Step[Quorum]):
         self._channel = channel
         self._kraft: KRaftNode | None = None
         self._policies = policies
+        self._quotas = QuotaPublisher(node.services, node.jobs)
 
     async def start(self) -> Quorum:
         node, config = self._node, self._node.config
@@ -91,6 +93,7 @@ class JoinQuorum(Step[Quorum]):
                 from odradek.server.authorization import install
 
                 kraft.add_publisher(install(node.services))
+            kraft.add_publisher(self._quotas)
             kraft.on_leader.append(lambda _: self._channel.controller_changed())
             kraft.start()
         except (OSError, KafkaError) as error:
@@ -101,6 +104,7 @@ class JoinQuorum(Step[Quorum]):
 
     async def stop(self) -> None:
         if self._kraft is not None:
+            self._kraft.loader.remove_publisher(self._quotas)
             self._kraft.stop()
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log_manager import LogManager
 
-_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate")
+_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
 _UNLIMITED = 1 << 62
 _MOST_HANDSHAKES = 4
 _ANSWERS_PART = 8
@@ -42,7 +42,6 @@ def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
         max_connections_of=_of_listeners(config, "max.connections"),
         max_connections_per_ip=config.integer("max.connections.per.ip"),
         per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
-        creation_rate=config.integer("max.connection.creation.rate"),
         handshakes_at_once=max(1, min(_MOST_HANDSHAKES, (os.cpu_count() or 1) - 1)),
         receive_buffer=config.integer("socket.receive.buffer.bytes"),
         send_buffer=config.integer("socket.send.buffer.bytes"),

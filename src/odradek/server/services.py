@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from odradek.security.tokens import TokenSecret
     from odradek.server.audit import Audit
     from odradek.server.channel import InterBrokerChannel
+    from odradek.server.connection_rates import ConnectionLimits
     from odradek.server.coordinators import Coordinators
     from odradek.server.disconnects import HeartbeatConnections
     from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.producer_ids import ProducerIdManager
+    from odradek.server.replication_throttles import ReplicationThrottles
     from odradek.server.tls import NodeTls
     from odradek.storage.log_manager import LogManager
 
@@ -71,6 +73,8 @@ class Services:
     producer_ids: ProducerIdManager
     coordinators: Coordinators
     bound_listeners: list[BoundListener]
+    connection_limits: ConnectionLimits
+    replication_throttles: ReplicationThrottles
     heartbeat_connections: HeartbeatConnections | None = None
     """On controllers, unless broker.session.disconnect.timeout.ms says that only sessions count."""
 

@@ -223,8 +223,7 @@ def unregister_broker(
 ) -> ControllerResult[UnregisterBrokerResponse]:
     """UnregisterBroker (64): takes a broker's registration away. BROKER_ID_NOT_REGISTERED when there is no such broker.
 
-    ACL: ALTER on Cluster. Quota: controller mutations.
-    Known gaps: quotas are not enforced yet.
+    ACL: ALTER on Cluster. Quota: request time.
     """
     broker_id = request.broker_id
     broker = context.state.brokers.get(broker_id)

@@ -20,6 +20,7 @@ from odradek.metadata.registrations import PartitionRegistration
 from odradek.security.resources import CLUSTER_NAME, Operation, ResourceType
 
 Allows = Callable[[Operation, ResourceType, str], bool]
+Count = Callable[[int], None]
 
 MAX_RECORDS_PER_OPERATION = 10_000
 """As many records one client request may cause (QuorumController.MAX_RECORDS_PER_USER_OP)."""
@@ -34,6 +35,7 @@ class ControllerContext:
 
     __slots__ = (
         "_allows",
+        "_count",
         "cluster_id",
         "config",
         "heartbeats",
@@ -60,15 +62,24 @@ class ControllerContext:
         self.kraft_version = 0
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms / 1000)
         self._allows: Allows | None = None
+        self._count: Count | None = None
 
     @contextmanager
-    def on_behalf_of(self, allows: Allows) -> Generator[None]:
-        """What is decided meanwhile is decided for a client that may do what `allows` says."""
+    def on_behalf_of(self, allows: Allows, count: Count | None = None) -> Generator[None]:
+        """What is decided meanwhile is decided for a client that may do what `allows` says. `count` is told of the partitions that are to
+        be created or deleted, and raises KafkaError where that is too much for the client's quota.
+        """
         self._allows = allows
+        self._count = count
         try:
             yield
         finally:
-            self._allows = None
+            self._allows = self._count = None
+
+    def count_partitions(self, partitions: int) -> None:
+        """So many are to be created or deleted; THROTTLING_QUOTA_EXCEEDED where the client may not do that now."""
+        if self._count is not None:
+            self._count(partitions)
 
     def allows(self, operation: Operation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Whether the client may do this; its API declares it in `handlers.access`. Everybody may without an authorizer, and the

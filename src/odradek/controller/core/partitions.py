@@ -174,8 +174,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest, vers
     (type 1). Without partitions: of all that need it.
 
     REQUEST_TIMED_OUT for the request when its time is negative, INVALID_REQUEST for another type.
-    ACL: ALTER on Cluster. Quota: controller mutations.
-    Known gaps: quotas are not enforced yet.
+    ACL: ALTER on Cluster. Quota: request time.
     """
     if request.timeout_ms < 0:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the time for the election was over before it began")
@@ -283,7 +282,6 @@ def list_partition_reassignments(
 
     Topics and partitions that do not exist are left out, and so are those that stay where they are. The timeout is not looked at.
     ACL: DESCRIBE on Cluster. Quota: request time.
-    Known gaps: quotas are not enforced yet.
     """
     response = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is None:

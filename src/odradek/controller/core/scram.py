@@ -24,8 +24,7 @@ def alter_user_scram_credentials(
 ) -> ControllerResult[AlterUserScramCredentialsResponse]:
     """AlterUserScramCredentials (51): sets and deletes credentials, each user on its own.
 
-    ACL: ALTER on Cluster. Quota: controller mutations.
-    Known gaps: quotas are not enforced yet.
+    ACL: ALTER on Cluster. Quota: request time.
     """
     problems: dict[str, tuple[ErrorCode, str]] = {}
     deletions: dict[str, Deletion] = {}

@@ -14,7 +14,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.undo import JournaledDict, UndoJournal
 from odradek.metadata import features
-from odradek.metadata.delta import acl_entry, change_broker, token_of
+from odradek.metadata.delta import Entity, acl_entry, change_broker, quota_entity, token_of
 from odradek.metadata.image import RESOURCE_TOPIC, DelegationToken
 from odradek.metadata.registrations import (
     DIRECTORY_MIGRATING,
@@ -27,6 +27,7 @@ from odradek.protocol.messages.metadata_records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     DelegationTokenRecord,
     FeatureLevelRecord,
@@ -74,6 +75,7 @@ class ControllerState:
         "acl_ids",
         "acls",
         "brokers",
+        "client_quotas",
         "colliding_names",
         "configs",
         "controllers",
@@ -104,6 +106,8 @@ class ControllerState:
         """"next": the first id of the next block."""
         self.scram: JournaledDict[tuple[int, str], bool] = JournaledDict(journal)
         """(mechanism, user) of each SCRAM credential there is."""
+        self.client_quotas: JournaledDict[Entity, Mapping[str, float]] = JournaledDict(journal)
+        """Entity -> key -> quota; an entity without any is not in it."""
         self.tokens: JournaledDict[str, DelegationToken] = JournaledDict(journal)
         """Delegation tokens by their id."""
         self.acls: JournaledDict[UUID, AccessControlEntry] = JournaledDict(journal)
@@ -267,6 +271,18 @@ class ControllerState:
         if self.scram.pop((record.mechanism, record.name)) is None:
             raise ValueError(f"a record removes a SCRAM credential of {record.name}, which has none")
 
+    def _client_quota(self, record: ClientQuotaRecord, _offset: int) -> None:
+        entity = quota_entity(record)
+        quotas = dict(self.client_quotas.get(entity) or {})
+        if record.remove:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+        if quotas:
+            self.client_quotas[entity] = quotas
+        else:
+            self.client_quotas.pop(entity)
+
     def _token(self, record: DelegationTokenRecord, _offset: int) -> None:
         self.tokens[record.token_id] = token_of(record)
 
@@ -301,6 +317,7 @@ class ControllerState:
         ProducerIdsRecord: _producer_ids,
         UserScramCredentialRecord: _scram,
         RemoveUserScramCredentialRecord: _remove_scram,
+        ClientQuotaRecord: _client_quota,
         DelegationTokenRecord: _token,
         RemoveDelegationTokenRecord: _remove_token,
         AccessControlEntryRecord: _acl,
@@ -324,6 +341,7 @@ class ControllerState:
             {resource: dict(values) for resource, values in self.configs.items()},
             dict(self.producer_ids.items()),
             dict(self.scram.items()),
+            dict(self.client_quotas.items()),
             dict(self.tokens.items()),
             dict(self.acls.items()),
             dict(self.acl_ids.items()),

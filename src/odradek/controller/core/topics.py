@@ -33,7 +33,6 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest, vers
 
     POLICY_VIOLATION for the request when it asks for more than 10,000 partitions.
     ACL: CREATE on Cluster or on Topic. Quota: controller mutations.
-    Known gaps: quotas are not enforced yet.
     """
     counts = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC]
@@ -95,6 +94,7 @@ def _create_topic(context: ControllerContext, topic: Creatable) -> tuple[Created
     partitions = _given_partitions(context, topic) if topic.assignments else _placed_partitions(context, topic)
     counts = None if topic.assignments else (len(partitions), len(partitions[0].replicas))
     context.policies.check_topic(topic.name, counts, {number: each.replicas for number, each in partitions.items()}, configs)
+    context.count_partitions(len(partitions))
     topic_id = _new_topic_id(context)
     records = [VersionedRecord(TopicRecord(name=topic.name, topic_id=topic_id), 0), *config_records]
     version = context.state.metadata_version
@@ -234,7 +234,6 @@ def create_partitions(
     """CreatePartitions (37): more partitions for topics. Each topic succeeds or fails on its own.
 
     ACL: ALTER on Topic. Quota: controller mutations.
-    Known gaps: quotas are not enforced yet.
     """
     counts = Counter(topic.name for topic in request.topics)
     records: list[VersionedRecord] = []
@@ -281,15 +280,16 @@ def _more_partitions(context: ControllerContext, asked: CreatePartitionsRequest.
             f"The topic {asked.name} currently has {existing} partition(s); {asked.count} would not be an increase.",
         )
     check_size(additional)
+    if asked.assignments is not None and len(asked.assignments) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
+        )
+    context.count_partitions(additional)
     factor = len(topic.partitions[0].replicas)
     if asked.assignments is None:
         added = _place(context, additional, factor)
     else:
-        if len(asked.assignments) != additional:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
-            )
         added = [
             _given_partition(context, assignment.broker_ids, factor, existing + index) for index, assignment in enumerate(asked.assignments)
         ]
@@ -305,7 +305,6 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest, vers
 
     TOPIC_DELETION_DISABLED for the request when delete.topic.enable is false (INVALID_REQUEST before version 3).
     ACL: DELETE on Topic. Quota: controller mutations.
-    Known gaps: quotas are not enforced yet.
     """
     if not context.config.delete_topic_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST)
@@ -366,7 +365,12 @@ def _resolve(context: ControllerContext, asked: Collection[tuple[str | None, UUI
         else:
             answer.name = context.state.topics[topic_id].name
             answer.topic_id = topic_id
-            found.append(topic_id)
+            try:
+                context.count_partitions(len(context.state.topics[topic_id].partitions))
+            except KafkaError as error:
+                _refuse(answer, error.code, error.message)
+            else:
+                found.append(topic_id)
     return found, response
 
 

@@ -1,7 +1,6 @@
 """DeleteRecords (API key 21): raises the start of partitions' logs, so that what lies before is gone (KIP-107).
 
 ACL: DELETE on Topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """DescribeConfigs (API key 32): configuration of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569).
 
 ACL: DESCRIBE_CONFIGS on Topic or Cluster. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@
 - From version 3 on the client's software name and version must match Kafka's pattern, else INVALID_REQUEST (KIP-511).
 
 ACL: none; it comes before authentication. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """DescribeCluster (API key 60): the brokers of the cluster, or on a controller listener the controllers (KIP-700, KIP-919, KIP-1073).
 
 ACL: DESCRIBE on Cluster. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

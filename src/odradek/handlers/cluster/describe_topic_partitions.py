@@ -1,7 +1,6 @@
 """DescribeTopicPartitions (API key 75): topics page by page, with eligible leader replicas (KIP-966).
 
 ACL: DESCRIBE on Topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

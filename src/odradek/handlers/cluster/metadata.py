@@ -1,7 +1,6 @@
 """Metadata (API key 3): brokers, topics, partitions and their leaders; creates topics that are asked for by name where that is on.
 
 ACL: DESCRIBE on Topic, CREATE on Topic or Cluster for automatic creation. Quota: request time, controller mutations.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
             from odradek.handlers.admin.auto_creation import create_topics
 
             creatable = [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-            create_topics(services, creatable, context.client_id)
+            create_topics(services, creatable, context.client_id, context if context.meter is not None else None)
     if version >= 8 and request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, topic.name or "")

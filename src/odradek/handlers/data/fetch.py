@@ -4,13 +4,13 @@ ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwi
 replication throttle.
 Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
 socket drains. A follower's session is answered for what has changed (`replication.subscriptions`); a consumer that names its rack may be
-told of a nearer replica (`replication.selector`).
-Known gaps: quotas are not enforced yet.
+told of a nearer replica (`replication.selector`). A client that has used up a quota gets an empty answer, which counts as nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
@@ -76,6 +76,8 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     if not known and (session is None or not session.has_clean):
         return _respond(context, fetch, unknown, told_leaders=replica_id < 0)
     max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
+    if context.meter is not None and replica_id < 0:
+        max_bytes = int(min(max_bytes, context.meter.most_to_fetch()))
     params = FetchParams(
         replica_id,
         isolation,
@@ -161,10 +163,19 @@ def _complete_later(
 
 def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told_leaders: bool) -> FetchResponse:
     """Followers are not told where leaders are (`told_leaders`): the controller tells them."""
+    meter = context.meter
+    if meter is not None:
+        if not told_leaders:
+            meter.exempt = True
+        elif meter.fetched(_size(context, fetch, reads)):
+            return _postponed(fetch, reads)
     error, session_id, told = fetch.respond(_unknown_last(reads))
     if error is not ErrorCode.NONE:
         for _, read in reads:
             read.release()
+    if not told_leaders and (quota := context.services.replica_manager.leader_quota) is not None:
+        sent = sum([read.size for partition, read in told if quota.holds_for(partition.topic, partition.partition)])
+        quota.record(sent, int(context.services.clock.monotonic() * 1000))
     responses: list[FetchResponse.FetchableTopicResponse] = []
     endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
     last: FetchPartition | None = None
@@ -178,6 +189,25 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told
         last = partition
     nodes = list(endpoints.values()) if told_leaders else []
     return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=nodes)
+
+
+def _size(context: RequestContext, fetch: FetchContext, reads: Reads) -> int:
+    """Of the answer, without its header, with the size before it (FetchResponse.sizeOf)."""
+    by_topic = groupby(fetch.would_tell(reads), key=lambda pair: (pair[0].topic or "", pair[0].topic_id))
+    topics = [
+        TopicResponse(topic=name, topic_id=topic_id, partitions=[_partition_response(context, *pair, {}) for pair in pairs])
+        for (name, topic_id), pairs in by_topic
+    ]
+    chunks = FetchResponse(responses=topics).encode_chunks(context.api_version)
+    return 4 + sum([len(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.size for chunk in chunks])
+
+
+def _postponed(fetch: FetchContext, reads: Reads) -> FetchResponse:
+    """Nothing for now: the client has to wait first."""
+    for _, read in reads:
+        read.release()
+    error, session_id = fetch.postpone()
+    return FetchResponse(error_code=error, session_id=session_id)
 
 
 def _unknown_last(reads: Reads) -> Reads:

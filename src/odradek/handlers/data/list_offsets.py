@@ -1,7 +1,7 @@
 """ListOffsets (API key 2): offsets by timestamp and the special positions.
 
 ACL: DESCRIBE on Topic. Quota: request time.
-Known gaps: quotas are not enforced yet; nothing is ever in remote storage, so the tiered positions (-5, -6) answer offset -1.
+Known gaps: nothing is ever in remote storage, so the tiered positions (-5, -6) answer offset -1.
 """
 
 from __future__ import annotations

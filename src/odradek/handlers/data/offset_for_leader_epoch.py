@@ -1,7 +1,6 @@
 """OffsetForLeaderEpoch (API key 23): where a leader epoch ends, for followers and consumers that look for truncation (KIP-101, KIP-320).
 
 ACL: CLUSTER_ACTION on Cluster, or DESCRIBE on Topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

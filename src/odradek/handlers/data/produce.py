@@ -8,7 +8,7 @@
   (KAFKA-18659).
 
 ACL: WRITE on Topic; WRITE on TransactionalId for transactional batches. Quota: produce bandwidth, request time.
-Known gaps: quotas are not enforced yet. Null records are INVALID_RECORD here, where Kafka 4.3 never answers.
+Known gaps: null records are INVALID_RECORD here, where Kafka 4.3 never answers.
 """
 
 from __future__ import annotations
@@ -211,6 +211,8 @@ def _complete_later(
 def _respond(
     context: RequestContext, request: ProduceRequest, refused: dict[TopicPartition, PartitionAppend], appends: Appends, unknown_ids: bool
 ) -> ProduceResponse | None:
+    if context.meter is not None:
+        context.meter.produced(request.acks)
     if request.acks == 0:
         failed = unknown_ids or bool(refused) or any(append.error is not ErrorCode.NONE for append in appends)
         if failed:

@@ -2,7 +2,6 @@
 
 UNSUPPORTED_VERSION for each group while the protocol is off (see ConsumerGroupHeartbeat).
 ACL: DESCRIBE on each group and on the topics in it. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

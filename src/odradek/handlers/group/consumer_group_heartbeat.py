@@ -2,7 +2,6 @@
 
 UNSUPPORTED_VERSION while the protocol is off: group.coordinator.rebalance.protocols, or the feature group.version at level 0.
 ACL: READ on the group, DESCRIBE on each topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

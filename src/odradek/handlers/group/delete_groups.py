@@ -1,7 +1,6 @@
 """DeleteGroups (42): removes groups without members, with all their offsets.
 
 ACL: DELETE on each group. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """DescribeGroups (15): state and members of classic groups.
 
 ACL: DESCRIBE on each group. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

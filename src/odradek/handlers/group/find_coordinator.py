@@ -6,7 +6,7 @@
 - librdkafka takes version 0 as the sign that LZ4 is framed as everywhere else: do not raise the first version.
 
 ACL: DESCRIBE on the group or transactional id. Quota: request time.
-Known gaps: quotas are not enforced yet. There is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which
+Known gaps: there is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which
 clients retry.
 """
 

@@ -1,7 +1,6 @@
 """Heartbeat (12): a member of a classic group is alive, and hears whether it must join again.
 
 ACL: READ on the group. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Parked until the group has rebalanced.
 ACL: READ on the group. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """LeaveGroup (13): members leave a classic group, or are removed from it; since version 3 several at once.
 
 ACL: READ on the group. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

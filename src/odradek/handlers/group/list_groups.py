@@ -1,7 +1,6 @@
 """ListGroups (16): the groups that this broker coordinates; by state since version 4, by type since 5.
 
 ACL: DESCRIBE on the cluster, or on each group listed. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """OffsetCommit (8): how far a group, or a consumer without one, has read; since version 10 by topic ids.
 
 ACL: READ on the group and on each topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """OffsetDelete (47): forgets offsets of a group in topics that none of its members is subscribed to.
 
 ACL: DELETE on the group, READ on each topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

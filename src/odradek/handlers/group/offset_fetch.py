@@ -1,7 +1,6 @@
 """OffsetFetch (9): the offsets that a group has committed; since version 8 of several groups, since 10 by topic ids.
 
 ACL: DESCRIBE on the group and on each topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Parked until the leader's assignment is stored.
 ACL: READ on the group. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """TxnOffsetCommit (28): offsets of a group that become visible with the producer's transaction.
 
 ACL: WRITE on the transactional id, READ on the group and on each topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

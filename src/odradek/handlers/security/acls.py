@@ -5,7 +5,6 @@ connection, as in Kafka, which cannot even read such a request. The active contr
 with those that it has read there.
 
 ACL: DESCRIBE on Cluster, to create and delete ALTER on Cluster. Quota: request time, to create and delete controller mutations.
-Known gaps: quotas are not enforced.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Tokens are only for those who have authenticated, and not by a token: others are
 
 ACL: CREATE_TOKENS on User to create a token for somebody else, DESCRIBE on DelegationToken or DESCRIBE_TOKENS on User to see those of
 others; whose token it is may renew and expire it. Quota: request time, controller mutations.
-Known gaps: quotas are not enforced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """DescribeUserScramCredentials (50): which SCRAM mechanisms users have credentials for (KIP-554; org.apache.kafka.image.ScramImage).
 
 ACL: DESCRIBE on Cluster. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

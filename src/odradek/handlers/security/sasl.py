@@ -4,7 +4,6 @@ They are spoken on SASL listeners before anything else, and answered by `server.
 listener, or from somebody who has logged in for good. ILLEGAL_SASL_STATE, and no mechanism is named (kafka.server.KafkaApis).
 
 ACL: none; they come before authorization. Quota: request time.
-Known gaps: quotas are not enforced.
 """
 
 from __future__ import annotations

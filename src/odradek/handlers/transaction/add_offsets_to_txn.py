@@ -1,7 +1,6 @@
 """AddOffsetsToTxn (API key 25): the partition that holds a group's offsets joins a producer's transaction (KIP-98).
 
 ACL: WRITE on TransactionalId, READ on Group. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 From version 4 on it comes from brokers, in batches.
 ACL: WRITE on TransactionalId and on each Topic; from version 4 on CLUSTER_ACTION on Cluster. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

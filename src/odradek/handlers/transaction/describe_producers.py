@@ -3,7 +3,6 @@
 kafka-transactions find-hanging asks each broker for all of its replicas.
 
 ACL: READ on Topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

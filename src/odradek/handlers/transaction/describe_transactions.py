@@ -1,7 +1,6 @@
 """DescribeTransactions (API key 65): the state of transactional ids that this broker coordinates (KIP-664).
 
 ACL: DESCRIBE on TransactionalId and on each Topic. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 From version 5 on the epoch is bumped with every transaction and stands in the answer.
 ACL: WRITE on TransactionalId. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Version 6, with two-phase commit, is unstable in Kafka 4.3 (KIP-939).
 ACL: IDEMPOTENT_WRITE on Cluster or WRITE on any Topic; WRITE on TransactionalId with a transactional id; with two-phase commit also
 TWO_PHASE_COMMIT on it. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

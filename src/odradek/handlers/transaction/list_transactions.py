@@ -1,7 +1,6 @@
 """ListTransactions (API key 66): the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152).
 
 ACL: DESCRIBE on TransactionalId. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations
