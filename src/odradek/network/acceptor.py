@@ -18,7 +18,7 @@ from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
 from odradek.network.connection import Answer, Connection
 from odradek.network.frames import BufferPool
-from odradek.network.limits import AcceptorLimits, QuietLog
+from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
 from odradek.network.owed import OwedAnswers
 
 if TYPE_CHECKING:
