@@ -37,7 +37,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "any-path",
         "providers/readers.py",
-        "if any(normal.is_relative_to(allowed) for allowed in self._allowed):",
+        "if any(real.is_relative_to(allowed) for allowed in self._allowed):",
         "if True:",
         "allowed.paths allows every path",
         _RESOLVING,
@@ -45,17 +45,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "path-by-letters",
         "providers/readers.py",
-        "normal.is_relative_to(allowed) for",
-        "str(normal).startswith(str(allowed)) for",
+        "real.is_relative_to(allowed) for",
+        "str(real).startswith(str(allowed)) for",
         "what is allowed of /secrets is allowed of /secrets-of-others",
         _RESOLVING,
     ),
     _bug(
-        "path-with-dots",
+        "path-with-links",
         "providers/readers.py",
+        "    return PurePosixPath(os.path.realpath(path))",
         "    return PurePosixPath(os.path.normpath(path))",
-        "    return PurePosixPath(path)",
-        "/allowed/../etc is allowed",
+        "a link in an allowed directory leads to any file",
         _RESOLVING,
     ),
     _bug(
