@@ -42,7 +42,8 @@ class AllowedPaths:
         self._allowed = []
         for entry in (each.strip() for each in text.split(",")):
             if not os.path.isabs(entry) or not os.path.exists(entry):
-                raise ConfigError(f"{settings.shown(_ALLOWED_PATHS)}: Path {entry} is not valid. The path should be absolute and exist")
+                name = settings.shown(_ALLOWED_PATHS)
+                raise ConfigError(f"{name}: Path {entry} is not valid. The path should be absolute and exist")
             self._allowed.append(_real(entry))
 
     def find(self, path: str) -> Path | None:
