@@ -29,7 +29,7 @@ class Reader(Protocol):
 
 
 class AllowedPaths:
-    """The files and directories that a provider may look at (org.apache.kafka.common.config.internals.AllowedPaths), where their links lead:
+    """The files and directories that a provider may look at (org.apache.kafka.common.config.internals.AllowedPaths), by where links lead:
     one within an allowed directory leads nobody out of it (KAFKA-20700).
     """
 
