@@ -142,17 +142,20 @@ def test_values_behind_references_of_the_file(node: Node) -> None:
     assert node.shakes_hands()
 
 
-def test_the_keys_of_tls_without_a_listener_hold_at_once(node: Node) -> None:
-    assert node.set(ONE, ssl__client__auth="required") == "ok"
-    wait_for(lambda: not node.shakes_hands())
-    assert node.shakes_hands(known=True)
-    assert node.set(ONE, ssl__client__auth=None) == "ok"
-    wait_for(node.shakes_hands)
-    assert node.set(ONE, ssl__enabled__protocols="TLSv1.3") == "ok"
-    wait_for(lambda: not node.shakes_hands())
-    assert node.shakes_hands(version=ssl.TLSVersion.TLSv1_3)
-    assert node.set(ONE, ssl__enabled__protocols=None) == "ok"
-    wait_for(node.shakes_hands)
+def test_the_keys_of_tls_without_a_listener_hold_for_those_to_come(node: Node) -> None:
+    late = free_port()
+    changes: dict[str, str | None] = {
+        "ssl.client.auth": "required",
+        "listeners": f"{node.listeners},LATE://127.0.0.1:{late}",
+        "listener.security.protocol.map": f"{node.map},LATE:SSL",
+    }
+    assert node.change(ONE, changes) == "ok"
+    wait_for(lambda: listens(late))
+    assert not node.shakes_hands(late)
+    assert node.shakes_hands(late, known=True)
+    assert node.shakes_hands()
+    assert node.change(ONE, dict.fromkeys(changes)) == "ok"
+    wait_for(lambda: not listens(late))
 
 
 def test_a_listener_comes_with_its_settings_and_goes(node: Node) -> None:

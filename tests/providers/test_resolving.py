@@ -86,6 +86,15 @@ def test_only_allowed_paths_are_read(tmp_path: Path) -> None:
     ):
         text = f"${{file:{path}:password}}"
         assert resolve({**settings, "x": text})["x"] == ("hunter2" if seen else text), path
+    (tmp_path / "in" / "out").symlink_to(outside)
+    (tmp_path / "in" / "away").symlink_to(tmp_path / "inner")
+    for reference in ("${file:%s/in/out:password}", "${file:%s/in/away/secrets.properties:password}"):
+        text = reference.replace("%s", str(tmp_path))
+        assert resolve({**settings, "x": text})["x"] == text, "a link leads nobody out"
+    settings = only("dir", allowed_paths=f"{tmp_path / 'in'}")
+    for path, key, value in (("in", "link", "alice\n"), ("in", "out", None), ("in/away", "user", None), ("in", "user", "alice\n")):
+        text = f"${{dir:{tmp_path / path}:{key}}}"
+        assert resolve({**settings, "x": text})["x"] == (text if value is None else value)
     settings = only("dir", allowed_paths=f"/nowhere,{tmp_path}")
     with pytest.raises(ConfigError, match=r"config.providers.dir.param.allowed.paths: Path /nowhere is not valid"):
         resolve(settings)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import shutil
 import socket
 import ssl
 import time
@@ -199,41 +201,54 @@ def test_who_logs_in_on_a_listener_that_was_added() -> None:
         assert not login(port, "alice", "looking-glass")
 
 
-def test_the_keys_of_tls_for_all_listeners_hold_at_once(made: Certificates) -> None:
-    (port,) = free_ports(1)
+def test_the_keys_of_tls_for_all_listeners_hold_for_those_to_come(
+    made: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, controller, port, late = free_ports(4)
+    store = tmp_path / "store.pem"
+    shutil.copy(made.broker, store)
     settings = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OUT:SSL",
+        "listeners": f"PLAINTEXT://localhost:{first},CONTROLLER://localhost:{controller},OUT://localhost:{port}",
+        "advertised.listeners": f"PLAINTEXT://localhost:{first},OUT://localhost:{port}",
+        "controller.quorum.bootstrap.servers": f"localhost:{controller}",
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(made.broker),
+        "ssl.keystore.location": str(store),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(made.authority),
     }
-    first, controller = free_ports(2)
-    settings["listeners"] = f"PLAINTEXT://localhost:{first},CONTROLLER://localhost:{controller},OUT://localhost:{port}"
-    settings["advertised.listeners"] = f"PLAINTEXT://localhost:{first},OUT://localhost:{port}"
-    settings["controller.quorum.bootstrap.servers"] = f"localhost:{controller}"
+
+    def handshake(port: int, *, known: bool = False) -> bool:
+        context = ssl.create_default_context(cafile=str(made.authority))
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        if known:
+            context.load_cert_chain(made.client)
+        try:
+            with socket.create_connection(("localhost", port), 5) as raw, context.wrap_socket(raw, server_hostname="localhost") as one:
+                one.sendall(API_VERSIONS)
+                return one.recv(8)[4:] == ANSWERED
+        except (ssl.SSLError, ConnectionError):
+            return False
+
     with EmbeddedBroker(settings), Admin(bootstrap_servers=f"localhost:{first}") as admin:
-
-        def handshake(version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2) -> bool:
-            context = ssl.create_default_context(cafile=str(made.authority))
-            context.minimum_version = context.maximum_version = version
-            try:
-                with socket.create_connection(("localhost", port), 5) as raw, context.wrap_socket(raw, server_hostname="localhost") as one:
-                    one.sendall(API_VERSIONS)
-                    return one.recv(8)[4:] == ANSWERED
-            except (ssl.SSLError, ConnectionError):
-                return False
-
-        assert handshake()
-        admin.incremental_alter_configs({BROKER: [ConfigChange("ssl.client.auth", "required")]})
-        wait_for(lambda: not handshake())
-        admin.incremental_alter_configs({BROKER: [ConfigChange("ssl.client.auth", None, "delete")]})
-        wait_for(handshake)
-        admin.incremental_alter_configs({BROKER: [ConfigChange("ssl.enabled.protocols", "TLSv1.3")]})
-        wait_for(lambda: not handshake())
-        assert handshake(ssl.TLSVersion.TLSv1_3)
-        with pytest.raises(KafkaError, match=r"ssl.enabled.protocols and ssl.cipher.suites leave no protocol"):
-            admin.incremental_alter_configs({BROKER: [ConfigChange("ssl.cipher.suites", "TLS_NONSENSE")]})
+        assert handshake(port)
+        added = {
+            "ssl.client.auth": "required",
+            "listeners": f"{settings['listeners']},LATE://localhost:{late}",
+            "listener.security.protocol.map": f"{settings['listener.security.protocol.map']},LATE:SSL",
+        }
+        admin.incremental_alter_configs({BROKER: [ConfigChange(name, value) for name, value in added.items()]})
+        wait_for(lambda: listens(late))
+        assert not handshake(late)
+        assert handshake(late, known=True)
+        assert handshake(port), "a listener that is there keeps what it began with"
+        shutil.copy(made.broker, store)
+        os.utime(store, ns=(1, 1))
+        with caplog.at_level(logging.INFO):
+            admin.incremental_alter_configs({BROKER: [ConfigChange("listener.name.out.ssl.keystore.location", str(store))]})
+            wait_for(lambda: "listener OUT has new certificates" in caplog.text)
+        assert handshake(port), "also when its certificate is renewed"
+        assert not handshake(late)
         with pytest.raises(KafkaError, match="broker id must be specified"):
             admin.incremental_alter_configs({ConfigResource("broker", ""): [ConfigChange("ssl.client.auth", "none")]})
 

@@ -57,10 +57,10 @@ is served at once, and one that is taken out is closed with its connections, unl
 (`listener.name.NAME.*`) come with it, in the same request, and, but for the stores of TLS and `max.connections`, do not change
 afterwards. Others are not told of it, as in every Raft cluster: clients of it are answered and find no leaders through it.
 
-- `ssl.cipher.suites`, `ssl.client.auth`, `ssl.enabled.protocols`, `ssl.endpoint.identification.algorithm` and `ssl.protocol` hold at once
-  for new connections to all listeners that have no value of their own; so do the stores of a listener.
-- `sasl.enabled.mechanisms` holds for listeners that are added afterwards, `sasl.mechanism.inter.broker.protocol` for new connections
-  between brokers.
+- `ssl.cipher.suites`, `ssl.client.auth`, `ssl.enabled.protocols`, `ssl.endpoint.identification.algorithm`, `ssl.protocol` and
+  `sasl.enabled.mechanisms` hold for listeners that are added afterwards and have no value of their own. A listener that is there follows
+  its stores alone, for new connections.
+- `sasl.mechanism.inter.broker.protocol` holds for new connections between brokers.
 """
 
 _FIXED = """

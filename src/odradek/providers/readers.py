@@ -29,7 +29,9 @@ class Reader(Protocol):
 
 
 class AllowedPaths:
-    """The files and directories that a provider may look at (org.apache.kafka.common.config.internals.AllowedPaths)."""
+    """The files and directories that a provider may look at (org.apache.kafka.common.config.internals.AllowedPaths), by where links lead:
+    one within an allowed directory leads nobody out of it (KAFKA-20700).
+    """
 
     def __init__(self, settings: ProviderSettings) -> None:
         """ConfigError for an entry of allowed.paths that is not absolute or does not exist."""
@@ -40,22 +42,23 @@ class AllowedPaths:
         self._allowed = []
         for entry in (each.strip() for each in text.split(",")):
             if not os.path.isabs(entry) or not os.path.exists(entry):
-                raise ConfigError(f"{settings.shown(_ALLOWED_PATHS)}: Path {entry} is not valid. The path should be absolute and exist")
-            self._allowed.append(_normal(entry))
+                name = settings.shown(_ALLOWED_PATHS)
+                raise ConfigError(f"{name}: Path {entry} is not valid. The path should be absolute and exist")
+            self._allowed.append(_real(entry))
 
     def find(self, path: str) -> Path | None:
         """Where the path leads; None, and a line in the log, for one that is not allowed."""
         if self._allowed is None:
             return Path(path)
-        normal = _normal(path)
-        if any(normal.is_relative_to(allowed) for allowed in self._allowed):
-            return Path(normal)
+        real = _real(path)
+        if any(real.is_relative_to(allowed) for allowed in self._allowed):
+            return Path(real)
         logger.warning("The path %s is not allowed to be accessed (%s)", path, _ALLOWED_PATHS)
         return None
 
 
-def _normal(path: str) -> PurePosixPath:
-    return PurePosixPath(os.path.normpath(path))
+def _real(path: str) -> PurePosixPath:
+    return PurePosixPath(os.path.realpath(path))
 
 
 def _content(path: Path) -> str:
@@ -108,8 +111,11 @@ class DirectoryReader:
             return None
         if not key or "/" in key or "\0" in key or key in (".", "..") or not (where / key).is_file():
             return None
+        file = self._paths.find(str(where / key))
+        if file is None:
+            return None
         try:
-            return _content(where / key)
+            return _content(file)
         except OSError as error:
             raise ConfigError(f"Could not read file {where / key} for property {key}: {error.strerror}") from None
 

@@ -30,41 +30,39 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS = ("SSL", "SASL_SSL")
-_OF_ALL_LISTENERS = (
-    "ssl.cipher.suites",
-    "ssl.client.auth",
-    "ssl.enabled.protocols",
-    "ssl.endpoint.identification.algorithm",
-    "ssl.protocol",
-)
-"""Keys that change at run time without the prefix of a listener, and hold for those that have no value of their own."""
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 Fingerprint = tuple[object, ...]
 
 
 class ListenerKeys:
-    """`network.keystores.TlsKeys` of what holds for one listener."""
+    """`network.keystores.TlsKeys` of what holds for one listener: the stores by `config`, the rest as it was when the listener came
+    (`born`, where that was before), since nothing but stores changes for a listener that is there (SslFactory.createNewSslEngineFactory).
+    """
 
-    def __init__(self, config: BrokerConfig, listener: str) -> None:
+    def __init__(self, config: BrokerConfig, listener: str, born: BrokerConfig | None = None) -> None:
         self._config = config
+        self._born = born or config
         self._listener = listener
+
+    def _of(self, key: str) -> BrokerConfig:
+        return self._config if key in RELOADED_FOR_LISTENERS else self._born
 
     def text(self, key: str) -> str | None:
         """The value; the key of librdkafka for a key in a file of its own is none of a broker's."""
         if key == "ssl.key.location":
             return None
-        if key == "ssl.client.auth" and self._config.listener_security_protocols[self._listener] == "SASL_SSL":
+        if key == "ssl.client.auth" and self._born.listener_security_protocols[self._listener] == "SASL_SSL":
             # SaslChannelBuilder: there the key for all listeners does not count.
-            own = own_value(self._config, self._listener, key)
+            own = own_value(self._born, self._listener, key)
             return "none" if own is None else str(own)
-        value = listener_value(self._config, self._listener, key)
+        value = listener_value(self._of(key), self._listener, key)
         return None if value is None else str(value)
 
     def items(self, key: str) -> list[str]:
-        return cast("list[str] | None", listener_value(self._config, self._listener, key)) or []
+        return cast("list[str] | None", listener_value(self._of(key), self._listener, key)) or []
 
     def given(self, key: str) -> bool:
-        return key != "ssl.key.location" and is_set_for(self._config, self._listener, key)
+        return key != "ssl.key.location" and is_set_for(self._of(key), self._listener, key)
 
     def shown(self, key: str) -> str:
         own = listener_key(self._listener, key)
@@ -77,6 +75,8 @@ class _Made(NamedTuple):
     client: ssl.SSLContext
     principal: Principal
     """Of this node's own certificate."""
+    born: BrokerConfig
+    """What held when the listener came."""
 
 
 class NodeTls:
@@ -178,7 +178,8 @@ def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
     """ConfigError for what cannot be used, or cannot follow what was there before."""
     from odradek.network.tls import client_context, server_tls, try_handshake
 
-    keys = ListenerKeys(config, listener)
+    born = config if before is None else before.born
+    keys = ListenerKeys(config, listener, born)
     fingerprint = _fingerprint(config, listener)
     server, client = server_tls(keys), client_context(keys)
     if before is not None:
@@ -191,7 +192,7 @@ def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
                 f"the trust store of listener {listener} ({keys.shown('ssl.truststore.location')}) does not accept its own certificate, "
                 f"which brokers need of one another: {problem}"
             )
-    return _Made(fingerprint, server, client, _own_principal(config, listener, server))
+    return _Made(fingerprint, server, client, _own_principal(born, listener, server), born)
 
 
 def _own_principal(config: BrokerConfig, listener: str, server: ServerTls) -> Principal:
@@ -248,8 +249,7 @@ def _names(identity: Identity) -> str:
 
 def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
     """What tells whether stores have changed: their settings, without saying them, and the age and size of their files."""
-    keys = ListenerKeys(config, listener)
-    settings = repr([keys.text(key) for key in (*sorted(RELOADED_FOR_LISTENERS), *_OF_ALL_LISTENERS)])
+    settings = repr([listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS)])
     files: list[object] = []
     for key in _FILES:
         location = listener_value(config, listener, key)
