@@ -213,11 +213,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _MUTE,
     ),
     Mutant(
-        "answers-end-the-mute",
+        "muted-connections-read-on",
         "network/connection.py",
-        '        """Nothing is left for the socket: on with what has been received meanwhile."""\n        if self._muted is not None:\n            return\n',
-        '        """Nothing is left for the socket: on with what has been received meanwhile."""\n',
-        "an answer that leaves while its connection is muted ends the mute",
+        "        if self._muted is not None:\n            self._park()\n            return\n",
+        "",
+        "what a muted client sends fills the memory instead of its own window",
         _MUTE,
     ),
     Mutant(

@@ -85,7 +85,7 @@ def test_a_producer_and_a_consumer_settle_at_their_quotas_and_others_do_not_noti
         assert await world.read("greedy", 1400) > 1e6
         assert await modest == pytest.approx(150_000, rel=0.2)
         await world.limit(MODEST, producer_byte_rate=None, consumer_byte_rate=None)
-        assert await world.send("modest", 100) > 1e6
+        assert await world.send("modest", 400) > 1e6
         await world.broker.stop()
 
     run(main)

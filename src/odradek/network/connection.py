@@ -481,8 +481,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self) -> None:
         """Nothing is left for the socket: on with what has been received meanwhile."""
-        if self._muted is not None:
-            return
         if not self._receiver.pending:
             self._busy = False
             self._make_room()
@@ -493,7 +491,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _continue(self) -> None:
         self._continuing = False
-        if self._transport is not None and self._chunks is None and not self._write_paused and self._muted is None:
+        if self._transport is not None and self._chunks is None and not self._write_paused:
             self._busy = False
             self._process()
 
