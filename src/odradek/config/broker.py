@@ -154,6 +154,15 @@ class BrokerConfig:
         return [parse_host_port(name, entry) for entry in self.items(name)]
 
     @property
+    def metrics_listener(self) -> tuple[str, int] | None:
+        """(host, port) of odradek.metrics.listener, None where there is none; ConfigError naming the key."""
+        name = "odradek.metrics.listener"
+        text = self.text(name).strip()
+        if not text:
+            return None
+        return parse_host_port(name, f"127.0.0.1:{text}" if text.isdecimal() else text)
+
+    @property
     def is_alone(self) -> bool:
         """Whether the configuration names no other node: one that is all of its cluster, or the first of it."""
         voters = self.controller_quorum_voters

@@ -63,6 +63,7 @@ def check(config: BrokerConfig) -> None:
     _check_limits(config)
     _check_groups(config)
     _check_cordoned(config)
+    _ = config.metrics_listener
 
 
 # -- listeners and the quorum -------------------------------------------------------------------------------------------------------------

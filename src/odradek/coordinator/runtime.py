@@ -148,6 +148,11 @@ class CoordinatorRuntime(Generic[S]):
 
     # -- asking ------------------------------------------------------------------------------------------------------------------
 
+    def states(self) -> list[str]:
+        """How it stands with each partition: loading, active, failed."""
+        words = {ShardState.LOADED: "loading", ShardState.LOADING: "loading", ShardState.ACTIVE: "active", ShardState.FAILED: "failed"}
+        return [words[context.state] for context in self._contexts.values() if context.state in words]
+
     def _active(self) -> Iterator[ShardContext[S]]:
         return iter([context for _, context in sorted(self._contexts.items()) if context.state is ShardState.ACTIVE])
 

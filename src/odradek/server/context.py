@@ -13,6 +13,7 @@ from odradek.security.resources import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from odradek.handlers.access import Check
+    from odradek.metrics.requests import Measured
     from odradek.server.services import Services
 
 
@@ -39,6 +40,7 @@ class RequestContext:
         "forwarded",
         "listener_name",
         "listener_scope",
+        "measured",
         "peer_host",
         "principal",
         "received_at",
@@ -71,6 +73,8 @@ class RequestContext:
         self.principal = principal
         self.forwarded = forwarded
         self.received_at = received_at
+        self.measured: Measured | None = None
+        """Where the request is counted, from when its API is known."""
         self.services = services
 
     def allows(self, check: Check, name: str = CLUSTER_NAME, *, count: int = 1) -> bool:

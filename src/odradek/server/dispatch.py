@@ -21,6 +21,7 @@ from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.access import declared, required
 from odradek.handlers.scopes import BROKER, CONTROLLER, LOOPBACK
 from odradek.handlers.table import APIS, Api
+from odradek.metrics.requests import Requests
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import RequestHeader, decode_request_header, encode_response_header
@@ -28,14 +29,17 @@ from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.context import RequestContext
+from odradek.server.measuring import count_nothing, error_counter, log_request, log_slow, request_log
 
 if TYPE_CHECKING:
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.result import ControllerResult
     from odradek.handlers.access import Check
+    from odradek.metrics.requests import Measured
     from odradek.network.connection import Answer, Chunk, Connection
     from odradek.security.resources import Operation as AclOperation
     from odradek.security.resources import ResourceType
+    from odradek.server.measuring import CountErrors
     from odradek.server.services import Services
 
     HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | None]
@@ -59,10 +63,24 @@ class ApiRange(NamedTuple):
 class Route:
     """How requests of one API on one listener scope are served. The modules are imported with the first request."""
 
-    __slots__ = ("api_key", "decider", "error_response", "forward", "function", "max_version", "min_version", "request_class", "scope")
+    __slots__ = (
+        "api_key",
+        "count_errors",
+        "decider",
+        "error_response",
+        "forward",
+        "function",
+        "max_version",
+        "measured",
+        "min_version",
+        "request_class",
+        "scope",
+    )
 
-    def __init__(self, api: Api, scope: str, max_version: int) -> None:
+    def __init__(self, api: Api, scope: str, max_version: int, requests: Requests) -> None:
         self.api_key = api.api_key
+        self.measured: Measured = requests.of(API_INFO[api.api_key].name)
+        self.count_errors: CountErrors = count_nothing
         self.scope = scope
         self.forward = scope not in api.deciders
         """Whether the active controller answers; the API's shape for errors is needed here too."""
@@ -77,6 +95,7 @@ class Route:
         """Imports what answers; AttributeError when the table names a function that is not there."""
         module = import_module(self.decider.module)
         self.request_class = request_class(self.api_key)
+        self.count_errors = error_counter(response_class(self.api_key))
         self.error_response = getattr(module, self.decider.error_function, None)
         function = getattr(module, self.decider.function)
         if self.decider.on_active_controller:
@@ -116,8 +135,9 @@ def _on_active_controller(operation: Operation) -> HandlerFunction:
     return handle
 
 
-def build_routes(scope: str, *, unstable: bool) -> tuple[dict[int, Route], list[ApiRange]]:
+def build_routes(scope: str, *, unstable: bool, requests: Requests | None = None) -> tuple[dict[int, Route], list[ApiRange]]:
     """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable)."""
+    requests = requests or Requests()
     routes: dict[int, Route] = {}
     ranges: list[ApiRange] = []
     for api in APIS:
@@ -127,7 +147,7 @@ def build_routes(scope: str, *, unstable: bool) -> tuple[dict[int, Route], list[
         info = API_INFO[api_key]
         if info.latest_version_unstable and not unstable and max_version == info.max_version:
             max_version -= 1
-        routes[api_key] = Route(api, scope, max_version)
+        routes[api_key] = Route(api, scope, max_version, requests)
         ranges.append(ApiRange(int(api_key), api.advertised_from, max_version))
     return routes, ranges
 
@@ -138,10 +158,13 @@ class Dispatcher:
     def __init__(self, services: Services, *, unstable_versions: bool = False) -> None:
         self._services = services
         self._clock = services.clock
+        self.requests = Requests()
+        self.slow_s = float("inf")
+        """A request that takes longer is told of in the log (odradek.log.slow.request.ms)."""
         self._routes: dict[str, dict[int, Route]] = {}
         services.api_ranges = {}
         for scope in (BROKER, CONTROLLER):
-            self._routes[scope], services.api_ranges[scope] = build_routes(scope, unstable=unstable_versions)
+            self._routes[scope], services.api_ranges[scope] = build_routes(scope, unstable=unstable_versions, requests=self.requests)
         self.forward: Forward | None = None
         """Set by the wiring on nodes with broker listeners: sends a request on to the active controller."""
 
@@ -161,7 +184,30 @@ class Dispatcher:
             self._services,
             connection.principal,
         )
-        return self.dispatch(context, header, frame, offset)
+        answer = self.dispatch(context, header, frame, offset)
+        measured = context.measured
+        if measured is None:
+            return answer
+        now = self._clock.monotonic()
+        if isinstance(answer, Deferred) and not answer.done:
+            answer.add_callback(partial(self._waited, context, len(frame), now))
+            return answer
+        measured.answered(header.api_version, len(frame), context.received_at, now)
+        if now - context.received_at > self.slow_s:
+            log_slow(context, len(frame), now, now)
+        if request_log.isEnabledFor(logging.DEBUG):
+            log_request(context, len(frame), now, now)
+        return answer
+
+    def _waited(self, context: RequestContext, size: int, parked: float, _: Deferred[Sequence[Chunk] | None]) -> None:
+        """The answer that a request waited for has come."""
+        now = self._clock.monotonic()
+        if context.measured is not None:
+            context.measured.waited(context.api_version, size, context.received_at, parked, now)
+        if now - context.received_at > self.slow_s:
+            log_slow(context, size, parked, now)
+        if request_log.isEnabledFor(logging.DEBUG):
+            log_request(context, size, parked, now)
 
     def may_follow(self, frame: memoryview) -> bool:
         """Produce requests that wait for replicas let others follow: what they append is in the order of their frames all the same."""
@@ -173,6 +219,7 @@ class Dispatcher:
         if route is None:
             return self._unsupported_api_versions(context)
         assert route.request_class is not None
+        context.measured = route.measured
         request, _ = route.request_class.decode_prefix(frame, header.api_version, offset)
         if route.forward:
             if self.forward is None:
@@ -243,6 +290,8 @@ class Dispatcher:
 
     def _finish(self, context: RequestContext, route: Route, request: Message, response: Message) -> Sequence[Chunk]:
         try:
+            if context.measured is not None:
+                route.count_errors(response, context.measured.errors)
             return self._frame(context, response, context.api_version)
         except Exception as error:
             return self.error_frame(context, route, request, error)
@@ -266,7 +315,10 @@ class Dispatcher:
         """
         if context.forwarded and isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
             raise error
-        return self._frame(context, self._error(context, route, request, error), context.api_version)
+        response = self._error(context, route, request, error)
+        if context.measured is not None:
+            route.count_errors(response, context.measured.errors)
+        return self._frame(context, response, context.api_version)
 
     def _error(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Message:
         if isinstance(error, ProtocolError):

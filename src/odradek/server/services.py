@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
+    from odradek.server.metering.meters import Meters
     from odradek.server.producer_ids import ProducerIdManager
     from odradek.server.tls import NodeTls
     from odradek.storage.log_manager import LogManager
@@ -56,6 +57,8 @@ class Services:
     audit: Audit
     """Only where there is an authorizer."""
 
+    meters: Meters | None = None
+    """Metrics and who serves them, where odradek.metrics.listener asks for that."""
     log_manager: LogManager
     replica_manager: ReplicaManager
     metadata: MetadataCache

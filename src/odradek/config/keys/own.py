@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.config.definition import INT, LIST, MEDIUM, Key, at_least
+from odradek.config.definition import INT, LIST, MEDIUM, STRING, Key, at_least
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -14,6 +14,15 @@ KEYS: tuple[Key, ...] = (
         "in ms, is fenced before its session is over, and at once when its inter-broker listener refuses connections; -1 leaves it to the "
         "session alone, as Kafka does.",
         at_least(-1),
+        internal=True,
+    ),
+    Key(
+        "odradek.metrics.listener",
+        STRING,
+        "",
+        MEDIUM,
+        "Where metrics and health are served over HTTP: a port, on 127.0.0.1, or HOST:PORT; nowhere when empty. There is neither "
+        "encryption nor authentication.",
         internal=True,
     ),
     Key(

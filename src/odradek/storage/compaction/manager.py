@@ -174,6 +174,10 @@ class CleanerManager:
         """By directory: the partitions that are left alone, with the reason."""
         return self._uncleanable
 
+    def uncleanable_in(self, directory: str) -> Collection[TopicPartition]:
+        """See `CleanerHooks`."""
+        return list(self._uncleanable.get(directory, ()))
+
     def is_uncleanable(self, log: Log) -> bool:
         return log.topic_partition in self._uncleanable.get(log.parent_directory, ())
 

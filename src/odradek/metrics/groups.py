@@ -1,0 +1,37 @@
+"""The metrics of the coordinators of groups and of transactions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from odradek.metrics.names import Kind, Metric
+
+_GROUP: Final = "GroupMetadataManager"
+_CLASSIC_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+
+
+def _gauge(type_: str, name: str, text: str) -> Metric:
+    return Metric("kafka.coordinator.group", type_, name, Kind.GAUGE, text)
+
+
+def _attribute(name: str, text: str, tags: tuple[str, ...] = ()) -> Metric:
+    return Metric("kafka.server", "group-coordinator-metrics", name, Kind.GAUGE, text, tags, attribute=True)
+
+
+GROUPS: Final = (
+    _gauge(_GROUP, "NumGroups", "Groups of all kinds that are coordinated here."),
+    _gauge(_GROUP, "NumOffsets", "Offsets that groups coordinated here have committed."),
+    *(_gauge(_GROUP, f"NumGroups{state}", f"Classic groups in state {state}.") for state in _CLASSIC_STATES),
+    _attribute("group-count", "Groups by protocol.", ("protocol",)),
+    _attribute("consumer-group-count", "Consumer groups by state.", ("state",)),
+    _attribute("num-partitions", "Partitions of __consumer_offsets by state.", ("state",)),
+    Metric(
+        "kafka.server",
+        "transaction-coordinator-metrics",
+        "transactional-id-count",
+        Kind.GAUGE,
+        "Transactional ids coordinated here.",
+        attribute=True,
+    ),
+)
+"""In the order of the text."""

@@ -1,0 +1,104 @@
+"""The coordinators of groups and of transactions, where there are any yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from odradek.coordinator.group.group import GroupType
+
+if TYPE_CHECKING:
+    from odradek.coordinator.group.shard import GroupShard
+    from odradek.metrics.registry import Registry, Series
+    from odradek.server.coordinators import Coordinators
+
+_CLASSIC: Final = {
+    "PreparingRebalance": "PreparingRebalance",
+    "CompletingRebalance": "CompletingRebalance",
+    "Stable": "Stable",
+    "Dead": "Dead",
+    "Empty": "Empty",
+}
+"""State of a classic group -> the end of its metric's name."""
+_CONSUMER: Final = {"Empty": "empty", "Assigning": "assigning", "Reconciling": "reconciling", "Stable": "stable", "Dead": "dead"}
+"""State of a consumer group -> its tag."""
+_AT_ONCE: Final = 1000
+
+
+def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | None]) -> None:
+    """Groups are counted by protocol and state; what is being changed by operations under way counts."""
+
+    def shards() -> list[GroupShard]:
+        made = coordinators()
+        groups = None if made is None else made.made_groups
+        return [] if groups is None else groups.runtime.each_active(lambda shard: shard)
+
+    def counts() -> Iterator[tuple[GroupType, str] | None]:
+        seen = 0
+        for shard in shards():
+            for group in list(shard.groups):
+                seen += 1
+                if seen % _AT_ONCE == 0:
+                    yield None
+                yield group.type, group.state_name
+
+    def total(wanted: Callable[[GroupType, str], bool]) -> Callable[[], Iterator[Series | None]]:
+        def read() -> Iterator[Series | None]:
+            found = 0
+            for each in counts():
+                if each is None:
+                    yield None
+                else:
+                    found += wanted(*each)
+            yield (), (), found
+
+        return read
+
+    def by(tag: str, of: Callable[[GroupType, str], str | None], values: tuple[str, ...]) -> Callable[[], Iterator[Series | None]]:
+        def read() -> Iterator[Series | None]:
+            found = dict.fromkeys(values, 0)
+            for each in counts():
+                if each is None:
+                    yield None
+                elif (value := of(*each)) is not None:
+                    found[value] = found.get(value, 0) + 1
+            for value, count in found.items():
+                yield (tag,), (value,), count
+
+        return read
+
+    manager = "kafka.coordinator.group:type=GroupMetadataManager,name="
+    registry.add(manager + "NumGroups", total(lambda type_, state: True))
+    registry.add(manager + "NumOffsets", lambda: [((), (), sum(len(shard.offsets.offsets) for shard in shards()))])
+    for state, name in _CLASSIC.items():
+
+        def is_in(type_: GroupType, found: str, state: str = state) -> bool:
+            return type_ is GroupType.CLASSIC and found == state
+
+        registry.add(f"{manager}NumGroups{name}", total(is_in))
+    own = "kafka.server:type=group-coordinator-metrics."
+    registry.add(own + "group-count", by("protocol", lambda type_, state: type_.value, ("classic", "consumer")))
+    registry.add(
+        own + "consumer-group-count",
+        by("state", lambda type_, state: _CONSUMER.get(state) if type_ is GroupType.CONSUMER else None, tuple(_CONSUMER.values())),
+    )
+
+    def partitions() -> Iterator[Series]:
+        made = coordinators()
+        groups = None if made is None else made.made_groups
+        states = {"loading": 0, "active": 0, "failed": 0}
+        if groups is not None:
+            for state in groups.runtime.states():
+                states[state] = states.get(state, 0) + 1
+        for state, count in states.items():
+            yield ("state",), (state,), count
+
+    registry.add(own + "num-partitions", partitions)
+
+    def transactional_ids() -> Iterator[Series]:
+        made = coordinators()
+        service = None if made is None else made.made_transactions
+        found = [] if service is None else service.runtime.each_active(lambda shard: len(shard.transactions))
+        yield (), (), sum(found)
+
+    registry.add("kafka.server:type=transaction-coordinator-metrics.transactional-id-count", transactional_ids)

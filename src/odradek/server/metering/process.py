@@ -1,0 +1,55 @@
+"""The process, and the state of the node."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.metrics.registry import Registry, Series
+    from odradek.server.lifecycle import BrokerStateMachine
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def add_process(registry: Registry, clock: Clock) -> None:
+    """Uptime, CPU, memory, descriptors; the last two only where the system has /proc."""
+    begun = clock.monotonic()
+
+    def add(name: str, of: Callable[[], float | None]) -> None:
+        def read() -> Iterator[Series]:
+            value = of()
+            if value is not None:
+                yield (), (), value
+
+        registry.add(f"odradek:type=Process,name={name}", read)
+
+    add("UptimeSeconds", lambda: clock.monotonic() - begun)
+    add("CpuSeconds", time.process_time)
+    add("ResidentBytes", _resident)
+    add("OpenFiles", _open_files)
+    add("MaxFiles", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def add_state(registry: Registry, states: BrokerStateMachine) -> None:
+    for type_ in ("KafkaServer", "BrokerServer"):
+        registry.add(f"kafka.server:type={type_},name=BrokerState", lambda: [((), (), int(states.state))])
+
+
+def _resident() -> int | None:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _open_files() -> int | None:
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return None

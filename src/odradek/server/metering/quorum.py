@@ -1,0 +1,155 @@
+"""The metadata quorum, and what the metadata say of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.consensus.states import Role
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.controller.kraft.node import KRaftNode
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage, TopicsImage
+    from odradek.metrics.registry import Registry, Series, Value
+
+_STATES = {
+    Role.UNATTACHED: "unattached",
+    Role.VOTED: "voted",
+    Role.PROSPECTIVE: "prospective",
+    Role.CANDIDATE: "candidate",
+    Role.LEADER: "leader",
+    Role.FOLLOWER: "follower",
+    Role.RESIGNED: "resigned",
+}
+_TOPICS_AT_ONCE = 200
+
+
+def add_raft(registry: Registry, kraft: KRaftNode) -> None:
+    """raft-metrics."""
+
+    def add(name: str, of: Callable[[], Value]) -> None:
+        registry.add(f"kafka.server:type=raft-metrics.{name}", lambda: [((), (), of())])
+
+    def state() -> str:
+        word = _STATES[raft.role]
+        return "observer" if not raft.is_voter and word in ("follower", "unattached") else word
+
+    def vote() -> int:
+        voted = raft.state.voted
+        return -1 if voted is None else voted.id
+
+    def observers() -> int:
+        leading = raft.leader_state() if raft.is_leader else None
+        return 0 if leading is None else len(leading.progress.observers)
+
+    raft = kraft.raft
+    add("current-state", state)
+    add("current-leader", lambda: raft.leader_id)
+    add("current-vote", vote)
+    add("current-epoch", lambda: raft.epoch)
+    add("high-watermark", lambda: raft.high_watermark)
+    add("log-end-offset", lambda: raft.log_end.offset)
+    add("log-end-epoch", lambda: raft.log_end.epoch)
+    add("number-of-voters", lambda: len(raft.voters.current.ids))
+    add("number-of-observers", observers)
+
+
+def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: bool, controller: bool) -> None:
+    """How far this node has read the metadata log."""
+
+    def offset() -> int:
+        return kraft.image.provenance.last_contained_offset
+
+    def timestamp() -> int:
+        return kraft.image.provenance.last_contained_log_time_ms
+
+    def lag() -> int:
+        return max(clock.time_ms() - timestamp(), 0) if timestamp() >= 0 else 0
+
+    def committed() -> int:
+        return max(kraft.high_watermark - 1, -1)
+
+    def add(key: str, of: Callable[[], int]) -> None:
+        registry.add(key, lambda: [((), (), of())])
+
+    if broker:
+        own = "kafka.server:type=broker-metadata-metrics."
+        add(own + "last-applied-record-offset", offset)
+        add(own + "last-applied-record-timestamp", timestamp)
+        add(own + "last-applied-record-lag-ms", lag)
+        add(own + "metadata-load-error-count", lambda: 0)
+        add(own + "metadata-apply-error-count", lambda: 0)
+    if controller:
+        its = "kafka.controller:type=KafkaController,name="
+        add(its + "MetadataErrorCount", lambda: 0)
+        add(its + "LastAppliedRecordOffset", offset)
+        add(its + "LastCommittedRecordOffset", committed)
+        add(its + "LastAppliedRecordTimestamp", timestamp)
+        add(its + "LastAppliedRecordLagMs", lag)
+    add("kafka.server:type=MetadataLoader,name=CurrentMetadataVersion", lambda: kraft.image.features.metadata_version or 0)
+    add("kafka.server:type=MetadataLoader,name=HandleLoadSnapshotCount", lambda: kraft.loader.snapshots_loaded)
+
+
+class Counts(NamedTuple):
+    """What is counted of all partitions of the cluster."""
+
+    partitions: int = 0
+    offline: int = 0
+    imbalanced: int = 0
+
+
+class ClusterSource:
+    """KafkaController of a controller: a `MetadataPublisher`, which counts what changes. The active one and those behind it count alike."""
+
+    def __init__(self, kraft: KRaftNode) -> None:
+        self._kraft = kraft
+        self._counts = Counts()
+        self._counted: TopicsImage | None = None
+        self.unclean = 0
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        """See `controller.kraft.MetadataPublisher`."""
+        for topic in delta.topics.changed_topics.values():
+            before = topic.image.partitions
+            for number, after in topic.partition_changes.items():
+                was = before.get(number)
+                if was is not None and after.leader >= 0 and after.leader != was.leader:
+                    self.unclean += after.leader not in was.isr and after.leader not in was.elr
+
+    def add_to(self, registry: Registry) -> None:
+        kraft = self._kraft
+        its = "kafka.controller:type=KafkaController,name="
+
+        def add(name: str, of: Callable[[], int]) -> None:
+            registry.add(its + name, lambda: [((), (), of())])
+
+        def count(name: str, of: Callable[[Counts], int]) -> None:
+            registry.add(its + name, lambda: self._count(of))
+
+        add("ActiveControllerCount", lambda: int(kraft.is_active_controller))
+        add("ActiveBrokerCount", lambda: sum(not broker.fenced for broker in kraft.image.cluster.brokers.values()))
+        add("FencedBrokerCount", lambda: sum(broker.fenced for broker in kraft.image.cluster.brokers.values()))
+        add("GlobalTopicCount", lambda: len(kraft.image.topics.by_name))
+        count("GlobalPartitionCount", lambda counts: counts.partitions)
+        count("OfflinePartitionsCount", lambda counts: counts.offline)
+        count("PreferredReplicaImbalanceCount", lambda counts: counts.imbalanced)
+        registry.add("kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec", lambda: [((), (), self.unclean)])
+
+    def _count(self, of: Callable[[Counts], int]) -> Iterator[Series | None]:
+        topics = self._kraft.image.topics
+        if topics is not self._counted:
+            partitions = offline = imbalanced = 0
+            for number, topic in enumerate(list(topics.by_name.values())):
+                if number % _TOPICS_AT_ONCE == _TOPICS_AT_ONCE - 1:
+                    yield None
+                for partition in topic.partitions.values():
+                    partitions += 1
+                    if partition.leader < 0:
+                        offline += 1
+                    if partition.leader != partition.replicas[0]:
+                        imbalanced += 1
+            self._counts, self._counted = Counts(partitions, offline, imbalanced), topics
+        yield (), (), of(self._counts)
