@@ -156,11 +156,10 @@ class BrokerConfig:
     @property
     def metrics_listener(self) -> tuple[str, int] | None:
         """(host, port) of odradek.metrics.listener, None where there is none; ConfigError naming the key."""
-        name = "odradek.metrics.listener"
-        text = self.text(name).strip()
+        text = self.text("odradek.metrics.listener").strip()
         if not text:
             return None
-        return parse_host_port(name, f"127.0.0.1:{text}" if text.isdecimal() else text)
+        return parse_host_port("odradek.metrics.listener", f"127.0.0.1:{text}" if text.isdecimal() else text)
 
     @property
     def is_alone(self) -> bool:

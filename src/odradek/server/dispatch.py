@@ -29,7 +29,7 @@ from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.context import RequestContext
-from odradek.server.measuring import count_nothing, error_counter, log_request, log_slow, request_log
+from odradek.server.measuring import SlowRequests, count_nothing, error_counter, log_request, request_log
 
 if TYPE_CHECKING:
     from odradek.controller.core.context import ControllerContext
@@ -159,8 +159,7 @@ class Dispatcher:
         self._services = services
         self._clock = services.clock
         self.requests = Requests()
-        self.slow_s = float("inf")
-        """A request that takes longer is told of in the log (odradek.log.slow.request.ms)."""
+        self.slow = SlowRequests()
         self._routes: dict[str, dict[int, Route]] = {}
         services.api_ranges = {}
         for scope in (BROKER, CONTROLLER):
@@ -193,8 +192,8 @@ class Dispatcher:
             answer.add_callback(partial(self._waited, context, len(frame), now))
             return answer
         measured.answered(header.api_version, len(frame), context.received_at, now)
-        if now - context.received_at > self.slow_s:
-            log_slow(context, len(frame), now, now)
+        if now - context.received_at > self.slow.threshold_s:
+            self.slow.look(context, len(frame), now, now)
         if request_log.isEnabledFor(logging.DEBUG):
             log_request(context, len(frame), now, now)
         return answer
@@ -204,8 +203,8 @@ class Dispatcher:
         now = self._clock.monotonic()
         if context.measured is not None:
             context.measured.waited(context.api_version, size, context.received_at, parked, now)
-        if now - context.received_at > self.slow_s:
-            log_slow(context, size, parked, now)
+        if now - context.received_at > self.slow.threshold_s:
+            self.slow.look(context, size, parked, now)
         if request_log.isEnabledFor(logging.DEBUG):
             log_request(context, size, parked, now)
 

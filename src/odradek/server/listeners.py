@@ -85,6 +85,9 @@ class BindListeners(Step[Listeners]):
         config, services = node.config, node.services
         self._node = node
         services.dispatcher = Dispatcher(services, unstable_versions=config.flag("unstable.api.versions.enable"))
+        slow_ms = config.integer("odradek.log.slow.request.ms")
+        if slow_ms >= 0:
+            services.dispatcher.slow.threshold_s = slow_ms / 1000
         handler = services.dispatcher if node.gate is None else node.gate(services, services.dispatcher)
         self._authentication = authentication(node, handler)
         backlog = config.integer("socket.listen.backlog.size")

@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from odradek.server.context import RequestContext
 
 REQUEST_LOGGER: Final = "kafka.request.logger"
-"""Each request: its header and times (DEBUG), its fields as well (TRACE). The name that Kafka's configurations of loggers have."""
+"""Each request, with its header and times, at DEBUG. The name that Kafka's configurations of loggers have."""
 SLOW_LOGGER: Final = "odradek.slow_requests"
 
 request_log = logging.getLogger(REQUEST_LOGGER)
+request_log.setLevel(logging.WARNING)  # whatever the level of the loggers above it
 slow_log = logging.getLogger(SLOW_LOGGER)
+
+WAITS_AS_ASKED: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""APIs whose requests wait because their clients want them to."""
+MOST: Final = 100
+EACH_S: Final = 10.0
 
 Errors = dict[int, int]
 CountErrors = Callable[[Any, Errors], None]
@@ -64,11 +70,10 @@ def _count_struct(struct: type[Struct], name: str, depth: int, lines: list[str])
                 lines += inner
 
 
-def describe(context: RequestContext, size: int, parked: float, now: float) -> dict[str, object]:
+def times_of(context: RequestContext, size: int, parked: float, now: float) -> dict[str, object]:
     """A request as the logs tell of it: where it came from and how long it took, in ms. Never its fields, which may be secrets."""
-    key = ApiKey(context.api_key)
     return {
-        "api": API_INFO[key].name,
+        "api": API_INFO[ApiKey(context.api_key)].name,
         "version": context.api_version,
         "correlation_id": context.correlation_id,
         "client_id": context.client_id,
@@ -82,13 +87,38 @@ def describe(context: RequestContext, size: int, parked: float, now: float) -> d
     }
 
 
+def _as_text(told: dict[str, object]) -> str:
+    return " ".join(f"{key}={value!r}" for key, value in told.items())
+
+
 def log_request(context: RequestContext, size: int, parked: float, now: float) -> None:
     """What kafka.request.logger says at DEBUG."""
-    told = describe(context, size, parked, now)
-    request_log.debug("Completed request: %s", told, extra={"fields": told})
+    told = times_of(context, size, parked, now)
+    request_log.debug("Completed request: %s", _as_text(told), extra={"fields": told})
 
 
-def log_slow(context: RequestContext, size: int, parked: float, now: float) -> None:
-    """A request took longer than odradek.log.slow.request.ms."""
-    told = describe(context, size, parked, now)
-    slow_log.warning("Slow request: %s", told, extra={"fields": told})
+class SlowRequests:
+    """Tells of requests that took longer than `threshold_s`, but of no more than `MOST` in `EACH_S`: when all is slow, a few say enough."""
+
+    __slots__ = ("_begun", "_held_back", "_told", "threshold_s")
+
+    def __init__(self, threshold_s: float = float("inf")) -> None:
+        self.threshold_s = threshold_s
+        self._begun = float("-inf")
+        self._told = 0
+        self._held_back = 0
+
+    def look(self, context: RequestContext, size: int, parked: float, now: float) -> None:
+        """The request has taken longer than the threshold, all in all; is it the broker that is slow?"""
+        if context.api_key in WAITS_AS_ASKED and parked - context.received_at <= self.threshold_s:
+            return
+        if now - self._begun >= EACH_S:
+            if self._held_back:
+                slow_log.warning("%d more slow requests were not told of", self._held_back)
+            self._begun, self._told, self._held_back = now, 0, 0
+        if self._told >= MOST:
+            self._held_back += 1
+            return
+        self._told += 1
+        told = times_of(context, size, parked, now)
+        slow_log.warning("Slow request: %s", _as_text(told), extra={"fields": told})
