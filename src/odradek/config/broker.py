@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
-from odradek.config.definition import ConfigDef, ConfigValue
+from odradek.config.definition import ConfigDef, ConfigValue, invalid
 from odradek.config.keys import (
     authorizer,
     cluster,
@@ -160,6 +161,14 @@ class BrokerConfig:
         if not text:
             return None
         return parse_host_port("odradek.metrics.listener", f"127.0.0.1:{text}" if text.isdecimal() else text)
+
+    @property
+    def client_telemetry(self) -> str | None:
+        """Where clients' metrics go (odradek.client.telemetry), None where clients are not asked; ConfigError naming the key."""
+        text = self.text("odradek.client.telemetry").strip()
+        if text and text != "counted" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+            raise invalid("odradek.client.telemetry", text, "it must be counted, or http(s)://HOST:PORT/PATH of an OTLP receiver")
+        return text or None
 
     @property
     def is_alone(self) -> bool:

@@ -197,6 +197,16 @@ BROKER: Final = (
     _gauge(_S, "MetadataLoader", "HandleLoadSnapshotCount", "Snapshots of the metadata that were loaded."),
 )
 
+CLIENTS: Final = (
+    _attribute("ClientMetrics", "instance-count", "Clients that were asked for metrics and are remembered (KIP-714)."),
+    _attribute("ClientMetrics", "unknown-subscription-request-total", "Pushes under a subscription that is not the client's any more."),
+    _attribute(
+        "ClientMetrics", "throttle-total", "Requests for a subscription, and pushes, that came before the client's interval was over."
+    ),
+    _attribute("ClientMetrics", "plugin-export-total", "Pushes that were handed on to the receiver."),
+    _attribute("ClientMetrics", "plugin-error-total", "Pushes that could not be read, and those that the receiver did not take."),
+)
+
 _KC: Final = "KafkaController"
 _C: Final = "kafka.controller"
 
@@ -225,5 +235,17 @@ ODRADEK: Final = (
     _gauge("odradek", "Exporter", "ScrapesRefused", "Requests to this exporter that were refused: too many at once, too large, too slow."),
 )
 
-CATALOGUE: Final[tuple[Metric, ...]] = (*TRAFFIC, *REQUESTS, *NETWORK, *REPLICAS, *LOGS, *RAFT, *BROKER, *CONTROLLER, *GROUPS, *ODRADEK)
+CATALOGUE: Final[tuple[Metric, ...]] = (
+    *TRAFFIC,
+    *REQUESTS,
+    *NETWORK,
+    *REPLICAS,
+    *LOGS,
+    *RAFT,
+    *BROKER,
+    *CLIENTS,
+    *CONTROLLER,
+    *GROUPS,
+    *ODRADEK,
+)
 """In the order of the text."""

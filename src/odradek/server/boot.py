@@ -53,6 +53,6 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
         await start(RunTasks(node, directories.log_manager, replica_manager, publisher))
         await start(CleanLogs(node, directories.log_manager))
         await start(Register(node, kraft, registrar))
-        await start(ServeClients(node, listeners, registrar))
+        await start(ServeClients(node, listeners, registrar, kraft))
     else:
         await start(FollowAsController(node, kraft))

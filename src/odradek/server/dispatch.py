@@ -135,8 +135,13 @@ def _on_active_controller(operation: Operation) -> HandlerFunction:
     return handle
 
 
-def build_routes(scope: str, *, unstable: bool, requests: Requests | None = None) -> tuple[dict[int, Route], list[ApiRange]]:
-    """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable)."""
+def build_routes(
+    scope: str, *, unstable: bool, requests: Requests | None = None, optional: bool = False
+) -> tuple[dict[int, Route], list[ApiRange]]:
+    """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable).
+
+    `optional`: whether the APIs are named that stand in the table as such.
+    """
     requests = requests or Requests()
     routes: dict[int, Route] = {}
     ranges: list[ApiRange] = []
@@ -148,7 +153,8 @@ def build_routes(scope: str, *, unstable: bool, requests: Requests | None = None
         if info.latest_version_unstable and not unstable and max_version == info.max_version:
             max_version -= 1
         routes[api_key] = Route(api, scope, max_version, requests)
-        ranges.append(ApiRange(int(api_key), api.advertised_from, max_version))
+        if optional or not api.optional:
+            ranges.append(ApiRange(int(api_key), api.advertised_from, max_version))
     return routes, ranges
 
 
@@ -163,7 +169,9 @@ class Dispatcher:
         self._routes: dict[str, dict[int, Route]] = {}
         services.api_ranges = {}
         for scope in (BROKER, CONTROLLER):
-            self._routes[scope], services.api_ranges[scope] = build_routes(scope, unstable=unstable_versions, requests=self.requests)
+            self._routes[scope], services.api_ranges[scope] = build_routes(
+                scope, unstable=unstable_versions, requests=self.requests, optional=services.telemetry is not None
+            )
         self.forward: Forward | None = None
         """Set by the wiring on nodes with broker listeners: sends a request on to the active controller."""
 

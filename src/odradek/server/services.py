@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.metering.meters import Meters
     from odradek.server.producer_ids import ProducerIdManager
+    from odradek.server.telemetry import ClientTelemetry
     from odradek.server.tls import NodeTls
     from odradek.storage.log_manager import LogManager
 
@@ -59,6 +60,8 @@ class Services:
 
     meters: Meters | None = None
     """Metrics and who serves them, where odradek.metrics.listener asks for that."""
+    telemetry: ClientTelemetry | None = None
+    """What clients push of their metrics, where odradek.client.telemetry says where that goes."""
     log_manager: LogManager
     replica_manager: ReplicaManager
     metadata: MetadataCache

@@ -17,6 +17,15 @@ KEYS: tuple[Key, ...] = (
         internal=True,
     ),
     Key(
+        "odradek.client.telemetry",
+        STRING,
+        "",
+        MEDIUM,
+        "Where the metrics go that clients push (KIP-714): the address of an OTLP receiver, such as http://127.0.0.1:4318/v1/metrics; "
+        "counted: they are checked and counted, and go no further; empty: clients are not asked for any.",
+        internal=True,
+    ),
+    Key(
         "odradek.log.file",
         STRING,
         "",

@@ -1,7 +1,7 @@
 """AlterConfigs (API key 33): replaces whole configurations (KIP-133; superseded by IncrementalAlterConfigs).
 
 ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
-Known gaps: quotas are not enforced yet; client metrics are refused with INVALID_REQUEST.
+Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (API key 44): sets, deletes, appends to and subtracts from single values (KIP-339).
 
 ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
-Known gaps: quotas are not enforced yet; client metrics are refused with INVALID_REQUEST.
+Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations

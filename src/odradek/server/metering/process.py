@@ -1,4 +1,4 @@
-"""The process, and the state of the node."""
+"""The process, the state of the node, and what its clients push."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.metrics.registry import Registry, Series
+    from odradek.metrics.telemetry import Telemetry
     from odradek.server.lifecycle import BrokerStateMachine
+    from odradek.server.telemetry import ClientTelemetry
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -33,6 +35,24 @@ def add_process(registry: Registry, clock: Clock) -> None:
     add("ResidentBytes", _resident)
     add("OpenFiles", _open_files)
     add("MaxFiles", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def add_clients(registry: Registry, telemetry: Callable[[], ClientTelemetry | None]) -> None:
+    """ClientMetrics; nothing where clients are not asked for metrics."""
+
+    def add(name: str, of: Callable[[Telemetry], int]) -> None:
+        def read() -> Iterator[Series]:
+            own = telemetry()
+            if own is not None:
+                yield (), (), of(own.telemetry)
+
+        registry.add(f"kafka.server:type=ClientMetrics.{name}", read)
+
+    add("instance-count", len)
+    add("unknown-subscription-request-total", lambda found: found.counts.unknown)
+    add("throttle-total", lambda found: found.counts.throttled)
+    add("plugin-export-total", lambda found: found.counts.exported)
+    add("plugin-error-total", lambda found: found.counts.errors)
 
 
 def add_state(registry: Registry, states: BrokerStateMachine) -> None:
