@@ -183,6 +183,10 @@ RAFT: Final = (
     _attribute("raft-metrics", "log-end-epoch", "The epoch of its last record."),
     _attribute("raft-metrics", "number-of-voters", "Voters of the quorum."),
     _attribute("raft-metrics", "number-of-observers", "Nodes that fetch from this leader and have no vote; 0 on others."),
+    _attribute("raft-metrics", "commit-latency-avg", "From a record's append to its commit, on the leader, ms.", unit="ms"),
+    _attribute("raft-metrics", "commit-latency-max", "The longest in the last minutes.", unit="ms"),
+    _attribute("raft-metrics", "election-latency-avg", "From this node's standing for election to a leader, ms.", unit="ms"),
+    _attribute("raft-metrics", "election-latency-max", "The longest in the last minutes.", unit="ms"),
     _attribute("broker-metadata-metrics", "last-applied-record-offset", "The last record of the metadata log that this node goes by."),
     _attribute("broker-metadata-metrics", "last-applied-record-timestamp", "When it was appended, ms since 1970.", unit="ms"),
     _attribute("broker-metadata-metrics", "last-applied-record-lag-ms", "How long ago that was.", unit="ms"),
@@ -223,6 +227,8 @@ CONTROLLER: Final = (
     _gauge(_C, _KC, "LastCommittedRecordOffset", "The last record that is committed."),
     _gauge(_C, _KC, "LastAppliedRecordTimestamp", "When the last applied record was appended, ms since 1970.", (), "ms"),
     _gauge(_C, _KC, "LastAppliedRecordLagMs", "How long ago that was.", (), "ms"),
+    Metric(_C, "ControllerEventManager", "EventQueueTimeMs", _HISTOGRAM, "How long operations wait for their turn.", (), "ms"),
+    Metric(_C, "ControllerEventManager", "EventQueueProcessingTimeMs", _HISTOGRAM, "How long they are at work.", (), "ms"),
     _meter(_C, "ControllerStats", "UncleanLeaderElectionsPerSec", "Leaders that were not in sync when they were elected."),
 )
 

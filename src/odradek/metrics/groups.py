@@ -6,6 +6,7 @@ from typing import Final
 
 from odradek.metrics.names import Kind, Metric
 
+_SERVER: Final = "kafka.server"
 _GROUP: Final = "GroupMetadataManager"
 _CLASSIC_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
 
@@ -24,7 +25,21 @@ GROUPS: Final = (
     *(_gauge(_GROUP, f"NumGroups{state}", f"Classic groups in state {state}.") for state in _CLASSIC_STATES),
     _attribute("group-count", "Groups by protocol.", ("protocol",)),
     _attribute("consumer-group-count", "Consumer groups by state.", ("state",)),
+    _attribute("offset-commit-count", "Offsets that were committed."),
+    _attribute("offset-deletion-count", "Offsets that were deleted by request."),
+    _attribute("offset-expiration-count", "Offsets that expired."),
+    _attribute("group-completed-rebalance-count", "Generations of classic groups that began with members."),
+    _attribute("consumer-group-rebalance-count", "Epochs of consumer groups that began."),
+    _attribute("partition-load-time-max", "The longest load of a partition of __consumer_offsets in the last minutes, ms."),
+    _attribute("partition-load-time-avg", "The mean of these times, ms."),
     _attribute("num-partitions", "Partitions of __consumer_offsets by state.", ("state",)),
+    *(
+        Metric(_SERVER, "transaction-coordinator-metrics", f"partition-load-time-{which}", Kind.GAUGE, text, attribute=True)
+        for which, text in (
+            ("max", "The longest load of a partition of __transaction_state in the last minutes, ms."),
+            ("avg", "The mean of these times, ms."),
+        )
+    ),
     Metric(
         "kafka.server",
         "transaction-coordinator-metrics",

@@ -32,7 +32,7 @@ Errors = dict[int, int]
 CountErrors = Callable[[Any, Errors], None]
 
 _NOT_INTO: Final = frozenset({"MetadataResponseTopic.partitions", "DescribeTopicPartitionsResponseTopic.partitions"})
-"""Lists that Kafka does not count: there may be hundreds of thousands of them."""
+"""Lists that are not counted, unlike in Kafka: there may be hundreds of thousands of them in one answer."""
 
 
 def count_nothing(response: Any, errors: Errors) -> None:

@@ -49,6 +49,7 @@ from odradek.controller.kraft.periodic import PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
 from odradek.controller.kraft.records import encode_values
 from odradek.controller.kraft.snapshotting import Snapshots
+from odradek.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -102,6 +103,9 @@ class KRaftNode:
         self._channel = channel
         self._on_fault = on_fault
         self._failure: BaseException | None = None
+        self.queue_times_ms = Histogram()
+        """How long operations waited before they were begun, and how long each was at work."""
+        self.processing_times_ms = Histogram()
         self._started = False
         self._stopped = False
         if endpoints is None:
@@ -305,10 +309,16 @@ class KRaftNode:
             deferred.fail(KafkaError(ErrorCode.NOT_CONTROLLER, f"Node {self.node_id} is not a controller ({name})." if name else None))
             return deferred
 
+        put = self._clock.monotonic()
+
         def run() -> None:
+            begun = self._clock.monotonic()
             self._performer.tick_if_due()
             controller.run(operation, deferred)
             self._periodic.watch_heartbeats(controller.core.context.heartbeats)
+            now = self._clock.monotonic()
+            self.queue_times_ms.record((begun - put) * 1000, now)
+            self.processing_times_ms.record((now - begun) * 1000, now)
 
         self._queue.put(run)
         return deferred

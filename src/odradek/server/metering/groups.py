@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final
 from odradek.coordinator.group.group import GroupType
 
 if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.coordinator.group.service import GroupCoordinator
+    from odradek.coordinator.group.settings import GroupCounts
     from odradek.coordinator.group.shard import GroupShard
+    from odradek.coordinator.transaction.service import TransactionCoordinator
+    from odradek.metrics.histogram import Distribution
     from odradek.metrics.registry import Registry, Series
     from odradek.server.coordinators import Coordinators
 
@@ -25,7 +30,18 @@ _CONSUMER: Final = {"Empty": "empty", "Assigning": "assigning", "Reconciling": "
 _AT_ONCE: Final = 1000
 
 
-def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | None]) -> None:
+def _add_load_times(
+    registry: Registry, prefix: str, service: Callable[[], GroupCoordinator | TransactionCoordinator | None], clock: Clock
+) -> None:
+    def read(of: Callable[[Distribution], float]) -> Iterator[Series]:
+        made = service()
+        yield (), (), 0 if made is None else of(made.runtime.load_times_ms.read(clock.monotonic()))
+
+    registry.add(prefix + "partition-load-time-max", lambda: read(lambda times: times.largest))
+    registry.add(prefix + "partition-load-time-avg", lambda: read(lambda times: times.mean))
+
+
+def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | None], clock: Clock) -> None:
     """Groups are counted by protocol and state; what is being changed by operations under way counts."""
 
     def shards() -> list[GroupShard]:
@@ -82,6 +98,23 @@ def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | Non
         own + "consumer-group-count",
         by("state", lambda type_, state: _CONSUMER.get(state) if type_ is GroupType.CONSUMER else None, tuple(_CONSUMER.values())),
     )
+
+    def counted(name: str, of: Callable[[GroupCounts], int]) -> None:
+        def read() -> Iterator[Series]:
+            made = coordinators()
+            groups = None if made is None else made.made_groups
+            yield (), (), 0 if groups is None else of(groups.counts)
+
+        registry.add(own + name, read)
+
+    counted("offset-commit-count", lambda counts: counts.commits)
+    counted("offset-deletion-count", lambda counts: counts.deletions)
+    counted("offset-expiration-count", lambda counts: counts.expirations)
+    counted("group-completed-rebalance-count", lambda counts: counts.classic_rebalances)
+    counted("consumer-group-rebalance-count", lambda counts: counts.consumer_rebalances)
+    _add_load_times(registry, own, lambda: None if (made := coordinators()) is None else made.made_groups, clock)
+    theirs = "kafka.server:type=transaction-coordinator-metrics."
+    _add_load_times(registry, theirs, lambda: None if (made := coordinators()) is None else made.made_transactions, clock)
 
     def partitions() -> Iterator[Series]:
         made = coordinators()

@@ -48,7 +48,7 @@ class Meters:
             ReplicaSource(lambda: getattr(services, "replica_manager", None), clock).add_to(registry)
             add_fetchers(registry, self._fetchers)
             add_logs(registry, lambda: getattr(services, "log_manager", None), lambda: getattr(services, "replica_manager", None), clock)
-            add_groups(registry, lambda: getattr(services, "coordinators", None))
+            add_groups(registry, lambda: getattr(services, "coordinators", None), clock)
             add_state(registry, node.states)
             add_clients(registry, lambda: services.telemetry)
         add_process(registry, clock)
@@ -65,10 +65,10 @@ class Meters:
         """The quorum is there: it is told of, and asked whether the node is ready."""
         self._kraft = kraft
         config = self._node.config
-        add_raft(self.registry, kraft)
+        add_raft(self.registry, kraft, self._node.clock)
         add_metadata(self.registry, kraft, self._node.clock, broker=config.is_broker, controller=config.is_controller)
         if config.is_controller:
-            cluster = ClusterSource(kraft)
+            cluster = ClusterSource(kraft, self._node.clock)
             cluster.add_to(self.registry)
             kraft.add_publisher(cluster)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.consensus.states import Role
+from odradek.metrics.histogram import Distribution
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -27,7 +28,7 @@ _STATES = {
 _TOPICS_AT_ONCE = 200
 
 
-def add_raft(registry: Registry, kraft: KRaftNode) -> None:
+def add_raft(registry: Registry, kraft: KRaftNode, clock: Clock) -> None:
     """raft-metrics."""
 
     def add(name: str, of: Callable[[], Value]) -> None:
@@ -55,6 +56,15 @@ def add_raft(registry: Registry, kraft: KRaftNode) -> None:
     add("log-end-epoch", lambda: raft.log_end.epoch)
     add("number-of-voters", lambda: len(raft.voters.current.ids))
     add("number-of-observers", observers)
+
+    def commits() -> Distribution:
+        return Distribution() if kraft.controller is None else kraft.controller.commit_times_ms.read(clock.monotonic())
+
+    add("commit-latency-avg", lambda: commits().mean)
+    add("commit-latency-max", lambda: commits().largest)
+    # Raft's own clock: ms of the monotonic one.
+    add("election-latency-avg", lambda: raft.election_times_ms.read(raft.now_ms / 1000).mean)
+    add("election-latency-max", lambda: raft.election_times_ms.read(raft.now_ms / 1000).largest)
 
 
 def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: bool, controller: bool) -> None:
@@ -104,8 +114,9 @@ class Counts(NamedTuple):
 class ClusterSource:
     """KafkaController of a controller: a `MetadataPublisher`, which counts what changes. The active one and those behind it count alike."""
 
-    def __init__(self, kraft: KRaftNode) -> None:
+    def __init__(self, kraft: KRaftNode, clock: Clock) -> None:
         self._kraft = kraft
+        self._clock = clock
         self._counts = Counts()
         self._counted: TopicsImage | None = None
         self.unclean = 0
@@ -136,6 +147,9 @@ class ClusterSource:
         count("GlobalPartitionCount", lambda counts: counts.partitions)
         count("OfflinePartitionsCount", lambda counts: counts.offline)
         count("PreferredReplicaImbalanceCount", lambda counts: counts.imbalanced)
+        events = "kafka.controller:type=ControllerEventManager,name=EventQueue"
+        registry.add(events + "TimeMs", lambda: [((), (), kraft.queue_times_ms.read(self._clock.monotonic()))])
+        registry.add(events + "ProcessingTimeMs", lambda: [((), (), kraft.processing_times_ms.read(self._clock.monotonic()))])
         registry.add("kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec", lambda: [((), (), self.unclean)])
 
     def _count(self, of: Callable[[Counts], int]) -> Iterator[Series | None]:
