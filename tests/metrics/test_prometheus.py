@@ -101,8 +101,9 @@ def test_what_a_dashboard_asks_for_is_there(query: str) -> None:
 
 
 def test_every_metric_has_a_name_of_its_own() -> None:
-    found = [(name, metric.key) for metric in CATALOGUE for name, _ in series_names(metric)]
-    assert len({name for name, _ in found}) == len(found)
+    found = [name for metric in CATALOGUE for name, _ in series_names(metric)]
+    begun = [name for name, before in zip(found, ["", *found], strict=False) if name != before]
+    assert len(set(begun)) == len(begun), "but for neighbours"
     for metric in CATALOGUE:
         assert series_names(metric) or metric.domain == "odradek" or metric.attribute, metric.key
 
@@ -191,6 +192,16 @@ def test_quotas_and_what_has_no_rule() -> None:
     assert shown is not None
     assert (shown.name, [label for label, _ in shown.labels]) == ("kafka_server_quota_byte_rate", ["resource", "user", "clientId"])
     assert exposed(Metric("java.lang", "Memory", "Heap", Kind.GAUGE, "x"), (), "Value") is None
+
+
+def test_neighbours_of_one_name_have_one_head() -> None:
+    rates = [Metric("kafka.server", type_, "byte-rate", Kind.GAUGE, "x", ("user",), attribute=True) for type_ in ("Produce", "Fetch")]
+    lines = text(*[(rate, [(("user",), ("alice",), 1)]) for rate in rates]).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [
+        'kafka_server_quota_byte_rate{resource="Produce",user="alice"} 1',
+        'kafka_server_quota_byte_rate{resource="Fetch",user="alice"} 1',
+    ]
+    assert len(lines) == 4
 
 
 def test_a_metric_that_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:

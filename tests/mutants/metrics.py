@@ -120,6 +120,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "handlers/test_counts.py -k error_code",
     ),
     Mutant(
+        "waits-are-not-timed",
+        "server/dispatch.py",
+        "            answer.add_callback(partial(self._waited, context, len(frame), now))\n",
+        "",
+        "produce requests with acks=all, which wait, are not counted at all",
+        "server/test_dispatch.py -k timed",
+    ),
+    Mutant(
         "labels-not-escaped",
         "metrics/prometheus.py",
         'return text.replace("\\\\", "\\\\\\\\").replace(\'"\', \'\\\\"\').replace("\\n", "\\\\n")',

@@ -211,6 +211,22 @@ CLIENTS: Final = (
     _attribute("ClientMetrics", "plugin-error-total", "Pushes that could not be read, and those that the receiver did not take."),
 )
 
+_WHO: Final = ("user", "client-id")
+
+QUOTAS: Final = (
+    *(
+        _attribute(type_, "byte-rate", "Bytes a second that they send or are sent.", tags=_WHO, unit="bytes")
+        for type_ in ("Produce", "Fetch")
+    ),
+    _attribute("Request", "request-time", "Share of the loop that they take, percent.", tags=_WHO, unit="percent"),
+    _attribute("ControllerMutation", "mutation-rate", "Partitions a second that they create and delete.", tags=_WHO),
+    *(
+        _attribute(type_, "throttle-time", "How long their answers are held back, ms.", tags=_WHO, unit="ms")
+        for type_ in ("Produce", "Fetch", "Request", "ControllerMutation")
+    ),
+)
+"""By user and client id, where there are quotas; neighbours have one name in Prometheus."""
+
 _KC: Final = "KafkaController"
 _C: Final = "kafka.controller"
 
@@ -249,6 +265,7 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
     *LOGS,
     *RAFT,
     *BROKER,
+    *QUOTAS,
     *CLIENTS,
     *CONTROLLER,
     *GROUPS,

@@ -7,7 +7,7 @@ MBeans (its example kafka-kraft-3_0_0.yml, with lowercaseOutputName).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -164,7 +164,7 @@ def attributes(metric: Metric) -> tuple[str, ...]:
 def series_names(metric: Metric) -> list[tuple[str, str]]:
     """The names under which the metric is shown, and their kinds."""
     names: dict[str, str] = {}
-    for keys in {(), metric.tags}:
+    for keys in {metric.tags} if metric.attribute else {(), metric.tags}:
         for attribute in attributes(metric):
             shown = exposed(metric, keys, f"{attribute}: leader" if metric.kind is Kind.TEXT else attribute)
             if shown is not None:
@@ -209,17 +209,19 @@ def _head(name: str, kind: str, metric: Metric) -> str:
 
 def render(registry: Registry) -> Iterator[str]:
     """The whole text, in pieces of at most some hundred lines; "" where there is none yet and may be a pause."""
+    headed = ""
     for metric in list(registry.metrics()):
         if metric.kind in (Kind.HISTOGRAM, Kind.TIMER):
             yield from _distributions(metric, registry.read(metric))
         else:
-            yield from _numbers(metric, registry.read(metric))
+            headed = yield from _numbers(metric, registry.read(metric), headed)
 
 
-def _numbers(metric: Metric, series: Iterable[Series | None]) -> Iterator[str]:
-    """Gauges, meters and words: one line for each series."""
+def _numbers(metric: Metric, series: Iterable[Series | None], headed: str) -> Generator[str, None, str]:
+    """Gauges, meters and words: one line for each series. `headed`, and what is returned: the name that was begun last, as neighbours in
+    the catalogue may share one (quotas).
+    """
     lines: list[str] = []
-    headed: str | None = None
     attribute = attributes(metric)[0]
     fast: tuple[str, ...] | None = None
     template = ""
@@ -244,6 +246,7 @@ def _numbers(metric: Metric, series: Iterable[Series | None]) -> Iterator[str]:
             lines = []
     if lines:
         yield "".join(lines)
+    return headed
 
 
 def _template(shown: Exposition, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable, Iterable
     from uuid import UUID
 
     from odradek.base.clock import Clock
@@ -60,6 +61,8 @@ class Services:
 
     meters: Meters | None = None
     """Metrics and who serves them, where odradek.metrics.listener asks for that."""
+    quota_series: Callable[[str, str], Iterable[tuple[str, str, float]]] | None = None
+    """What quotas count, for the metrics: (Produce, byte-rate) -> (user, client id, value), with "" for who is not told apart by it."""
     telemetry: ClientTelemetry | None = None
     """What clients push of their metrics, where odradek.client.telemetry says where that goes."""
     log_manager: LogManager

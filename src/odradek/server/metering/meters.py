@@ -16,7 +16,7 @@ from odradek.server.metering.network import Idleness, add_network
 from odradek.server.metering.process import add_clients, add_process, add_state
 from odradek.server.metering.quorum import ClusterSource, add_metadata, add_raft
 from odradek.server.metering.replicas import ReplicaSource, add_fetchers, add_logs
-from odradek.server.metering.traffic import RequestSource, add_traffic
+from odradek.server.metering.traffic import RequestSource, add_quotas, add_traffic
 
 if TYPE_CHECKING:
     from odradek.controller.kraft.node import KRaftNode
@@ -50,6 +50,7 @@ class Meters:
             add_logs(registry, lambda: getattr(services, "log_manager", None), lambda: getattr(services, "replica_manager", None), clock)
             add_groups(registry, lambda: getattr(services, "coordinators", None), clock)
             add_state(registry, node.states)
+            add_quotas(registry, services)
             add_clients(registry, lambda: services.telemetry)
         add_process(registry, clock)
         registry.add("odradek:type=Exporter,name=ScrapesRefused", lambda: [((), (), self.exporter.refused)])

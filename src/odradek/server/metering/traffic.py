@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode
-from odradek.metrics.catalogue import TRAFFIC
+from odradek.metrics.catalogue import QUOTAS, TRAFFIC
 from odradek.metrics.requests import Measured, Reading
 from odradek.metrics.traffic import FIELDS, TOPIC_FIELDS
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from odradek.metrics.registry import Registry, Series
     from odradek.metrics.requests import Requests
     from odradek.metrics.traffic import Traffic
+    from odradek.server.services import Services
 
 _TOPIC = ("topic",)
 _AT_ONCE = 1000
@@ -51,6 +52,23 @@ def add_traffic(registry: Registry, traffic: Callable[[], Traffic | None]) -> No
 def _total(traffic: Traffic, field: str) -> int:
     value: int = getattr(traffic.total(), field)
     return value
+
+
+def add_quotas(registry: Registry, services: Services) -> None:
+    """What quotas count, where there are any."""
+
+    def add(type_: str, attribute: str) -> None:
+        def read() -> Iterator[Series]:
+            if services.quota_series is None:
+                return
+            for user, client_id, value in services.quota_series(type_, attribute):
+                tags = [(key, name) for key, name in (("user", user), ("client-id", client_id)) if name]
+                yield tuple(key for key, _ in tags), tuple(name for _, name in tags), value
+
+        registry.add(f"kafka.server:type={type_}.{attribute}", read)
+
+    for metric in QUOTAS:
+        add(metric.type, metric.name)
 
 
 class RequestSource:
