@@ -181,6 +181,11 @@ RAFT: Final = (
     _attribute("raft-metrics", "high-watermark", "The end of what is committed."),
     _attribute("raft-metrics", "log-end-offset", "The end of the metadata log."),
     _attribute("raft-metrics", "log-end-epoch", "The epoch of its last record."),
+    _attribute("raft-metrics", "append-records-rate", "Records a second that this node appends as the leader."),
+    _attribute("raft-metrics", "fetch-records-rate", "Records a second that it copies from the leader."),
+    _attribute("raft-metrics", "poll-idle-ratio-avg", "Share of the last interval in which the loop's thread was idle."),
+    _attribute("raft-metrics", "number-unknown-voter-connections", "Zero: the voters' addresses are known."),
+    _attribute("raft-metrics", "uncommitted-voter-change", "1 while a change of the voters is not committed."),
     _attribute("raft-metrics", "number-of-voters", "Voters of the quorum."),
     _attribute("raft-metrics", "number-of-observers", "Nodes that fetch from this leader and have no vote; 0 on others."),
     _attribute("raft-metrics", "commit-latency-avg", "From a record's append to its commit, on the leader, ms.", unit="ms"),
@@ -198,6 +203,8 @@ BROKER: Final = (
     _gauge(_S, "KafkaServer", "BrokerState", "1 starting, 2 recovering, 3 running, 6 leaving, 7 shutting down."),
     _gauge(_S, "BrokerServer", "BrokerState", "As KafkaServer's."),
     _gauge(_S, "MetadataLoader", "CurrentMetadataVersion", "The feature level metadata.version."),
+    _gauge(_S, "SnapshotEmitter", "LatestSnapshotGeneratedBytes", "Size of the latest snapshot that was written; 0 for none.", (), "bytes"),
+    _gauge(_S, "SnapshotEmitter", "LatestSnapshotGeneratedAgeMs", "How long ago that was, or the start.", (), "ms"),
     _gauge(_S, "MetadataLoader", "HandleLoadSnapshotCount", "Snapshots of the metadata that were loaded."),
 )
 
@@ -234,6 +241,12 @@ CONTROLLER: Final = (
     _gauge(_C, _KC, "ActiveControllerCount", "1 on the active controller."),
     _gauge(_C, _KC, "ActiveBrokerCount", "Brokers that serve clients."),
     _gauge(_C, _KC, "FencedBrokerCount", "Registered brokers that are fenced."),
+    _gauge(_C, _KC, "ControlledShutdownBrokerCount", "Brokers that are leaving."),
+    _gauge(_C, _KC, "TimeSinceLastHeartbeatReceivedMs", "On the active one, how long ago a broker was heard of.", ("broker",), "ms"),
+    _gauge(_C, _KC, "NewActiveControllersCount", "Changes of the active controller that this node has seen."),
+    _gauge(_C, _KC, "EventQueueOperationsStartedCount", "Operations that this controller has begun."),
+    _gauge(_C, _KC, "EventQueueOperationsTimedOutCount", "Zero: operations have no time limit of their own."),
+    _gauge(_C, _KC, "TimedOutBrokerHeartbeatCount", "Zero: heartbeats are not held in a queue."),
     _gauge(_C, _KC, "GlobalTopicCount", "Topics of the cluster."),
     _gauge(_C, _KC, "GlobalPartitionCount", "Partitions of the cluster."),
     _gauge(_C, _KC, "OfflinePartitionsCount", "Partitions without a leader."),
@@ -245,6 +258,7 @@ CONTROLLER: Final = (
     _gauge(_C, _KC, "LastAppliedRecordLagMs", "How long ago that was.", (), "ms"),
     Metric(_C, "ControllerEventManager", "EventQueueTimeMs", _HISTOGRAM, "How long operations wait for their turn.", (), "ms"),
     Metric(_C, "ControllerEventManager", "EventQueueProcessingTimeMs", _HISTOGRAM, "How long they are at work.", (), "ms"),
+    _meter(_C, "ControllerStats", "ElectionFromEligibleLeaderReplicasPerSec", "Leaders that were elected among the eligible replicas."),
     _meter(_C, "ControllerStats", "UncleanLeaderElectionsPerSec", "Leaders that were not in sync when they were elected."),
 )
 

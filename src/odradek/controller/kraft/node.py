@@ -331,6 +331,11 @@ class KRaftNode:
         """Writes a snapshot now, in the background; nothing when there is nothing new."""
         self._queue.put(self._snapshots.write)
 
+    @property
+    def snapshots(self) -> Snapshots:
+        """Of the metadata, written by this node."""
+        return self._snapshots
+
     # For `wire` and the handlers of Raft's APIs -------------------------------------------------------------------------------
 
     @property

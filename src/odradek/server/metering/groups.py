@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.group.group import GroupType
+from odradek.server.metering.network import LastMinute
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -105,13 +106,15 @@ def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | Non
             groups = None if made is None else made.made_groups
             yield (), (), 0 if groups is None else of(groups.counts)
 
-        registry.add(own + name, read)
+        registry.add(own + name + "-count", read)
+        rate = LastMinute(lambda: sum(int(value) for _, _, value in read() if isinstance(value, int)), clock)
+        registry.add(own + name + "-rate", lambda: [((), (), rate.read())])
 
-    counted("offset-commit-count", lambda counts: counts.commits)
-    counted("offset-deletion-count", lambda counts: counts.deletions)
-    counted("offset-expiration-count", lambda counts: counts.expirations)
-    counted("group-completed-rebalance-count", lambda counts: counts.classic_rebalances)
-    counted("consumer-group-rebalance-count", lambda counts: counts.consumer_rebalances)
+    counted("offset-commit", lambda counts: counts.commits)
+    counted("offset-deletion", lambda counts: counts.deletions)
+    counted("offset-expiration", lambda counts: counts.expirations)
+    counted("group-completed-rebalance", lambda counts: counts.classic_rebalances)
+    counted("consumer-group-rebalance", lambda counts: counts.consumer_rebalances)
     _add_load_times(registry, own, lambda: None if (made := coordinators()) is None else made.made_groups, clock)
     theirs = "kafka.server:type=transaction-coordinator-metrics."
     _add_load_times(registry, theirs, lambda: None if (made := coordinators()) is None else made.made_transactions, clock)

@@ -43,7 +43,8 @@ class Meters:
         if node.config.is_broker:
             add_traffic(registry, lambda: getattr(getattr(services, "replica_manager", None), "traffic", None))
         RequestSource(services.dispatcher.requests, clock).add_to(registry)
-        add_network(registry, acceptor, Idleness(clock))
+        self._idleness = Idleness(clock)
+        add_network(registry, acceptor, self._idleness)
         if node.config.is_broker:
             ReplicaSource(lambda: getattr(services, "replica_manager", None), clock).add_to(registry)
             add_fetchers(registry, self._fetchers)
@@ -66,7 +67,7 @@ class Meters:
         """The quorum is there: it is told of, and asked whether the node is ready."""
         self._kraft = kraft
         config = self._node.config
-        add_raft(self.registry, kraft, self._node.clock)
+        add_raft(self.registry, kraft, self._node.clock, self._idleness)
         add_metadata(self.registry, kraft, self._node.clock, broker=config.is_broker, controller=config.is_controller)
         if config.is_controller:
             cluster = ClusterSource(kraft, self._node.clock)

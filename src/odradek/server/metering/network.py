@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from odradek.metrics.rates import Rates
+
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.metrics.registry import Registry, Series
@@ -34,6 +36,19 @@ class Idleness:
             self._share = min(max(1.0 - (busy - self._busy) / passed, 0.0), 1.0)
             self._at, self._busy = now, busy
         return self._share
+
+
+class LastMinute:
+    """The rate of a count over the last minute, as far as it is looked at: for Kafka's metrics that are rates themselves."""
+
+    def __init__(self, count: Callable[[], int], clock: Clock) -> None:
+        self._count = count
+        self._clock = clock
+        self._rates = Rates(clock.monotonic(), count())
+
+    def read(self) -> float:
+        self._rates.look(self._count(), self._clock.monotonic())
+        return self._rates.averages[0]
 
 
 def add_network(registry: Registry, acceptor: Acceptor, idleness: Idleness) -> None:

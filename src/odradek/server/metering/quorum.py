@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.consensus.states import Role
 from odradek.metrics.histogram import Distribution
+from odradek.server.metering.network import Idleness, LastMinute
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -28,7 +29,7 @@ _STATES = {
 _TOPICS_AT_ONCE = 200
 
 
-def add_raft(registry: Registry, kraft: KRaftNode, clock: Clock) -> None:
+def add_raft(registry: Registry, kraft: KRaftNode, clock: Clock, idleness: Idleness) -> None:
     """raft-metrics."""
 
     def add(name: str, of: Callable[[], Value]) -> None:
@@ -46,7 +47,30 @@ def add_raft(registry: Registry, kraft: KRaftNode, clock: Clock) -> None:
         leading = raft.leader_state() if raft.is_leader else None
         return 0 if leading is None else len(leading.progress.observers)
 
+    def grown(*, leading: bool) -> Callable[[], int]:
+        """Counts records of the log while this node leads, or while it does not."""
+        seen, counted = raft.log_end.offset, 0
+
+        def count() -> int:
+            nonlocal seen, counted
+            end = raft.log_end.offset
+            if raft.is_leader is leading:
+                counted += max(end - seen, 0)
+            seen = end
+            return counted
+
+        return count
+
+    def changing() -> int:
+        offset = raft.voters.current_offset
+        return int(offset is not None and offset >= 0 and offset >= raft.high_watermark)
+
     raft = kraft.raft
+    add("append-records-rate", LastMinute(grown(leading=True), clock).read)
+    add("fetch-records-rate", LastMinute(grown(leading=False), clock).read)
+    add("poll-idle-ratio-avg", idleness.share)
+    add("number-unknown-voter-connections", lambda: 0)
+    add("uncommitted-voter-change", changing)
     add("current-state", state)
     add("current-leader", lambda: raft.leader_id)
     add("current-vote", vote)
@@ -99,6 +123,9 @@ def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: 
         add(its + "LastCommittedRecordOffset", committed)
         add(its + "LastAppliedRecordTimestamp", timestamp)
         add(its + "LastAppliedRecordLagMs", lag)
+    emitter = "kafka.server:type=SnapshotEmitter,name=LatestSnapshotGenerated"
+    add(emitter + "Bytes", lambda: kraft.snapshots.written_bytes)
+    add(emitter + "AgeMs", lambda: int(kraft.snapshots.written_s_ago * 1000))
     add("kafka.server:type=MetadataLoader,name=CurrentMetadataVersion", lambda: kraft.image.features.metadata_version or 0)
     add("kafka.server:type=MetadataLoader,name=HandleLoadSnapshotCount", lambda: kraft.loader.snapshots_loaded)
 
@@ -120,6 +147,9 @@ class ClusterSource:
         self._counts = Counts()
         self._counted: TopicsImage | None = None
         self.unclean = 0
+        self.eligible = 0
+        self._leaders = 0
+        kraft.on_leader.append(self._led)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
@@ -129,6 +159,16 @@ class ClusterSource:
                 was = before.get(number)
                 if was is not None and after.leader >= 0 and after.leader != was.leader:
                     self.unclean += after.leader not in was.isr and after.leader not in was.elr
+                    self.eligible += after.leader not in was.isr and after.leader in was.elr
+
+    def _led(self, leader: object) -> None:
+        self._leaders += 1
+
+    def _silent(self) -> Iterator[Series]:
+        controller = self._kraft.controller
+        if controller is not None and controller.is_active:
+            for broker_id, seconds in controller.core.context.heartbeats.silent_for(self._clock.monotonic()).items():
+                yield ("broker",), (str(broker_id),), max(int(seconds * 1000), 0)
 
     def add_to(self, registry: Registry) -> None:
         kraft = self._kraft
@@ -143,6 +183,14 @@ class ClusterSource:
         add("ActiveControllerCount", lambda: int(kraft.is_active_controller))
         add("ActiveBrokerCount", lambda: sum(not broker.fenced for broker in kraft.image.cluster.brokers.values()))
         add("FencedBrokerCount", lambda: sum(broker.fenced for broker in kraft.image.cluster.brokers.values()))
+        add("ControlledShutdownBrokerCount", lambda: sum(each.in_controlled_shutdown for each in kraft.image.cluster.brokers.values()))
+        registry.add(its + "TimeSinceLastHeartbeatReceivedMs", self._silent)
+        add("NewActiveControllersCount", lambda: self._leaders)
+        add("EventQueueOperationsStartedCount", lambda: kraft.processing_times_ms.read(self._clock.monotonic()).count)
+        add("EventQueueOperationsTimedOutCount", lambda: 0)
+        add("TimedOutBrokerHeartbeatCount", lambda: 0)
+        stats = "kafka.controller:type=ControllerStats,name="
+        registry.add(stats + "ElectionFromEligibleLeaderReplicasPerSec", lambda: [((), (), self.eligible)])
         add("GlobalTopicCount", lambda: len(kraft.image.topics.by_name))
         count("GlobalPartitionCount", lambda counts: counts.partitions)
         count("OfflinePartitionsCount", lambda counts: counts.offline)
