@@ -163,6 +163,11 @@ LOGS: Final = (
     Metric("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs", _TIMER, "Flushes of logs to the disk.", (), "ms"),
     _gauge("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", "Logs that cannot be compacted.", ("logDirectory",)),
     _gauge("kafka.log", "LogCleanerManager", "uncleanable-bytes", "Bytes of logs that cannot be compacted.", ("logDirectory",), "bytes"),
+    _gauge("kafka.log", "LogCleanerManager", "max-dirty-percent", "The dirty part of the dirtiest log, at the last look.", (), "percent"),
+    _gauge("kafka.log", "LogCleanerManager", "time-since-last-run-ms", "Since logs were last looked at.", (), "ms"),
+    _gauge("kafka.log", "LogCleaner", "cleaner-recopy-percent", "How much of what it read the latest cleaning wrote again.", (), "percent"),
+    _gauge("kafka.log", "LogCleaner", "max-buffer-utilization-percent", "How full its map of keys became.", (), "percent"),
+    _gauge("kafka.log", "LogCleaner", "max-clean-time-secs", "How long the latest cleaning took.", (), "seconds"),
     _gauge("kafka.log", "LogCleaner", "DeadThreadCount", "Zero: cleaners are no threads."),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.replication.partition import Role
+from odradek.storage.compaction.manager import CleanerManager
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -269,4 +270,21 @@ def add_logs(
     cleaner = "kafka.log:type=LogCleanerManager,name=uncleanable-"
     registry.add(cleaner + "partitions-count", directories(lambda manager, path: len(uncleanable(manager, path))))
     registry.add(cleaner + "bytes", directories(uncleanable_bytes))
+
+    def of_cleaner(key: str, of: Callable[[CleanerManager], int]) -> None:
+        def read() -> Iterator[Series]:
+            manager = log_manager()
+            made = None if manager is None else manager.cleaner
+            yield (), (), of(made) if isinstance(made, CleanerManager) else 0
+
+        registry.add(key, read)
+
+    of_cleaner("kafka.log:type=LogCleanerManager,name=max-dirty-percent", lambda made: int(made.dirtiest * 100))
+    of_cleaner(
+        "kafka.log:type=LogCleanerManager,name=time-since-last-run-ms",
+        lambda made: 0 if made.looked_ms is None else max(clock.time_ms() - made.looked_ms, 0),
+    )
+    of_cleaner("kafka.log:type=LogCleaner,name=cleaner-recopy-percent", lambda made: int(made.last_recopied * 100))
+    of_cleaner("kafka.log:type=LogCleaner,name=max-buffer-utilization-percent", lambda made: int(made.last_utilization * 100))
+    of_cleaner("kafka.log:type=LogCleaner,name=max-clean-time-secs", lambda made: int(made.last_seconds))
     registry.add("kafka.log:type=LogCleaner,name=DeadThreadCount", lambda: [((), (), 0)])
