@@ -56,6 +56,11 @@ class Coordinators:
         self._closed = False
 
     @property
+    def made_verifier(self) -> ChannelVerifier | None:
+        """What asks coordinators about transactions, if that was needed."""
+        return self._verifier
+
+    @property
     def made_groups(self) -> GroupCoordinator | None:
         """The coordinator of groups if somebody has needed it."""
         return self._groups

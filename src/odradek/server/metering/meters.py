@@ -15,7 +15,7 @@ from odradek.server.metering.groups import add_groups
 from odradek.server.metering.network import Idleness, add_network
 from odradek.server.metering.process import add_clients, add_process, add_state
 from odradek.server.metering.quorum import ClusterSource, add_metadata, add_raft
-from odradek.server.metering.replicas import ReplicaSource, add_fetchers, add_logs
+from odradek.server.metering.replicas import ReplicaSource, add_fetchers, add_logs, add_waits
 from odradek.server.metering.traffic import RequestSource, add_quotas, add_traffic
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ class Meters:
             ReplicaSource(lambda: getattr(services, "replica_manager", None), clock).add_to(registry)
             add_fetchers(registry, self._fetchers)
             add_logs(registry, lambda: getattr(services, "log_manager", None), lambda: getattr(services, "replica_manager", None), clock)
+            add_waits(registry, lambda: getattr(services, "replica_manager", None), lambda: getattr(services, "coordinators", None), clock)
             add_groups(registry, lambda: getattr(services, "coordinators", None), clock)
-            add_state(registry, node.states)
+            add_state(registry, node.states, services)
             add_quotas(registry, services)
             add_clients(registry, lambda: services.telemetry)
         add_process(registry, clock)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from odradek.metrics.registry import Registry, Series
     from odradek.metrics.telemetry import Telemetry
     from odradek.server.lifecycle import BrokerStateMachine
+    from odradek.server.services import Services
     from odradek.server.telemetry import ClientTelemetry
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -55,7 +56,25 @@ def add_clients(registry: Registry, telemetry: Callable[[], ClientTelemetry | No
     add("plugin-error-total", lambda found: found.counts.errors)
 
 
-def add_state(registry: Registry, states: BrokerStateMachine) -> None:
+def _disk(field: str) -> Callable[[], Iterator[Series]]:
+    def read() -> Iterator[Series]:
+        try:
+            with open("/proc/self/io", encoding="ascii") as file:
+                for line in file:
+                    if line.startswith(field):
+                        yield (), (), int(line.split()[1])
+        except (OSError, ValueError):
+            return
+
+    return read
+
+
+def add_state(registry: Registry, states: BrokerStateMachine, services: Services) -> None:
+    """BrokerState, and what else stands under KafkaServer."""
+    server = "kafka.server:type=KafkaServer,name="
+    registry.add(server + "ClusterId", lambda: [((), (), getattr(services, "cluster_id", ""))])
+    registry.add(server + "linux-disk-read-bytes", _disk("read_bytes:"))
+    registry.add(server + "linux-disk-write-bytes", _disk("write_bytes:"))
     for type_ in ("KafkaServer", "BrokerServer"):
         registry.add(f"kafka.server:type={type_},name=BrokerState", lambda: [((), (), int(states.state))])
 

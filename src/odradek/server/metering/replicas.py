@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.metrics.histogram import Distribution
 from odradek.replication.partition import Role
 from odradek.storage.compaction.manager import CleanerManager
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from odradek.metrics.registry import Registry, Series, Value
     from odradek.replication.partition import Partition
     from odradek.replication.replica_manager import ReplicaManager
+    from odradek.server.coordinators import Coordinators
     from odradek.server.fetchers import ReplicaFetchers
+    from odradek.server.transaction_verifier import ChannelVerifier
     from odradek.storage.log import Log
     from odradek.storage.log_manager import LogManager
 
@@ -226,6 +229,52 @@ def add_fetchers(registry: Registry, fetchers: Callable[[], ReplicaFetchers | No
     registry.add(manager + "FailedPartitionsCount", failed)
     registry.add(manager + "DeadThreadCount", nothing)
     registry.add("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", lags)
+
+
+def add_waits(
+    registry: Registry, replicas: Callable[[], ReplicaManager | None], coordinators: Callable[[], Coordinators | None], clock: Clock
+) -> None:
+    """What has waited in vain, and for how long others did."""
+
+    def fetches() -> Iterator[Series]:
+        manager = replicas()
+        if manager is not None:
+            for kind in ("consumer", "follower"):
+                yield ("fetcherType",), (kind,), manager.delayed.fetch.expired.get(kind, 0)
+
+    def expired(of: Callable[[ReplicaManager], int]) -> Callable[[], Iterator[Series]]:
+        def read() -> Iterator[Series]:
+            manager = replicas()
+            if manager is not None:
+                yield (), (), of(manager)
+
+        return read
+
+    registry.add("kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec", fetches)
+    registry.add(
+        "kafka.server:type=DelayedProduceMetrics,name=ExpiresPerSec",
+        expired(lambda manager: manager.delayed.acks.expired + sum(manager.delayed.produce.expired.values())),
+    )
+    registry.add(
+        "kafka.server:type=DelayedDeleteRecordsMetrics,name=ExpiresPerSec",
+        expired(lambda manager: sum(manager.delayed.delete_records.expired.values())),
+    )
+
+    def verifier() -> ChannelVerifier | None:
+        made = coordinators()
+        return None if made is None else made.made_verifier
+
+    def failures() -> Iterator[Series]:
+        made = verifier()
+        yield (), (), 0 if made is None else made.failures
+
+    def times() -> Iterator[Series]:
+        made = verifier()
+        yield (), (), Distribution() if made is None else made.times_ms.read(clock.monotonic())
+
+    manager = "kafka.server:type=AddPartitionsToTxnManager,name=Verification"
+    registry.add(manager + "FailureRate", failures)
+    registry.add(manager + "TimeMs", times)
 
 
 def add_logs(
