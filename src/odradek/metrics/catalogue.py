@@ -221,6 +221,12 @@ BROKER: Final = (
     _gauge(_S, "MetadataLoader", "HandleLoadSnapshotCount", "Snapshots of the metadata that were loaded."),
 )
 
+FORWARDING: Final = (
+    _attribute("ForwardingManager", "QueueLength", "Requests that wait for the active controller's answer."),
+    *(_attribute("ForwardingManager", f"QueueTimeMs.{which}", "Zero: it is sent at once.", unit="ms") for which in ("p99", "p999")),
+    *(_attribute("ForwardingManager", f"RemoteTimeMs.{which}", "How long the controller took.", unit="ms") for which in ("p99", "p999")),
+)
+
 CLIENTS: Final = (
     _attribute("ClientMetrics", "instance-count", "Clients that were asked for metrics and are remembered (KIP-714)."),
     _attribute("ClientMetrics", "unknown-subscription-request-total", "Pushes under a subscription that is not the client's any more."),
@@ -292,6 +298,7 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
     *LOGS,
     *RAFT,
     *BROKER,
+    *FORWARDING,
     *QUOTAS,
     *CLIENTS,
     *CONTROLLER,

@@ -16,7 +16,7 @@ from odradek.server.metering.network import Idleness, add_network
 from odradek.server.metering.process import add_clients, add_process, add_state
 from odradek.server.metering.quorum import ClusterSource, add_metadata, add_raft
 from odradek.server.metering.replicas import ReplicaSource, add_fetchers, add_logs, add_waits
-from odradek.server.metering.traffic import RequestSource, add_quotas, add_traffic
+from odradek.server.metering.traffic import RequestSource, add_forwarding, add_quotas, add_traffic
 
 if TYPE_CHECKING:
     from odradek.controller.kraft.node import KRaftNode
@@ -52,6 +52,7 @@ class Meters:
             add_waits(registry, lambda: getattr(services, "replica_manager", None), lambda: getattr(services, "coordinators", None), clock)
             add_groups(registry, lambda: getattr(services, "coordinators", None), clock)
             add_state(registry, node.states, services)
+            add_forwarding(registry, services, clock)
             add_quotas(registry, services)
             add_clients(registry, lambda: services.telemetry)
         add_process(registry, clock)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from odradek.metrics.registry import Registry, Series
     from odradek.metrics.requests import Requests
     from odradek.metrics.traffic import Traffic
+    from odradek.server.forwarding import Forwarder
     from odradek.server.services import Services
 
 _TOPIC = ("topic",)
@@ -52,6 +53,26 @@ def add_traffic(registry: Registry, traffic: Callable[[], Traffic | None]) -> No
 def _total(traffic: Traffic, field: str) -> int:
     value: int = getattr(traffic.total(), field)
     return value
+
+
+def add_forwarding(registry: Registry, services: Services, clock: Clock) -> None:
+    """ForwardingManager: what goes on to the active controller."""
+
+    def add(name: str, of: Callable[[Forwarder], float]) -> None:
+        def read() -> Iterator[Series]:
+            forwarder: Forwarder | None = getattr(services, "forwarder", None)
+            yield (), (), 0 if forwarder is None else of(forwarder)
+
+        registry.add(f"kafka.server:type=ForwardingManager.{name}", read)
+
+    add("QueueLength", lambda forwarder: forwarder.under_way)
+
+    def remote(share: float) -> Callable[[Forwarder], float]:
+        return lambda forwarder: forwarder.times_ms.read(clock.monotonic()).percentiles([share])[0]
+
+    for which, share in (("p99", 0.99), ("p999", 0.999)):
+        add(f"QueueTimeMs.{which}", lambda _: 0)
+        add(f"RemoteTimeMs.{which}", remote(share))
 
 
 def add_quotas(registry: Registry, services: Services) -> None:
