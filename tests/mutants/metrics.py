@@ -48,6 +48,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "metrics/test_numbers.py -k 'percentile or zeros or at_once'",
     ),
     Mutant(
+        "always-the-same-part",
+        "metrics/histogram.py",
+        "            self._first = (self._first + 1) % _STEP\n",
+        "",
+        "of requests that take turns, fast and slow, only the fast ones are seen",
+        "metrics/test_numbers.py -k not_always",
+    ),
+    Mutant(
         "never-folded",
         "metrics/requests.py",
         "        if len(times) >= FOLD_AT:\n",

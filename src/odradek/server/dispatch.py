@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_DEBUG = logging.DEBUG
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 """How the frame of a Produce request begins."""
 
@@ -202,7 +203,7 @@ class Dispatcher:
         measured.answered(header.api_version, len(frame), context.received_at, now)
         if now - context.received_at > self.slow.threshold_s:
             self.slow.look(context, len(frame), now, now)
-        if request_log.isEnabledFor(logging.DEBUG):
+        if request_log.level <= _DEBUG and request_log.isEnabledFor(_DEBUG):
             log_request(context, len(frame), now, now)
         return answer
 
