@@ -125,6 +125,12 @@ METRICS = b"\x0a\x04\x12\x02\x08\x01"
 NOBODY = UUID(int=0)
 
 
+def resource(size: int) -> bytes:
+    """Metrics of so many bytes."""
+    inner = size - 4
+    return b"\x0a" + bytes([inner & 127 | 128, inner >> 7 & 127 | 128, inner >> 14]) + bytes(inner)
+
+
 def told(broker: BrokerProcess) -> list[tuple[str, object]]:
     """What a client hears, step by step."""
     connection = Connection(broker)
@@ -178,6 +184,8 @@ def told(broker: BrokerProcess) -> list[tuple[str, object]]:
         "lz4": {"metrics": compress(METRICS, Compression.LZ4), "compression_type": 3},
         "zstd": {"metrics": compress(METRICS, Compression.ZSTD), "compression_type": 4},
         "junk as gzip": {"metrics": b"junk", "compression_type": 1},
+        "just enough": {"metrics": gzip.compress(resource(1_048_576)), "compression_type": 1},
+        "one byte more": {"metrics": gzip.compress(resource(1_048_577)), "compression_type": 1},
         "a bomb as gzip": {"metrics": gzip.compress(bytes(256 << 20), 1), "compression_type": 1},
         "a bomb as zstd": {"metrics": compress(bytes(256 << 20), Compression.ZSTD), "compression_type": 4},
     }.items():
@@ -210,9 +218,9 @@ def _librdkafka(broker: BrokerProcess) -> None:
 def test_clients_push_to_odradek(brokers: tuple[Node, TelemetryBroker], client: Callable[[BrokerProcess], None]) -> None:
     ours = brokers[0]
     exported, errors = (
-        ours.metric("kafka_server_clientmetrics_plugin_export_total"),
-        ours.metric("kafka_server_clientmetrics_plugin_error_total"),
+        ours.metric("kafka_server_client_metrics_plugin_export_count"),
+        ours.metric("kafka_server_client_metrics_plugin_error_count"),
     )
     client(ours)
-    assert ours.metric("kafka_server_clientmetrics_plugin_export_total") > exported
-    assert ours.metric("kafka_server_clientmetrics_plugin_error_total") == errors
+    assert ours.metric("kafka_server_client_metrics_plugin_export_count") > exported
+    assert ours.metric("kafka_server_client_metrics_plugin_error_count") == errors

@@ -109,9 +109,9 @@ async def test_a_client_is_asked_and_what_it_pushes_arrives(tmp_path: Path) -> N
         assert (await call(peer, push, 0, PushTelemetryResponse)).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         assert broker.services.meters is not None
         text = (await ask(broker.services.meters.exporter.port, "/metrics"))[2]
-        assert "kafka_server_clientmetrics_plugin_export_total 1\n" in text
-        assert "kafka_server_clientmetrics_throttle_total 1\n" in text
-        assert "kafka_server_clientmetrics_instance_count 1\n" in text
+        assert "kafka_server_client_metrics_plugin_export_count 1\n" in text
+        assert "kafka_server_client_metrics_throttle_count 1\n" in text
+        assert "kafka_server_client_metrics_instance_count 1\n" in text
         await peer.close()
         telemetry = broker.services.telemetry
         assert telemetry is not None

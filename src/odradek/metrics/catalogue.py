@@ -99,6 +99,16 @@ NETWORK: Final = (
     _gauge("kafka.network", "Processor", "IdlePercent", "As NetworkProcessorAvgIdlePercent.", ("networkProcessor",)),
     _attribute("socket-server-metrics", "connection-count", "Open connections.", tags=_SOCKETS),
     _attribute("socket-server-metrics", "connection-creation-total", "Connections that were admitted.", tags=_SOCKETS),
+    *(
+        Metric(
+            "kafka.server",
+            "KafkaRequestHandlerPool",
+            f"{role}RequestHandlerAvgIdlePercent",
+            _METER,
+            "As RequestHandlerAvgIdlePercent: brokers and controllers of a node share its loop.",
+        )
+        for role in ("Broker", "Controller")
+    ),
     Metric(
         "kafka.server",
         "KafkaRequestHandlerPool",
@@ -164,6 +174,10 @@ LOGS: Final = (
     _gauge("kafka.log", "Log", "LogStartOffset", "The first offset.", _PARTITION),
     _gauge("kafka.log", "Log", "LogEndOffset", "The next offset.", _PARTITION),
     _gauge("kafka.log", "LogManager", "OfflineLogDirectoryCount", "Log directories that failed."),
+    _gauge("kafka.log", "LogManager", "CordonedLogDirectoryCount", "Log directories in which no new replica is placed."),
+    _gauge("kafka.log", "LogManager", "LogDirectoryCordoned", "1 for such a directory.", ("logDirectory",)),
+    _gauge("kafka.log", "LogManager", "remainingLogsToRecover", "While the node starts: logs that are not loaded yet.", ("dir",)),
+    _gauge("kafka.log", "LogManager", "remainingSegmentsToRecover", "Of the log being recovered, segments to come.", ("dir", "threadNum")),
     _gauge("kafka.log", "LogManager", "LogDirectoryOffline", "1 for a log directory that failed.", ("logDirectory",)),
     Metric("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs", _TIMER, "Flushes of logs to the disk.", (), "ms"),
     _gauge("kafka.log", "LogCleanerManager", "uncleanable-partitions-count", "Logs that cannot be compacted.", ("logDirectory",)),
@@ -206,6 +220,10 @@ RAFT: Final = (
     _attribute("broker-metadata-metrics", "last-applied-record-timestamp", "When it was appended, ms since 1970.", unit="ms"),
     _attribute("broker-metadata-metrics", "last-applied-record-lag-ms", "How long ago that was.", unit="ms"),
     _attribute("broker-metadata-metrics", "metadata-load-error-count", "Zero: a node whose metadata cannot be loaded ends."),
+    _attribute("broker-metadata-metrics", "ignored-static-voters", "1 where controller.quorum.voters is set and not what counts."),
+    _attribute("authorizer-metrics", "acls-total-count", "Access rules of the cluster."),
+    _attribute("node-metrics", "maximum-supported-level", "The highest level of a feature that this node serves.", tags=("feature-name",)),
+    _attribute("node-metrics", "minimum-supported-level", "The lowest.", tags=("feature-name",)),
     _attribute("broker-metadata-metrics", "metadata-apply-error-count", "Zero: a node whose metadata cannot be applied ends."),
 )
 
@@ -228,13 +246,13 @@ FORWARDING: Final = (
 )
 
 CLIENTS: Final = (
-    _attribute("ClientMetrics", "instance-count", "Clients that were asked for metrics and are remembered (KIP-714)."),
-    _attribute("ClientMetrics", "unknown-subscription-request-total", "Pushes under a subscription that is not the client's any more."),
+    _attribute("client-metrics", "instance-count", "Clients that were asked for metrics and are remembered (KIP-714)."),
+    _attribute("client-metrics", "unknown-subscription-request-count", "Pushes under a subscription that is not the client's any more."),
     _attribute(
-        "ClientMetrics", "throttle-total", "Requests for a subscription, and pushes, that came before the client's interval was over."
+        "client-metrics", "throttle-count", "Requests for a subscription, and pushes, that came before the client's interval was over."
     ),
-    _attribute("ClientMetrics", "plugin-export-total", "Pushes that were handed on to the receiver."),
-    _attribute("ClientMetrics", "plugin-error-total", "Pushes that could not be read, and those that the receiver did not take."),
+    _attribute("client-metrics", "plugin-export-count", "Pushes that were handed on to the receiver."),
+    _attribute("client-metrics", "plugin-error-count", "Pushes that could not be read, and those that the receiver did not take."),
 )
 
 _WHO: Final = ("user", "client-id")
@@ -270,6 +288,8 @@ CONTROLLER: Final = (
     _gauge(_C, _KC, "GlobalPartitionCount", "Partitions of the cluster."),
     _gauge(_C, _KC, "OfflinePartitionsCount", "Partitions without a leader."),
     _gauge(_C, _KC, "PreferredReplicaImbalanceCount", "Partitions whose leader is not their first replica."),
+    _gauge(_C, _KC, "IgnoredStaticVoters", "1 where controller.quorum.voters is set and not what counts."),
+    _gauge(_C, _KC, "BrokerRegistrationState", "10 fenced, 20 leaving, 30 active.", ("broker",)),
     _gauge(_C, _KC, "MetadataErrorCount", "Zero: a controller whose metadata is wrong ends."),
     _gauge(_C, _KC, "LastAppliedRecordOffset", "The last record of the metadata log that this controller goes by."),
     _gauge(_C, _KC, "LastCommittedRecordOffset", "The last record that is committed."),

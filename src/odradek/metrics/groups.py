@@ -38,6 +38,20 @@ GROUPS: Final = (
     _attribute("partition-load-time-max", "The longest load of a partition of __consumer_offsets in the last minutes, ms."),
     _attribute("partition-load-time-avg", "The mean of these times, ms."),
     _attribute("num-partitions", "Partitions of __consumer_offsets by state.", ("state",)),
+    Metric(
+        "kafka.coordinator.transaction",
+        "TransactionMarkerChannelManager",
+        "UnknownDestinationQueueSize",
+        Kind.GAUGE,
+        "Markers of transactions that wait for a leader of their partition.",
+    ),
+    Metric(
+        "kafka.coordinator.transaction",
+        "TransactionMarkerChannelManager",
+        "LogAppendRetryQueueSize",
+        Kind.GAUGE,
+        "Zero: what could not be appended is decided anew.",
+    ),
     *(
         Metric(_SERVER, "transaction-coordinator-metrics", f"partition-load-time-{which}", Kind.GAUGE, text, attribute=True)
         for which, text in (

@@ -80,7 +80,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(r"kafka\.server<type=([\w-]+)><>([a-z-]+)-total", "kafka_server_$1_$2_total", "counter"),
     Rule(r"kafka\.server<type=([\w-]+)><>([a-z-]+)", "kafka_server_$1_$2", "gauge"),
     # The coordinators' counts by protocol and state.
-    Rule(r"kafka\.server<type=([\w-]+), (protocol|state)=(.+)><>([a-z-]+)", "kafka_server_$1_$4", "gauge", (("$2", "$3"),), ours=True),
+    Rule(
+        r"kafka\.server<type=([\w-]+), (protocol|state|feature-name)=(.+)><>([a-z-]+)",
+        "kafka_server_$1_$4",
+        "gauge",
+        (("$2", "$3"),),
+        ours=True,
+    ),
     Rule(_PER_SECOND + _TAG + _TAG + "><>Count", "kafka_$1_$2_$3_total", "counter", (_pair(4), _pair(6))),
     Rule(_PER_SECOND + _TAG + "><>Count", "kafka_$1_$2_$3_total", "counter", (_pair(4),)),
     Rule(_PER_SECOND + "><>Count", "kafka_$1_$2_$3_total", "counter"),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from odradek.server.producer_ids import ProducerIdManager
     from odradek.server.telemetry import ClientTelemetry
     from odradek.server.tls import NodeTls
+    from odradek.storage.loading import LoadProgress
     from odradek.storage.log_manager import LogManager
 
 
@@ -78,6 +79,8 @@ class Services:
     forwarder: Forwarder
     dispatcher: Dispatcher
     producer_ids: ProducerIdManager
+    recovery: dict[str, LoadProgress]
+    """How far the log directories are loaded, by path; those that have recovered something."""
     coordinators: Coordinators
     bound_listeners: list[BoundListener]
     heartbeat_connections: HeartbeatConnections | None = None

@@ -332,6 +332,11 @@ class KRaftNode:
         self._queue.put(self._snapshots.write)
 
     @property
+    def names_static_voters(self) -> bool:
+        """Whether the configuration names the voters (controller.quorum.voters)."""
+        return bool(self._config.controller_quorum_voters)
+
+    @property
     def snapshots(self) -> Snapshots:
         """Of the metadata, written by this node."""
         return self._snapshots

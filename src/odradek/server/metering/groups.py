@@ -137,4 +137,12 @@ def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | Non
         found = [] if service is None else service.runtime.each_active(lambda shard: len(shard.transactions))
         yield (), (), sum(found)
 
+    def markers() -> Iterator[Series]:
+        made = coordinators()
+        service = None if made is None else made.made_transactions
+        yield (), (), 0 if service is None else service.unknown_destinations
+
+    channel = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
+    registry.add(channel + "UnknownDestinationQueueSize", markers)
+    registry.add(channel + "LogAppendRetryQueueSize", lambda: [((), (), 0)])
     registry.add("kafka.server:type=transaction-coordinator-metrics.transactional-id-count", transactional_ids)

@@ -14,7 +14,7 @@ from odradek.server.metering.exporter import Exporter
 from odradek.server.metering.groups import add_groups
 from odradek.server.metering.network import Idleness, add_network
 from odradek.server.metering.process import add_clients, add_process, add_state
-from odradek.server.metering.quorum import ClusterSource, add_metadata, add_raft
+from odradek.server.metering.quorum import ClusterSource, add_metadata, add_raft, add_rules
 from odradek.server.metering.replicas import ReplicaSource, add_fetchers, add_logs, add_waits
 from odradek.server.metering.traffic import RequestSource, add_forwarding, add_quotas, add_traffic
 
@@ -48,7 +48,13 @@ class Meters:
         if node.config.is_broker:
             ReplicaSource(lambda: getattr(services, "replica_manager", None), clock).add_to(registry)
             add_fetchers(registry, self._fetchers)
-            add_logs(registry, lambda: getattr(services, "log_manager", None), lambda: getattr(services, "replica_manager", None), clock)
+            add_logs(
+                registry,
+                lambda: getattr(services, "log_manager", None),
+                lambda: getattr(services, "replica_manager", None),
+                lambda: getattr(services, "recovery", {}),
+                clock,
+            )
             add_waits(registry, lambda: getattr(services, "replica_manager", None), lambda: getattr(services, "coordinators", None), clock)
             add_groups(registry, lambda: getattr(services, "coordinators", None), clock)
             add_state(registry, node.states, services)
@@ -71,6 +77,7 @@ class Meters:
         config = self._node.config
         add_raft(self.registry, kraft, self._node.clock, self._idleness)
         add_metadata(self.registry, kraft, self._node.clock, broker=config.is_broker, controller=config.is_controller)
+        add_rules(self.registry, kraft)
         if config.is_controller:
             cluster = ClusterSource(kraft, self._node.clock)
             cluster.add_to(self.registry)

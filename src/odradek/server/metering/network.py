@@ -83,7 +83,9 @@ def add_network(registry: Registry, acceptor: Acceptor, idleness: Idleness) -> N
         lambda: [(("listener",), (bound.name,), 0) for bound in acceptor.listeners],
     )
     registry.add("kafka.network:type=Processor,name=IdlePercent", lambda: [(("networkProcessor",), ("0",), idleness.share())])
-    registry.add("kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent", lambda: [((), (), idleness.share())])
+    for role in ("", "Broker", "Controller"):
+        pool = f"kafka.server:type=KafkaRequestHandlerPool,name={role}RequestHandlerAvgIdlePercent"
+        registry.add(pool, lambda: [((), (), idleness.share())])
     sockets = "kafka.server:type=socket-server-metrics.connection-"
     registry.add(sockets + "count", open_connections)
     registry.add(sockets + "creation-total", admitted)

@@ -39,7 +39,7 @@ def add_process(registry: Registry, clock: Clock) -> None:
 
 
 def add_clients(registry: Registry, telemetry: Callable[[], ClientTelemetry | None]) -> None:
-    """ClientMetrics; nothing where clients are not asked for metrics."""
+    """client-metrics; nothing where clients are not asked for metrics."""
 
     def add(name: str, of: Callable[[Telemetry], int]) -> None:
         def read() -> Iterator[Series]:
@@ -47,13 +47,13 @@ def add_clients(registry: Registry, telemetry: Callable[[], ClientTelemetry | No
             if own is not None:
                 yield (), (), of(own.telemetry)
 
-        registry.add(f"kafka.server:type=ClientMetrics.{name}", read)
+        registry.add(f"kafka.server:type=client-metrics.{name}", read)
 
     add("instance-count", len)
-    add("unknown-subscription-request-total", lambda found: found.counts.unknown)
-    add("throttle-total", lambda found: found.counts.throttled)
-    add("plugin-export-total", lambda found: found.counts.exported)
-    add("plugin-error-total", lambda found: found.counts.errors)
+    add("unknown-subscription-request-count", lambda found: found.counts.unknown)
+    add("throttle-count", lambda found: found.counts.throttled)
+    add("plugin-export-count", lambda found: found.counts.exported)
+    add("plugin-error-count", lambda found: found.counts.errors)
 
 
 def _disk(field: str) -> Callable[[], Iterator[Series]]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.consensus.states import Role
+from odradek.metadata.features import supported_features
 from odradek.metrics.histogram import Distribution
+from odradek.metrics.registry import by
 from odradek.server.metering.network import Idleness, LastMinute
 
 if TYPE_CHECKING:
@@ -114,6 +116,7 @@ def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: 
         add(own + "last-applied-record-offset", offset)
         add(own + "last-applied-record-timestamp", timestamp)
         add(own + "last-applied-record-lag-ms", lag)
+        add(own + "ignored-static-voters", lambda: ignores_static_voters(kraft))
         add(own + "metadata-load-error-count", lambda: 0)
         add(own + "metadata-apply-error-count", lambda: 0)
     if controller:
@@ -128,6 +131,20 @@ def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: 
     add(emitter + "AgeMs", lambda: int(kraft.snapshots.written_s_ago * 1000))
     add("kafka.server:type=MetadataLoader,name=CurrentMetadataVersion", lambda: kraft.image.features.metadata_version or 0)
     add("kafka.server:type=MetadataLoader,name=HandleLoadSnapshotCount", lambda: kraft.loader.snapshots_loaded)
+
+
+def ignores_static_voters(kraft: KRaftNode) -> int:
+    """Whether the configuration names voters, and others count: those of the quorum's own records."""
+    return int(kraft.names_static_voters and kraft.kraft_version >= 1)
+
+
+def add_rules(registry: Registry, kraft: KRaftNode) -> None:
+    """What the metadata allow, and what this node serves."""
+    registry.add("kafka.server:type=authorizer-metrics.acls-total-count", lambda: [((), (), len(kraft.image.acls.entries))])
+    levels = supported_features()
+    node = "kafka.server:type=node-metrics."
+    registry.add(node + "maximum-supported-level", lambda: by("feature-name", {name: each.maximum for name, each in levels.items()}))
+    registry.add(node + "minimum-supported-level", lambda: by("feature-name", {name: each.minimum for name, each in levels.items()}))
 
 
 class Counts(NamedTuple):
@@ -164,6 +181,10 @@ class ClusterSource:
     def _led(self, leader: object) -> None:
         self._leaders += 1
 
+    def _states(self) -> Iterator[Series]:
+        for broker_id, broker in self._kraft.image.cluster.brokers.items():
+            yield ("broker",), (str(broker_id),), 20 if broker.in_controlled_shutdown else 10 if broker.fenced else 30
+
     def _silent(self) -> Iterator[Series]:
         controller = self._kraft.controller
         if controller is not None and controller.is_active:
@@ -184,6 +205,8 @@ class ClusterSource:
         add("ActiveBrokerCount", lambda: sum(not broker.fenced for broker in kraft.image.cluster.brokers.values()))
         add("FencedBrokerCount", lambda: sum(broker.fenced for broker in kraft.image.cluster.brokers.values()))
         add("ControlledShutdownBrokerCount", lambda: sum(each.in_controlled_shutdown for each in kraft.image.cluster.brokers.values()))
+        add("IgnoredStaticVoters", lambda: ignores_static_voters(kraft))
+        registry.add(its + "BrokerRegistrationState", self._states)
         registry.add(its + "TimeSinceLastHeartbeatReceivedMs", self._silent)
         add("NewActiveControllersCount", lambda: self._leaders)
         add("EventQueueOperationsStartedCount", lambda: kraft.processing_times_ms.read(self._clock.monotonic()).count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.metrics.histogram import Distribution
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from odradek.server.coordinators import Coordinators
     from odradek.server.fetchers import ReplicaFetchers
     from odradek.server.transaction_verifier import ChannelVerifier
+    from odradek.storage.loading import LoadProgress
     from odradek.storage.log import Log
     from odradek.storage.log_manager import LogManager
 
@@ -278,7 +279,11 @@ def add_waits(
 
 
 def add_logs(
-    registry: Registry, log_manager: Callable[[], LogManager | None], replicas: Callable[[], ReplicaManager | None], clock: Clock
+    registry: Registry,
+    log_manager: Callable[[], LogManager | None],
+    replicas: Callable[[], ReplicaManager | None],
+    recovery: Callable[[], Mapping[str, LoadProgress]],
+    clock: Clock,
 ) -> None:
     """LogManager and the cleaner."""
 
@@ -315,6 +320,29 @@ def add_logs(
 
     registry.add("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", offline)
     registry.add("kafka.log:type=LogManager,name=LogDirectoryOffline", directories(is_offline))
+
+    def is_cordoned(manager: LogManager, path: str) -> int:
+        directory = manager.directory(path)
+        return int(directory is not None and directory.cordoned)
+
+    def cordoned() -> Iterator[Series]:
+        manager = log_manager()
+        if manager is not None:
+            yield (), (), sum(directory.cordoned for directory in manager.directories)
+
+    registry.add("kafka.log:type=LogManager,name=CordonedLogDirectoryCount", cordoned)
+    registry.add("kafka.log:type=LogManager,name=LogDirectoryCordoned", directories(is_cordoned))
+
+    def logs_to_recover() -> Iterator[Series]:
+        for path, progress in list(recovery().items()):
+            yield ("dir",), (path,), max(progress.total - progress.done - 1, 0)
+
+    def segments_to_recover() -> Iterator[Series]:
+        for path, progress in list(recovery().items()):
+            yield ("dir", "threadNum"), (path, "0"), max(progress.segments_total - progress.segments_done, 0)
+
+    registry.add("kafka.log:type=LogManager,name=remainingLogsToRecover", logs_to_recover)
+    registry.add("kafka.log:type=LogManager,name=remainingSegmentsToRecover", segments_to_recover)
     registry.add("kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", flushes)
     cleaner = "kafka.log:type=LogCleanerManager,name=uncleanable-"
     registry.add(cleaner + "partitions-count", directories(lambda manager, path: len(uncleanable(manager, path))))
