@@ -216,28 +216,36 @@ def _head(name: str, kind: str, metric: Metric) -> str:
 def render(registry: Registry) -> Iterator[str]:
     """The whole text, in pieces of at most some hundred lines; "" where there is none yet and may be a pause."""
     headed = ""
+    labels: Labels = {}
     for metric in list(registry.metrics()):
         if metric.kind in (Kind.HISTOGRAM, Kind.TIMER):
             yield from _distributions(metric, registry.read(metric))
         else:
-            headed = yield from _numbers(metric, registry.read(metric), headed)
+            headed = yield from _numbers(metric, registry.read(metric), headed, labels)
 
 
-def _numbers(metric: Metric, series: Iterable[Series | None], headed: str) -> Generator[str, None, str]:
+Labels = dict[tuple[str, ...], dict[tuple[str, ...], str]]
+"""Names of labels -> their values -> how they are written: ten metrics of each partition have the same."""
+
+
+def _numbers(metric: Metric, series: Iterable[Series | None], headed: str, labels: Labels) -> Generator[str, None, str]:
     """Gauges, meters and words: one line for each series. `headed`, and what is returned: the name that was begun last, as neighbours in
     the catalogue may share one (quotas).
     """
     lines: list[str] = []
     attribute = attributes(metric)[0]
     fast: tuple[str, ...] | None = None
-    template = ""
+    written: dict[tuple[str, ...], str] = {}
     for each in series:
         if each is None:
             yield ""
             continue
         keys, values, value = each
-        if fast is not None and keys == fast and not isinstance(value, (str, Distribution)):
-            lines.append(template % tuple([escaped(text) for text in values]) + number(value) + "\n")
+        if keys == fast and not isinstance(value, (str, Distribution)):
+            text = written.get(values)
+            if text is None:
+                text = written[values] = ",".join([f'{key}="{escaped(label)}"' for key, label in zip(keys, values, strict=True)])
+            lines.append(f"{headed}{{{text}}} {value if type(value) is int else number(value)}\n")
         else:
             shown = exposed(metric, keys, f"{attribute}: {value}" if isinstance(value, str) else attribute)
             if shown is None:
@@ -246,7 +254,8 @@ def _numbers(metric: Metric, series: Iterable[Series | None], headed: str) -> Ge
                 headed = shown.name
                 lines.append(_head(shown.name, shown.kind, metric))
             lines.append(f"{_prefix(shown, values)} {_shown_value(value)}\n")
-            template, fast = _template(shown, keys)
+            fast = keys if _is_plain(shown, keys) else None
+            written = labels.setdefault(keys, {})
         if len(lines) >= PIECE:
             yield "".join(lines)
             lines = []
@@ -255,12 +264,9 @@ def _numbers(metric: Metric, series: Iterable[Series | None], headed: str) -> Ge
     return headed
 
 
-def _template(shown: Exposition, keys: tuple[str, ...]) -> tuple[str, tuple[str, ...] | None]:
-    """A format for further series with the same tags, where each label is one tag, in their order."""
-    if not keys or [text for _, text in shown.labels] != [f"\x00{position}\x00" for position in range(len(keys))]:
-        return "", None
-    labels = ",".join(f'{label}="%s"' for label, _ in shown.labels)
-    return f"{shown.name}{{{labels}}} ", keys
+def _is_plain(shown: Exposition, keys: tuple[str, ...]) -> bool:
+    """Whether the labels are the tags, by their own names and in their order."""
+    return bool(keys) and list(shown.labels) == [(key, f"\x00{position}\x00") for position, key in enumerate(keys)]
 
 
 def _shown_value(value: Value) -> str:
