@@ -262,7 +262,6 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     *(
         Excepted(rf"(INCREMENTAL_)?ALTER_CONFIGS v\d+ ({case})", rf"responses\[0\]\.{field}", ours, theirs, why)
         for case, why in {
-            "client metrics": "subscriptions of client metrics are not served yet and refused",
             r"broker '1?' unknown key|broker '1?' topic key": _PLUGINS,
             r"broker '1' ssl without a listener|broker '1?' io threads": _UNSERVED,
             r"broker '(\+1|01)' of another name( back)?": "kept by Kafka under a spelling that no broker reads; we refuse to ignore it",

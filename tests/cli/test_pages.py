@@ -12,11 +12,12 @@ from odradek.cli.main import COMMANDS
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.pages import FOLDER, commands, normal, played, settings_of
 
-OF_JVM = ("client-metrics", "delegation-tokens")
+OF_JVM = ("delegation-tokens",)
 """Pages of what Odradek's broker does not serve yet: tests/interop/test_cli_clia.py plays them to JVM Kafka."""
 OURS = (
     "acls",
     "api-versions",
+    "client-metrics",
     "cluster",
     "completion",
     "configs",

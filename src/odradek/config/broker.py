@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigDef, ConfigValue
+from odradek.config.definition import ConfigDef, ConfigValue, invalid
 from odradek.config.keys import (
     authorizer,
     cluster,
@@ -175,6 +176,22 @@ class BrokerConfig:
     def controller_quorum_bootstrap_servers(self) -> list[tuple[str, int]]:
         name = "controller.quorum.bootstrap.servers"
         return [parse_host_port(name, entry) for entry in self.items(name)]
+
+    @property
+    def metrics_listener(self) -> tuple[str, int] | None:
+        """(host, port) of odradek.metrics.listener, None where there is none; ConfigError naming the key."""
+        text = self.text("odradek.metrics.listener").strip()
+        if not text:
+            return None
+        return parse_host_port("odradek.metrics.listener", f"127.0.0.1:{text}" if text.isdecimal() else text)
+
+    @property
+    def client_telemetry(self) -> str | None:
+        """Where clients' metrics go (odradek.client.telemetry), None where clients are not asked; ConfigError naming the key."""
+        text = self.text("odradek.client.telemetry").strip()
+        if text and text != "counted" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+            raise invalid("odradek.client.telemetry", text, "it must be counted, or http(s)://HOST:PORT/PATH of an OTLP receiver")
+        return text or None
 
     @property
     def is_alone(self) -> bool:

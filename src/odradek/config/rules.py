@@ -64,6 +64,7 @@ def check(config: BrokerConfig) -> None:
     _check_limits(config)
     _check_groups(config)
     _check_cordoned(config)
+    _ = config.metrics_listener, config.client_telemetry
 
 
 # -- listeners and the quorum -------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ _SHARE = "share groups are not served yet"
 _SHARE_TOPIC = "share groups are not served yet; only a client that asks for __share_group_state itself gets a topic of this shape"
 _STREAMS = "streams groups are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
-_METRICS = "metrics are not served yet"
+_METRICS = "metrics have no samples: rates are those of the last 1, 5 and 15 minutes"
 _PURGATORY = "a delayed operation leaves its purgatory when it completes; nothing is left to purge"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
@@ -131,7 +131,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
-        "telemetry.max.bytes",
     ),
 }
 """Reason -> broker keys."""

@@ -165,6 +165,8 @@ _DESCRIBE_CONFIGS_ACCESS = Access(asked=(DESCRIBE_CLUSTER_CONFIGS, DESCRIBE_TOPI
 _TOKEN_HOLDERS = Access(free="whose token it is, and whoever may renew it, need no ACL; nobody else may")
 _BEFORE_AUTHENTICATION = Access(free="it comes before or with authentication")
 
+_TELEMETRY = Access(free="a client that is let in may be asked how it fares, and say so")
+
 ACCESS: Final[dict[str, dict[ApiKey, Access]]] = {
     BROKER: {
         ApiKey.PRODUCE: Access(asked=(PRODUCE_TRANSACTION, PRODUCE_TOPIC)),
@@ -211,6 +213,8 @@ ACCESS: Final[dict[str, dict[ApiKey, Access]]] = {
         ApiKey.LIST_TRANSACTIONS: Access(asked=(LIST_TRANSACTION,)),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: Access(asked=(CONSUMER_HEARTBEAT_GROUP, CONSUMER_HEARTBEAT_TOPIC, CONSUMER_HEARTBEAT_MATCH)),
         ApiKey.CONSUMER_GROUP_DESCRIBE: Access(asked=(CONSUMER_DESCRIBE_GROUP, CONSUMER_DESCRIBE_TOPIC)),
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _TELEMETRY,
+        ApiKey.PUSH_TELEMETRY: _TELEMETRY,
         ApiKey.LIST_CONFIG_RESOURCES: _cluster(_DESCRIBE_CONFIGS, explained=False),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: Access(asked=(TOPIC_PARTITIONS,)),
     },

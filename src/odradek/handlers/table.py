@@ -59,7 +59,7 @@ def _operation(place: str) -> Decider:
 class Api:
     """A line of the table; versions are inclusive."""
 
-    __slots__ = ("advertised_from", "api_key", "deciders", "forwarded", "max_version", "min_version")
+    __slots__ = ("advertised_from", "api_key", "deciders", "forwarded", "max_version", "min_version", "optional")
 
     def __init__(
         self,
@@ -71,9 +71,14 @@ class Api:
         decided: str = "",
         forwarded: bool = False,
         advertised_from: int | None = None,
+        optional: bool = False,
     ) -> None:
-        """See the module's text. `advertised_from` is the first version that ApiVersions names where that is lower than what is served."""
+        """See the module's text. `advertised_from` is the first version that ApiVersions names where that is lower than what is served.
+
+        `optional`: ApiVersions names it only where the node is to serve it (`Dispatcher`); elsewhere its handler refuses.
+        """
         self.api_key = api_key
+        self.optional = optional
         self.min_version, self.max_version = versions
         self.forwarded = forwarded
         self.advertised_from = self.min_version if advertised_from is None else advertised_from
@@ -182,6 +187,8 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1), broker="group.consumer_group_heartbeat"),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1), broker="group.consumer_group_describe"),
     Api(ApiKey.CONTROLLER_REGISTRATION, (0, 0), decided="brokers:register_controller"),
+    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, (0, 0), broker="telemetry.subscriptions", optional=True),
+    Api(ApiKey.PUSH_TELEMETRY, (0, 0), broker="telemetry.push", optional=True),
     Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, (0, 0), decided="partitions:assign_replicas_to_directories"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), broker="admin.list_config_resources"),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), broker="cluster.describe_topic_partitions"),

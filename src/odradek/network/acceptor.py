@@ -62,7 +62,7 @@ class FrameHandler(Protocol):
 class Listener:
     """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
-    __slots__ = ("closed", "connections", "host", "name", "port", "quiet", "scope", "tls")
+    __slots__ = ("admitted", "closed", "connections", "host", "name", "port", "quiet", "scope", "tls")
 
     def __init__(self, name: str, scope: str, host: str, port: int, tls: TlsServing | None = None) -> None:
         self.name = name
@@ -71,6 +71,8 @@ class Listener:
         self.port = port
         self.connections = 0
         """How many are open."""
+        self.admitted = 0
+        """Connections so far that were let in."""
         self.closed = False
         """Whether connections are turned away (`Acceptor.close_listeners`)."""
         self.quiet = False
@@ -118,6 +120,8 @@ class Acceptor:
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
+        self.idle_closed = 0
+        """Connections that were closed because nothing came for too long."""
         self.handshakes: Handshakes
         """Of TLS, like `ciphertext` from the first listener on that has it."""
         self.ciphertext: memoryview
@@ -274,6 +278,7 @@ class Acceptor:
             return
         now = self.clock.monotonic()
         connection.idle_since = now
+        connection.listener.admitted += 1
         if self.on_connect is not None:
             self.on_connect(connection)
         if self.rates is not None:
@@ -400,6 +405,7 @@ class Acceptor:
                 connection.active = False
                 connection.idle_since = now
             elif now - connection.idle_since >= limits.idle_s and not connection.parked:
+                self.idle_closed += 1
                 connection.abort()
                 continue
             else:

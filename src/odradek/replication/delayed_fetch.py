@@ -41,6 +41,10 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
             self._sizes[wanted] = read.size
             self._total += read.size
 
+    @property
+    def kind(self) -> str:
+        return "follower" if self._params.from_follower else "consumer"
+
     def falls_behind(self) -> bool:
         """Whether a partition has data in an older segment: it will not get more by waiting, however small `min_bytes` is."""
         for wanted in self._sizes:

@@ -13,6 +13,7 @@ from odradek.security.resources import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from odradek.handlers.access import Check
+    from odradek.metrics.requests import Measured
     from odradek.server.services import Services
     from odradek.server.throttling import Meter
 
@@ -40,6 +41,7 @@ class RequestContext:
         "forwarded",
         "listener_name",
         "listener_scope",
+        "measured",
         "meter",
         "peer_host",
         "principal",
@@ -73,6 +75,8 @@ class RequestContext:
         self.principal = principal
         self.forwarded = forwarded
         self.received_at = received_at
+        self.measured: Measured | None = None
+        """Where the request is counted, from when its API is known."""
         self.services = services
         self.meter: Meter | None = None
         """What the request uses of its client's quotas; None while nobody has any."""

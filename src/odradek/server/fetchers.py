@@ -17,7 +17,7 @@ leader does not know of yet is asked for again much sooner at first: a new topic
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -173,6 +173,19 @@ class ReplicaFetchers:
         """Records that the leader has committed and this broker lacks, by the last answer; None while that is not known."""
         followed = self.followed(topic_partition)
         return None if followed is None else followed.lag
+
+    def lags(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Each partition that is followed, with the name of what fetches it, as JVM Kafka's threads are called, and its lag (0 while that
+        is not known).
+        """
+        for (leader_id, number), fetcher in list(self._fetchers.items()):
+            for followed in list(fetcher.table):
+                yield f"ReplicaFetcherThread-{number}-{leader_id}", followed.topic_partition, followed.lag or 0
+
+    @property
+    def failed(self) -> int:
+        """Partitions that are not fetched any more in their leader epoch."""
+        return sum(followed.state is FetchState.FAILED for fetcher in self._fetchers.values() for followed in fetcher.table)
 
     def _fetcher_for(self, leader_id: int, topic_partition: TopicPartition) -> Fetcher:
         number = fetcher_number(topic_partition, self.config.integer("num.replica.fetchers"))

@@ -89,7 +89,15 @@ class BindListeners(Step[Listeners]):
     def __init__(self, node: Node) -> None:
         config, services = node.config, node.services
         self._node = node
+        if (endpoint := config.client_telemetry) is not None and config.is_broker:
+            from odradek.server.telemetry import ClientTelemetry
+
+            max_bytes = config.integer("telemetry.max.bytes")
+            services.telemetry = ClientTelemetry(endpoint, max_bytes, config.node_id, node.clock, node.jobs)
         services.dispatcher = Dispatcher(services, unstable_versions=config.flag("unstable.api.versions.enable"))
+        slow_ms = config.integer("odradek.log.slow.request.ms")
+        if slow_ms >= 0:
+            services.dispatcher.slow.threshold_s = slow_ms / 1000
         handler = services.dispatcher if node.gate is None else node.gate(services, services.dispatcher)
         self._authentication = authentication(node, handler)
         backlog = config.integer("socket.listen.backlog.size")
@@ -221,18 +229,32 @@ class ServeClients(Step[None]):
     name = "broker_listeners"
     stop_timeout_s = _SHUTDOWN_TIMEOUT_S
 
-    def __init__(self, node: Node, listeners: Listeners, registrar: BrokerRegistrar) -> None:
+    def __init__(self, node: Node, listeners: Listeners, registrar: BrokerRegistrar, kraft: KRaftNode) -> None:
         self._node = node
         self._listeners = listeners
+        self._kraft = kraft
         self._registrar = registrar
 
     async def start(self) -> None:
+        telemetry, acceptor = self._node.services.telemetry, self._listeners.acceptor
+        if telemetry is not None:
+            self._kraft.add_publisher(telemetry)
+            others = acceptor.on_disconnect
+
+            def disconnected(connection_id: str) -> None:
+                telemetry.disconnected(connection_id)
+                if others is not None:
+                    others(connection_id)
+
+            acceptor.on_disconnect = disconnected
         await self._listeners.serve(BROKER)
         await self._listeners.dynamic.follow()
 
     async def stop(self) -> None:
         node = self._node
         await self._listeners.dynamic.stop()
+        if node.services.telemetry is not None:
+            node.services.telemetry.close()
         try:
             if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)

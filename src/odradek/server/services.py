@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable, Iterable
     from uuid import UUID
 
     from odradek.base.clock import Clock
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.forwarding import Forwarder
     from odradek.server.metadata_cache import MetadataCache
+    from odradek.server.metering.meters import Meters
     from odradek.server.producer_ids import ProducerIdManager
     from odradek.server.replication_throttles import ReplicationThrottles
+    from odradek.server.telemetry import ClientTelemetry
     from odradek.server.tls import NodeTls
+    from odradek.storage.loading import LoadProgress
     from odradek.storage.log_manager import LogManager
 
 
@@ -58,6 +62,12 @@ class Services:
     audit: Audit
     """Only where there is an authorizer."""
 
+    meters: Meters | None = None
+    """Metrics and who serves them, where odradek.metrics.listener asks for that."""
+    quota_series: Callable[[str, str], Iterable[tuple[str, str, float]]] | None = None
+    """What quotas count, for the metrics: (Produce, byte-rate) -> (user, client id, value), with "" for who is not told apart by it."""
+    telemetry: ClientTelemetry | None = None
+    """What clients push of their metrics, where odradek.client.telemetry says where that goes."""
     log_manager: LogManager
     replica_manager: ReplicaManager
     metadata: MetadataCache
@@ -71,6 +81,8 @@ class Services:
     forwarder: Forwarder
     dispatcher: Dispatcher
     producer_ids: ProducerIdManager
+    recovery: dict[str, LoadProgress]
+    """How far the log directories are loaded, by path; those that have recovered something."""
     coordinators: Coordinators
     bound_listeners: list[BoundListener]
     connection_limits: ConnectionLimits

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
+from odradek.config.client_metrics import CLIENT_METRICS_CONFIG, check_client_metrics
 from odradek.config.definition import LIST, ConfigDef
 from odradek.config.dynamic_broker import check_setting
 from odradek.config.group import GROUP_CONFIG, check_group_overrides
@@ -196,6 +197,8 @@ def _resource_records(
         check_topic_overrides(wanted, context.config)
     elif resource_type == RESOURCE_GROUP:
         check_group_overrides(wanted, context.config)
+    elif resource_type == RESOURCE_CLIENT_METRICS:
+        check_client_metrics(wanted)
     else:
         for operation in operations:
             # What was set before and is not touched may be another implementation's.
@@ -221,8 +224,9 @@ def _definition(resource_type: int) -> ConfigDef:
         return BROKER_CONFIG
     if resource_type == RESOURCE_GROUP:
         return GROUP_CONFIG
-    known = resource_type in (RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS)
-    code = ErrorCode.INVALID_REQUEST if known else ErrorCode.UNSUPPORTED_VERSION
+    if resource_type == RESOURCE_CLIENT_METRICS:
+        return CLIENT_METRICS_CONFIG
+    code = ErrorCode.INVALID_REQUEST if resource_type == RESOURCE_BROKER_LOGGER else ErrorCode.UNSUPPORTED_VERSION
     raise KafkaError(code, f"Configuration of resource type {resource_type} is not served by controllers")
 
 
@@ -234,6 +238,9 @@ def _check_name(resource_type: int, resource_name: str) -> None:
     elif resource_type == RESOURCE_GROUP:
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif resource_type == RESOURCE_CLIENT_METRICS:
+        if not resource_name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     elif resource_name and (not resource_name.isdecimal() or str(int(resource_name)) != resource_name):
         # No broker would look for its keys under another spelling of its number.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
@@ -243,8 +250,8 @@ def _check_existence(context: ControllerContext, resource_type: int, resource_na
     if resource_type == RESOURCE_TOPIC:
         if resource_name not in context.state.topic_ids:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
-    elif resource_type == RESOURCE_GROUP or not resource_name:
-        # A group may be configured before it exists.
+    elif resource_type in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS) or not resource_name:
+        # A group may be configured before it exists; a subscription exists by being configured.
         return
     elif int(resource_name) not in context.state.brokers and int(resource_name) not in context.state.controllers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {resource_name} found.")

@@ -49,6 +49,7 @@ from odradek.controller.kraft.periodic import PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
 from odradek.controller.kraft.records import encode_values
 from odradek.controller.kraft.snapshotting import Snapshots
+from odradek.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -105,6 +106,9 @@ class KRaftNode:
         self._channel = channel
         self._on_fault = on_fault
         self._failure: BaseException | None = None
+        self.queue_times_ms = Histogram()
+        """How long operations waited before they were begun, and how long each was at work."""
+        self.processing_times_ms = Histogram()
         self._started = False
         self._stopped = False
         if endpoints is None:
@@ -308,10 +312,16 @@ class KRaftNode:
             deferred.fail(KafkaError(ErrorCode.NOT_CONTROLLER, f"Node {self.node_id} is not a controller ({name})." if name else None))
             return deferred
 
+        put = self._clock.monotonic()
+
         def run() -> None:
+            begun = self._clock.monotonic()
             self._performer.tick_if_due()
             controller.run(operation, deferred)
             self._periodic.watch_heartbeats(controller.core.context.heartbeats)
+            now = self._clock.monotonic()
+            self.queue_times_ms.record((begun - put) * 1000, now)
+            self.processing_times_ms.record((now - begun) * 1000, now)
 
         self._queue.put(run)
         return deferred
@@ -323,6 +333,16 @@ class KRaftNode:
     def write_snapshot(self) -> None:
         """Writes a snapshot now, in the background; nothing when there is nothing new."""
         self._queue.put(self._snapshots.write)
+
+    @property
+    def names_static_voters(self) -> bool:
+        """Whether the configuration names the voters (controller.quorum.voters)."""
+        return bool(self._config.controller_quorum_voters)
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Of the metadata, written by this node."""
+        return self._snapshots
 
     # For `wire` and the handlers of Raft's APIs -------------------------------------------------------------------------------
 

@@ -16,8 +16,10 @@ from odradek.controller.core.configs import DELETE, SET, Operation
 
 ROOT = "root"
 _OURS = "odradek"
-AUDIT = "kafka.authorizer.logger"
-"""Who was denied what, and at DEBUG who was allowed what; there where there is an authorizer."""
+_KAFKAS = frozenset({"kafka.authorizer.logger", "kafka.request.logger"})
+"""Loggers by their names in Kafka. The first tells who was denied what, and at DEBUG who was allowed what, where there is an authorizer;
+the second of each request, at DEBUG.
+"""
 
 LEVELS = {
     "FATAL": logging.CRITICAL,
@@ -63,7 +65,7 @@ def _known() -> set[str]:
     return {
         name
         for name, logger in loggers.items()
-        if isinstance(logger, logging.Logger) and (name.partition(".")[0] == _OURS or name == AUDIT)
+        if isinstance(logger, logging.Logger) and (name.partition(".")[0] == _OURS or name in _KAFKAS)
     } | {_OURS}
 
 

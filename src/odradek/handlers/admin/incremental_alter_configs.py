@@ -1,7 +1,6 @@
 """IncrementalAlterConfigs (API key 44): sets, deletes, appends to and subtracts from single values (KIP-339).
 
 ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
-Known gaps: client metrics are refused with INVALID_REQUEST.
 """
 
 from __future__ import annotations

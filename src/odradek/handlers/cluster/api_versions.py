@@ -30,6 +30,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest, services: Servi
     version = context.api_version
     if version >= 3 and not (_is_valid(request.client_software_name) and _is_valid(request.client_software_version)):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if version >= 3 and services.telemetry is not None:
+        services.telemetry.introduced(context.connection_id, request.client_software_name, request.client_software_version)
     image = services.metadata.image
     # The level of kraft.version is in the quorum's control records, not in the metadata image.
     finalized = {**image.features.finalized, KRAFT_VERSION: services.kraft.kraft_version}

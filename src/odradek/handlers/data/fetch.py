@@ -39,6 +39,8 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     replica_id, replica_epoch = request.replica_id, -1
     if version >= 15:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    if replica_id >= 0 and context.measured is not None:
+        context.measured = context.measured.other
     isolation = isolation_for(replica_id, request.isolation_level)
     topics = services.metadata.image.topics
     manager = services.replica_manager
@@ -180,6 +182,14 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told
     endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
     last: FetchPartition | None = None
     for partition, read in told:
+        traffic = read.traffic
+        if traffic is not None:
+            if told_leaders:
+                traffic.bytes_out += read.size
+            else:
+                traffic.replication_bytes_out += read.size
+                if read.reassigning:
+                    traffic.reassignment_bytes_out += read.size
         data = _partition_response(context, partition, read, endpoints)
         # Neighbours of one topic share an entry; the order of the partitions is what the session decided.
         if last is not None and last.topic == partition.topic and last.topic_id == partition.topic_id:

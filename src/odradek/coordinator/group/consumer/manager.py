@@ -270,6 +270,7 @@ class ConsumerGroups:
         records += [write.regex_tombstone(group_id, regex) for regex in unused]
         counts = group.topic_counts_without(members, unused)
         epoch = group.epochs.group + 1
+        self._settings.counts.consumer_rebalances += 1
         records.append(write.group_epoch(group_id, epoch, self.view.hashes.of_group(counts, self.view.image)))
         logger.info("group %s goes to epoch %d: %s left", group_id, epoch, [member.member_id for member in members])
         for member in members:

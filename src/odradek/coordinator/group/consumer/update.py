@@ -178,6 +178,7 @@ class Updates:
         epoch = epochs.group
         if changed or metadata_hash != epochs.metadata_hash:
             epoch += 1
+            self._settings.counts.consumer_rebalances += 1
             records.append(self._bumped(group, epoch, metadata_hash))
         self._looked(group, epoch)
         if epochs.has_partition_metadata:
