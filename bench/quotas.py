@@ -221,10 +221,9 @@ def missed(ours: Mapping[str, float], theirs: Mapping[str, float] | None) -> Seq
         found.append(f"another client: {ours['other p99 beside ms']:.1f} ms instead of {ours['other p99 alone ms']:.1f}")
     if theirs is not None:
         for name in QUOTAS:
-            for field in ("wait_ms", "first_ms"):
-                mine, other = ours[f"{name} {field}"], theirs[f"{name} {field}"]
-                if abs(mine - other) > max(0.2 * other, 5):
-                    found.append(f"{name}: waits of {mine:.0f} ms, the JVM's are of {other:.0f}")
+            mine, other = ours[f"{name} wait_ms"], theirs[f"{name} wait_ms"]
+            if abs(mine - other) > 0.2 * other:
+                found.append(f"{name}: waits of {mine:.0f} ms, the JVM's are of {other:.0f}")
     return found
 
 

@@ -215,6 +215,8 @@ _TWO_PHASE = "transaction.two.phase.commit.enable=true unstable.api.versions.ena
 _PREPARED = "JVM Kafka 4.3 keeps no prepared transaction yet (KIP-939); we do"
 
 _PRODUCED = r"responses\[[^]]+\]\.partition_responses\[0\]\.error_code"
+_NAN_QUOTA = r"(controller )?ALTER_CLIENT_QUOTAS v\d+ \w+=nan"
+_NO_NUMBER = "JVM Kafka takes a quota that is not a number; we refuse it"
 _PAYLOAD = r"responses\[0\]\.partitions\[0\]\.records\.batches\[\d+\]\.payload"
 _TXN_PARTITIONS = r"results_by_transaction\[[^] ]+\]\.topic_results\[transactional\]\.results_by_partition"
 _DEFAULT_OF_A_GIVEN_KEY = r"synonyms\[1\]\.value"
@@ -258,6 +260,9 @@ EXCEPTIONS: tuple[Excepted, ...] = (
         )
         for key, own in OWN_DEFAULTS.items()
     ),
+    # Quotas that nobody could keep.
+    Excepted(_NAN_QUOTA, r"entries\[0\]\.error_code", INVALID_REQUEST, 0, _NO_NUMBER),
+    Excepted(_NAN_QUOTA, r"entries\[0\]\.error_message", "a text", None, _NO_NUMBER),
     # Settings that would do nothing.
     *(
         Excepted(rf"(INCREMENTAL_)?ALTER_CONFIGS v\d+ ({case})", rf"responses\[0\]\.{field}", ours, theirs, why)

@@ -28,7 +28,7 @@ class Usage(Generic[M]):
     __slots__ = ("limit", "meter", "used_ms")
 
     def __init__(self, meter: M, limit: float, now_ms: int) -> None:
-        self.meter = meter
+        self.meter: M = meter
         self.limit = limit
         self.used_ms = now_ms
 
@@ -41,7 +41,7 @@ class Usages(Generic[M]):
     def __init__(self, window: Window, make: type[M]) -> None:
         self.table = QuotaTable()
         self.window = window
-        self._make = make
+        self._make: type[M] = make
         self._by_owner: dict[Owner, Usage[M]] = {}
         self._characters = 0
 

@@ -23,6 +23,7 @@ from odradek.replication.reader import PartitionRead, Reads
 
 if TYPE_CHECKING:
     from odradek.metadata.image import TopicsImage
+    from odradek.network.connection import Chunk
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
@@ -209,7 +210,11 @@ def _size(context: RequestContext, fetch: FetchContext, reads: Reads) -> int:
         for (name, topic_id), pairs in by_topic
     ]
     chunks = FetchResponse(responses=topics).encode_chunks(context.api_version)
-    return 4 + sum([len(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.size for chunk in chunks])
+    return 4 + sum([_length(chunk) for chunk in chunks])
+
+
+def _length(chunk: Chunk) -> int:
+    return len(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.size
 
 
 def _postponed(fetch: FetchContext, reads: Reads) -> FetchResponse:
