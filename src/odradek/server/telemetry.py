@@ -16,7 +16,7 @@ from odradek.base.ids import uuid_to_string
 from odradek.config.client_metrics import subscription_of
 from odradek.metadata.image import RESOURCE_CLIENT_METRICS
 from odradek.metrics.otlp import labelled
-from odradek.metrics.telemetry import Client, Telemetry, labels_of
+from odradek.metrics.telemetry import Client, Subscription, Telemetry, labels_of
 from odradek.network.limits import QuietLog
 from odradek.records.compression import Compression, decompress
 
@@ -66,7 +66,7 @@ class ClientTelemetry:
             return
         self._configs = image.configs
         found = {name: each for (kind, name), each in image.configs.resources.items() if kind == RESOURCE_CLIENT_METRICS}
-        subscriptions = []
+        subscriptions: list[Subscription] = []
         for name, settings in sorted(found.items()):
             try:
                 subscriptions.append(subscription_of(settings))
