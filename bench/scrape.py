@@ -100,7 +100,7 @@ def main() -> None:
         try:
             print(json.dumps(asyncio.run(measure(broker.port, port, arguments.partitions, arguments.scrapes)), indent=2))
         finally:
-            broker.stop()
+            broker.stop(600)  # five thousand logs are flushed
 
 
 if __name__ == "__main__":

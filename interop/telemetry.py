@@ -15,7 +15,8 @@ class TelemetryBroker(JvmBroker):
     """JVM Kafka that asks its clients for metrics."""
 
     def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None) -> None:
-        super().__init__(folder, {"metric.reporters": "PushReceiver", **(overrides or {})}, heap="512m")
+        reporters = "org.apache.kafka.common.metrics.JmxReporter,PushReceiver"
+        super().__init__(folder, {"metric.reporters": reporters, **(overrides or {})}, heap="512m")
         self._classes = folder / "classes"
 
     def start_command(self) -> list[str]:

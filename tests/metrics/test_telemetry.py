@@ -182,6 +182,15 @@ def test_a_changed_subscription_is_noticed_and_the_times_stay() -> None:
     assert ask(made, now=6500.0).metrics == ("b",)
 
 
+def test_a_push_that_is_too_early_stays_so_when_subscriptions_change() -> None:
+    made = telemetry({"metrics": "a", "interval.ms": "1000"})
+    wanted = ask(made, now=5000.0)
+    assert push(made, wanted, 5001.0) is ErrorCode.NONE
+    made.subscribe([subscription_of({"metrics": "a", "interval.ms": "1000"})])
+    with pytest.raises(KafkaError):
+        ask(made, now=5002.0)
+
+
 def test_clients_are_forgotten_with_their_connection_and_when_there_are_too_many() -> None:
     made = telemetry({"metrics": "a"}, most_clients=2)
     others = [client()._replace(instance_id=UUID(int=number)) for number in (11, 12, 13)]

@@ -174,10 +174,14 @@ def test_every_compression_is_read(compression: Compression) -> None:
 
 @pytest.mark.parametrize("compression", [each for each in Compression if each])
 def test_a_bomb_is_too_large_and_is_not_unpacked(compression: Compression) -> None:
-    telemetry, _ = made(max_bytes=100_000)
+    telemetry, _ = made(max_bytes=1 << 20)
+    assert outcome(telemetry, compress(b"\x0a\xfc\xff\x3f" + bytes((1 << 20) - 4), compression), compression) is ErrorCode.NONE
+    assert (
+        outcome(telemetry, compress(b"\x0a\xfd\xff\x3f" + bytes((1 << 20) - 3), compression), compression) is ErrorCode.TELEMETRY_TOO_LARGE
+    )
     bomb = compress(bytes(64 << 20), compression)
     assert outcome(telemetry, bomb, compression) is ErrorCode.TELEMETRY_TOO_LARGE
-    assert telemetry.telemetry.counts.errors == 1
+    assert telemetry.telemetry.counts.errors == 2
 
 
 @pytest.mark.parametrize("compression", list(Compression))

@@ -82,7 +82,7 @@ _SOCKETS: Final = ("listener", "networkProcessor")
 
 NETWORK: Final = (
     _gauge("kafka.network", "RequestChannel", "RequestQueueSize", "Zero: there is no queue before the handlers."),
-    _gauge("kafka.network", "RequestChannel", "ResponseQueueSize", "Answers that are awaited, or wait for their turn or their socket."),
+    _gauge("kafka.network", "RequestChannel", "ResponseQueueSize", "Connections with a request or an answer under way.", ("processor",)),
     _gauge(
         "kafka.network", "SocketServer", "NetworkProcessorAvgIdlePercent", "Share of the last interval in which the loop's thread was idle."
     ),
@@ -163,9 +163,9 @@ REPLICAS: Final = (
     _meter(_S, "DelayedDeleteRecordsMetrics", "ExpiresPerSec", "Deletions whose time was up before all replicas had followed."),
     _meter(_S, "AddPartitionsToTxnManager", "VerificationFailureRate", "Partitions that a coordinator has not found in the transaction."),
     Metric(_S, "AddPartitionsToTxnManager", "VerificationTimeMs", Kind.HISTOGRAM, "How long coordinators were asked (KIP-890).", (), "ms"),
-    _gauge(_S, "FetchSessionCache", "NumIncrementalFetchSessions", "Fetch sessions.", ("cacheShard",)),
-    _gauge(_S, "FetchSessionCache", "NumIncrementalFetchPartitionsCached", "Partitions of fetch sessions.", ("cacheShard",)),
-    _meter(_S, "FetchSessionCache", "IncrementalFetchSessionEvictionsPerSec", "Sessions that made place for others.", ("cacheShard",)),
+    _gauge(_S, "FetchSessionCache", "NumIncrementalFetchSessions", "Fetch sessions."),
+    _gauge(_S, "FetchSessionCache", "NumIncrementalFetchPartitionsCached", "Partitions of fetch sessions."),
+    _meter(_S, "FetchSessionCache", "IncrementalFetchSessionEvictionsPerSec", "Sessions that made place for others."),
 )
 
 LOGS: Final = (
@@ -229,10 +229,11 @@ RAFT: Final = (
 
 BROKER: Final = (
     _gauge(_S, "KafkaServer", "BrokerState", "1 starting, 2 recovering, 3 running, 6 leaving, 7 shutting down."),
-    _gauge(_S, "BrokerServer", "BrokerState", "As KafkaServer's."),
     Metric(_S, "KafkaServer", "ClusterId", _TEXT, "The cluster's id."),
     _gauge(_S, "KafkaServer", "linux-disk-read-bytes", "Bytes that the process has had read from disks.", (), "bytes"),
     _gauge(_S, "KafkaServer", "linux-disk-write-bytes", "Bytes that it has had written to disks.", (), "bytes"),
+    _gauge(_S, "MetadataLoader", "CurrentControllerId", "The active controller, as far as this node knows; -1 for none."),
+    _gauge(_S, "MetadataLoader", "FinalizedLevel", "The level of a feature in the cluster.", ("featureName",)),
     _gauge(_S, "MetadataLoader", "CurrentMetadataVersion", "The feature level metadata.version."),
     _gauge(_S, "SnapshotEmitter", "LatestSnapshotGeneratedBytes", "Size of the latest snapshot that was written; 0 for none.", (), "bytes"),
     _gauge(_S, "SnapshotEmitter", "LatestSnapshotGeneratedAgeMs", "How long ago that was, or the start.", (), "ms"),

@@ -11,7 +11,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.base.errors import ConfigError
 
@@ -41,7 +41,7 @@ class JsonFormatter(logging.Formatter):
         }
         fields = getattr(record, "fields", None)
         if isinstance(fields, dict):
-            told |= {key: value for key, value in fields.items() if key not in _OWN}
+            told |= {key: value for key, value in cast("dict[str, object]", fields).items() if key not in _OWN}
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)
         return json.dumps(told, default=str)

@@ -16,7 +16,7 @@ from odradek.base.ids import uuid_to_string
 from odradek.config.client_metrics import subscription_of
 from odradek.metadata.image import RESOURCE_CLIENT_METRICS
 from odradek.metrics.otlp import labelled
-from odradek.metrics.telemetry import Client, Telemetry, labels_of
+from odradek.metrics.telemetry import Client, Subscription, Telemetry, labels_of
 from odradek.network.limits import QuietLog
 from odradek.records.compression import Compression, decompress
 
@@ -36,8 +36,6 @@ COUNTED_ONLY: Final = "counted"
 """In place of a receiver's address: pushes are taken, checked and counted, and go no further."""
 MOST_WAITING: Final = 32
 WAITING_BYTES: Final = 32 * 1024 * 1024
-GROWS_TO: Final = 16
-"""How many times telemetry.max.bytes a push may have when it is decompressed."""
 _UNKNOWN: Final = "unknown"
 _TIMEOUT_S: Final = 10.0
 
@@ -68,7 +66,7 @@ class ClientTelemetry:
             return
         self._configs = image.configs
         found = {name: each for (kind, name), each in image.configs.resources.items() if kind == RESOURCE_CLIENT_METRICS}
-        subscriptions = []
+        subscriptions: list[Subscription] = []
         for name, settings in sorted(found.items()):
             try:
                 subscriptions.append(subscription_of(settings))
@@ -98,7 +96,7 @@ class ClientTelemetry:
         """Done when the metrics are on their way. TELEMETRY_TOO_LARGE for what is too much when it is decompressed, INVALID_RECORD for
         what cannot be read, or when the receiver is too far behind.
         """
-        limit = self.telemetry.max_bytes * GROWS_TO
+        limit = self.telemetry.max_bytes
         labels = labels_of(client, uuid_to_string(client.instance_id), self._node_id)
 
         def open_it() -> bytes:

@@ -68,7 +68,9 @@ def add_network(registry: Registry, acceptor: Acceptor, idleness: Idleness) -> N
         return by_listener({bound.name: bound.listener.admitted for bound in acceptor.listeners})
 
     def busy() -> Iterator[Series]:
-        yield (), (), sum(1 for connection in acceptor.connections if connection.busy)
+        count = sum(1 for connection in acceptor.connections if connection.busy)
+        yield (), (), count
+        yield ("processor",), ("0",), count
 
     channel = "kafka.network:type=RequestChannel,name="
     registry.add(channel + "RequestQueueSize", lambda: [((), (), 0)])

@@ -75,8 +75,7 @@ def add_state(registry: Registry, states: BrokerStateMachine, services: Services
     registry.add(server + "ClusterId", lambda: [((), (), getattr(services, "cluster_id", ""))])
     registry.add(server + "linux-disk-read-bytes", _disk("read_bytes:"))
     registry.add(server + "linux-disk-write-bytes", _disk("write_bytes:"))
-    for type_ in ("KafkaServer", "BrokerServer"):
-        registry.add(f"kafka.server:type={type_},name=BrokerState", lambda: [((), (), int(states.state))])
+    registry.add(server + "BrokerState", lambda: [((), (), int(states.state))])
 
 
 def _resident() -> int | None:

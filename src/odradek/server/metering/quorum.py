@@ -129,8 +129,19 @@ def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: 
     emitter = "kafka.server:type=SnapshotEmitter,name=LatestSnapshotGenerated"
     add(emitter + "Bytes", lambda: kraft.snapshots.written_bytes)
     add(emitter + "AgeMs", lambda: int(kraft.snapshots.written_s_ago * 1000))
+    add("kafka.server:type=MetadataLoader,name=CurrentControllerId", lambda: kraft.leader_and_epoch.leader_id)
+    registry.add(
+        "kafka.server:type=MetadataLoader,name=FinalizedLevel",
+        lambda: by("featureName", {_camel(name): level for name, level in kraft.image.features.finalized.items()}),
+    )
     add("kafka.server:type=MetadataLoader,name=CurrentMetadataVersion", lambda: kraft.image.features.metadata_version or 0)
     add("kafka.server:type=MetadataLoader,name=HandleLoadSnapshotCount", lambda: kraft.loader.snapshots_loaded)
+
+
+def _camel(name: str) -> str:
+    """eligible.leader.replicas.version -> eligibleLeaderReplicasVersion, as this metric has it."""
+    first, *others = name.split(".")
+    return first + "".join(word.capitalize() for word in others)
 
 
 def ignores_static_voters(kraft: KRaftNode) -> int:
@@ -143,8 +154,14 @@ def add_rules(registry: Registry, kraft: KRaftNode) -> None:
     registry.add("kafka.server:type=authorizer-metrics.acls-total-count", lambda: [((), (), len(kraft.image.acls.entries))])
     levels = supported_features()
     node = "kafka.server:type=node-metrics."
-    registry.add(node + "maximum-supported-level", lambda: by("feature-name", {name: each.maximum for name, each in levels.items()}))
-    registry.add(node + "minimum-supported-level", lambda: by("feature-name", {name: each.minimum for name, each in levels.items()}))
+    registry.add(
+        node + "maximum-supported-level",
+        lambda: by("feature-name", {name.replace(".", "-"): each.maximum for name, each in levels.items()}),
+    )
+    registry.add(
+        node + "minimum-supported-level",
+        lambda: by("feature-name", {name.replace(".", "-"): each.minimum for name, each in levels.items()}),
+    )
 
 
 class Counts(NamedTuple):

@@ -157,7 +157,7 @@ class ReplicaSource:
             def read() -> Iterator[Series]:
                 manager = self._manager()
                 if manager is not None:
-                    yield ("cacheShard",), ("0",), of(manager)
+                    yield (), (), of(manager)
 
             return read
 
