@@ -37,7 +37,13 @@ class RuledJvm(JvmBroker):
     classes = Path()
 
     def start_command(self) -> list[str]:
-        return [f"{word}:{self.classes}" if word == f"{jvm_libs()}/*" else word for word in super().start_command()]
+        return self._with_classes(super().start_command())
+
+    def format_command(self) -> list[str]:
+        return self._with_classes(super().format_command())
+
+    def _with_classes(self, command: list[str]) -> list[str]:
+        return [f"{word}:{self.classes}" if word == f"{jvm_libs()}/*" else word for word in command]
 
     def java_options(self) -> tuple[str, ...]:
         return ("-XX:TieredStopAtLevel=1",)

@@ -14,6 +14,8 @@ from odradek.base.errors import ConfigError
 
 PROVIDERS: Final = "config.providers"
 PROVIDERS_PREFIX: Final = f"{PROVIDERS}."
+AUTOMATIC: Final = "org.apache.kafka.automatic.config.providers"
+"""The key of a broker's file that says which classes may be named; Kafka has it as a property of the JVM, for clients."""
 _PARAMETER: Final = "param."
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _SHORT: Final = 4
@@ -70,6 +72,11 @@ def hide(found: Mapping[str, str], line: str) -> str:
 def is_provider_setting(name: str) -> bool:
     """Whether a key has the form config.providers.NAME.class or config.providers.NAME.param.PARAMETER."""
     return _SETTING.fullmatch(name) is not None
+
+
+def is_of_providers(name: str) -> bool:
+    """Whether a key says which providers there are."""
+    return name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)
 
 
 def provider_settings(settings: Mapping[str, str]) -> list[ProviderSettings]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from odradek.base.errors import ConfigError
 from odradek.config.references import (
+    AUTOMATIC,
     PROVIDERS,
     PROVIDERS_PREFIX,
     ProviderSettings,
@@ -33,8 +34,6 @@ CLASSES: Final[Mapping[str, Callable[[ProviderSettings], Reader]]] = {
 }
 """Kafka's names of the providers that there are."""
 
-AUTOMATIC: Final = "org.apache.kafka.automatic.config.providers"
-"""The key of a broker's file that says which classes may be named; Kafka has it as a property of the JVM, for clients."""
 AUTOMATIC_VARIABLE: Final = "ODRADEK_AUTOMATIC_CONFIG_PROVIDERS"
 """The variable of the environment that says so for clients: who writes a client's settings may not be who runs it."""
 
