@@ -61,7 +61,10 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Peer, Peer
     try:
         ours.start()
         theirs.start(120)
-        yield Peer("odradek", ours.port), Peer("jvm", theirs.port)
+        both = Peer("odradek", ours.port), Peer("jvm", theirs.port)
+        yield both
+        for peer in both:
+            peer.close()
     finally:
         ours.kill()
         theirs.kill()

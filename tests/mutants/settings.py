@@ -29,8 +29,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "hide-as-written",
         "config/references.py",
-        ", flags=re.IGNORECASE)",
-        ")",
+        "re.split(alone, line, flags=re.IGNORECASE)",
+        "re.split(alone, line)",
         "a secret that became the name of a listener is quoted in capitals",
         _RESOLVING,
     ),

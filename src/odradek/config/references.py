@@ -65,7 +65,7 @@ def hide(found: Mapping[str, str], line: str) -> str:
     for value, reference in sorted(found.items(), key=lambda each: -len(each[0])):
         for shown in filter(None, dict.fromkeys((" ".join(value.split()), value.strip()))):
             alone = rf"(?<!\w){re.escape(shown)}(?!\w)" if len(shown) < _SHORT else re.escape(shown)
-            line = re.sub(alone, lambda _, reference=reference: reference, line, flags=re.IGNORECASE)
+            line = reference.join(re.split(alone, line, flags=re.IGNORECASE))
     return line
 
 

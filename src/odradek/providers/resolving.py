@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 from odradek.base.errors import ConfigError
@@ -55,7 +56,7 @@ def resolve(settings: Mapping[str, Any], providers: Mapping[str, str] | None = N
         values[key] = value
         if isinstance(value, str) and has_reference(value) and not key.startswith(PROVIDERS_PREFIX) and key != PROVIDERS:
             here: dict[str, str] = {}
-            values[key] = substitute(value, lambda name, path, of, key=key: _value(readers, key, name, path, of), here)
+            values[key] = substitute(value, partial(_value, readers, key), here)
             if here:
                 references[key] = value
                 found |= here
