@@ -192,14 +192,11 @@ def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
             "ssl.keystore.location": "/nowhere",
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
-            "listener.name.plaintext.ssl.client.auth": "requested",
-            "listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.plaintext.max.connections": "many",
         }.items():
             yield on(f"of listeners: {key}", broker, (key, SET, text), validate_only=True)
         limit, provider = "listener.name.plaintext.max.connections", "config.providers.file.class"
         yield on("limit of a listener", broker, (limit, SET, "500"))
-        yield described(f"limit of a listener '{broker}' v{version}", BROKER, "1", limit)
         yield on("no connections to a listener", broker, (limit, SET, "0"))
         yield on("limit of a listener back", broker, (limit, DELETE, None))
         yield on("a provider", broker, ("config.providers", SET, "file"), (provider, SET, FILE_PROVIDER))

@@ -37,7 +37,13 @@ class RuledJvm(JvmBroker):
     classes = Path()
 
     def start_command(self) -> list[str]:
-        return [f"{word}:{self.classes}" if word == f"{jvm_libs()}/*" else word for word in super().start_command()]
+        return self._with_classes(super().start_command())
+
+    def format_command(self) -> list[str]:
+        return self._with_classes(super().format_command())
+
+    def _with_classes(self, command: list[str]) -> list[str]:
+        return [f"{word}:{self.classes}" if word == f"{jvm_libs()}/*" else word for word in command]
 
     def java_options(self) -> tuple[str, ...]:
         return ("-XX:TieredStopAtLevel=1",)
@@ -55,7 +61,10 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Peer, Peer
     try:
         ours.start()
         theirs.start(120)
-        yield Peer("odradek", ours.port), Peer("jvm", theirs.port)
+        both = Peer("odradek", ours.port), Peer("jvm", theirs.port)
+        yield both
+        for peer in both:
+            peer.close()
     finally:
         ours.kill()
         theirs.kill()
@@ -145,11 +154,9 @@ def test_a_topic_that_somebody_asks_for_is_judged_and_more_partitions_are_not(pe
 
 
 def test_a_policy_that_fails(peers: tuple[Peer, Peer]) -> None:
-    """Kafka refuses the whole request, and its controller resigns (docs/differences.md); so this comes last."""
     ours, theirs = (rows(peer.call(*_version(create(topic("failure"), topic("beside"))))) for peer in peers)
+    assert ours == theirs
     assert [row[:3] for row in ours] == [("beside", 0, None), ("failure", -1, None)]
-    assert [row[:2] for row in theirs] == [("beside", -1), ("failure", -1)]
-    assert not any("secret" in str(row) for row in ours + theirs)
 
 
 def _version(asked: tuple[ApiKey, Any]) -> tuple[ApiKey, int, Any]:

@@ -72,8 +72,10 @@ class Node:
 
     def shown(self, name: str) -> tuple[str | None, bool, bool, list[tuple[str, str | None]]]:
         with self.connect() as admin:
-            (entry,) = [each for each in admin.describe_configs([ONE], synonyms=True)[ONE] if each.name == name]
-        return entry.value, entry.read_only, entry.sensitive, [(each.name, each.value) for each in entry.synonyms]
+            found = [each for each in admin.describe_configs([ONE], synonyms=True)[ONE] if each.name == name]
+        if not found:
+            return None, False, False, []  # the broker has not followed its metadata yet
+        return found[0].value, found[0].read_only, found[0].sensitive, [(each.name, each.value) for each in found[0].synonyms]
 
     def shakes_hands(self, port: int | None = None, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2, *, known: bool = False) -> bool:
         context = ssl.create_default_context(cafile=str(self.made.authority))
@@ -114,8 +116,13 @@ REFUSED = [
     Refused(ALL, {"listeners": "PLAINTEXT://127.0.0.1:1"}, "broker id must be specified"),
     Refused(ALL, {"listener.name.out.ssl.keystore.location": "x"}, "broker id must be specified"),
     Refused(ONE, {"ssl.keystore.location": "x"}, "only per-listener using the listener prefix"),
-    Refused(ONE, {"listener.name.out.ssl.client.auth": "required"}, "cannot be updated dynamically for existing listener OUT"),
-    Refused(ONE, {"listener.name.out.sasl.enabled.mechanisms": "PLAIN"}, "cannot be updated dynamically for existing listener OUT"),
+    # Alone, the JVM accepts the first, and then refuses whatever else is changed (docs/differences.md).
+    Refused(
+        ONE, {"listener.name.out.ssl.client.auth": "required", "ssl.protocol": "TLS"}, "cannot be updated dynamically for existing listener"
+    ),
+    Refused(
+        ONE, {"listener.name.out.sasl.enabled.mechanisms": "PLAIN", "ssl.protocol": "TLS"}, "updated dynamically for existing listener"
+    ),
     Refused(ONE, {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}, "OUT"),
     Refused(
         ONE, {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OUT:PLAINTEXT"}, "cannot be updated for existing"
@@ -130,7 +137,7 @@ REFUSED = [
 def test_what_both_refuse(node: Node, case: Refused) -> None:
     answer = node.change(case.resource, case.changes)
     assert answer != "ok"
-    assert any(said in answer for said in case.said.split("|")) or node.process.name == "jvm", answer
+    assert any(said in answer for said in case.said.split("|")), answer
 
 
 def test_values_behind_references_of_the_file(node: Node) -> None:
@@ -175,8 +182,8 @@ def test_a_listener_comes_with_its_settings_and_goes(node: Node) -> None:
     assert login(sasl, "alice", "wonderland")
     assert not login(sasl, "alice", "looking-glass")
     assert node.shown("listener.name.logins.plain.sasl.jaas.config")[0] is None
-    assert "existing listener STRICT" in node.change(ONE, {"listener.name.strict.ssl.client.auth": "none"})
-    assert "must be a subset" in node.change(ONE, {"listeners": listeners.replace(f"OUT://127.0.0.1:{node.out},", "")})
+    assert "dynamically for existing listener" in node.change(ONE, {"listener.name.strict.ssl.client.auth": "none", "ssl.protocol": "TLS"})
+    assert "OUT" in node.change(ONE, {"listeners": listeners.replace(f"OUT://127.0.0.1:{node.out},", "")})
     assert node.change(ONE, dict.fromkeys(changes)) == "ok"
     wait_for(lambda: not any(map(listens, (plain, tls, sasl))))
 
@@ -199,13 +206,15 @@ def test_a_listener_has_a_limit_of_its_own(node: Node) -> None:
 
 
 def test_settings_at_run_time_are_stored_as_references(node: Node) -> None:
-    store, password = "listener.name.out.ssl.keystore.location", "listener.name.out.ssl.key.password"
-    assert node.change(ONE, {store: node.reference("store"), password: node.reference("secret")}) == "ok"
+    store, number = "listener.name.out.ssl.keystore.location", "log.retention.ms"
+    assert node.change(ONE, {store: node.reference("store")}) == "ok"
     wait_for(lambda: node.shown(store)[0] == str(node.made.broker))
-    value, read_only, sensitive, synonyms = node.shown(store)
-    assert (read_only, sensitive) == (False, False)
-    assert synonyms == [(store, node.reference("store")), ("ssl.keystore.location", str(node.made.broker))]
-    value, _, sensitive, synonyms = node.shown(password)
-    assert (value, sensitive, [each for _, each in synonyms]) == (None, True, [None])
+    assert node.shown(store)[1:] == (True, False, [(store, node.reference("store")), ("ssl.keystore.location", str(node.made.broker))])
     assert node.shakes_hands()
-    assert node.change(ONE, {store: None, password: None}) == "ok"
+    assert "LONG" in node.change(ONE, {number: node.reference("number")}), "the provider of the file does not count"
+    provider = {"config.providers": "file", "config.providers.file.class": FILE}
+    assert node.change(ONE, provider | {number: node.reference("number")}) == "ok"
+    wait_for(lambda: node.shown(number)[0] == "7")
+    assert node.shown(number)[3][0] == (number, node.reference("number"))
+    assert node.shown("config.providers.file.class") == (None, True, True, [("config.providers.file.class", None)] * 2)
+    assert node.change(ONE, dict.fromkeys((store, number, *provider))) == "ok"

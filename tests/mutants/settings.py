@@ -29,8 +29,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "hide-as-written",
         "config/references.py",
-        ", flags=re.IGNORECASE)",
-        ")",
+        "re.split(alone, line, flags=re.IGNORECASE)",
+        "re.split(alone, line)",
         "a secret that became the name of a listener is quoted in capitals",
         _RESOLVING,
     ),
@@ -77,7 +77,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "any-variable",
         "providers/readers.py",
-        "return os.environ[key] if key in os.environ and self._pattern.search(key) else None",
+        "return os.environ[key] if key in os.environ and self._pattern.fullmatch(key) else None",
         "return os.environ.get(key)",
         "allowlist.pattern allows every variable",
         _RESOLVING,
@@ -93,8 +93,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "limit-at-run-time",
         "config/dynamic_broker.py",
-        "for name, text in layer.items() if name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)}",
-        "for name, text in layer.items()}",
+        "            found |= {name: text for name, text in layer.items() if is_of_providers(name)}",
+        "            found |= layer",
         "who may alter configurations takes the limit of the file away, by metadata of another implementation",
         _RESOLVING,
     ),
@@ -117,17 +117,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "unchecked-behind",
         "config/dynamic_broker.py",
-        "        for values in (node_values, cluster_values):\n            _check_followed(values)\n",
-        "",
+        "            for name in values.references:\n                _check_followed(values, name)\n",
+        "            pass\n",
         "a value behind a reference that does not fit is stored, or quoted",
         _RESOLVING,
     ),
     _bug(
         "typed-at-run-time",
         "config/dynamic_broker.py",
-        "            check_scope(name, for_node=for_node)\n            check_setting(name, text)\n",
+        "            check_scope(name, for_node=for_node)\n            _check_followed(alone, name)\n",
         "            check_scope(name, for_node=for_node)\n",
-        "a number may be a reference, which the other brokers do not understand",
+        "a number may be a reference to a provider of one broker's file, which others do not have",
         f"{_RESOLVING} {_DYNAMIC}",
     ),
     _bug(

@@ -37,6 +37,7 @@ def _texts(rng: random.Random, folder: Path) -> str:
         f"{folder}/none",
         "relative",
     ]
+    paths += [f"{folder}/{name}.properties" for name in ("broken", "escape")] if rng.random() < 0.05 else []
     keys = [
         "password",
         "user",
@@ -49,7 +50,7 @@ def _texts(rng: random.Random, folder: Path) -> str:
         "ODRADEK_TEST_EMPTY",
         "OTHER_TEST",
     ]
-    keys += ["link", "more", "reference", "../user", "", " user"]
+    keys += ["link", "more", "reference", "../user", "", " user", "bytes"]
     parts = []
     for _ in range(rng.choice((1, 1, 2, 3))):
         if rng.random() < 0.7:
@@ -72,6 +73,7 @@ def _cases(rng: random.Random, folder: Path) -> list[tuple[dict[str, str], str |
         if rng.random() < 0.4:
             pattern = rng.choice(("^ODRADEK_.*", "TEST", "ODRADEK_TEST_A", ".*EMPTY", "^$", "A$"))
             settings["config.providers.env.param.allowlist.pattern"] = pattern
+        settings["key"] = f"${{env:{rng.choice(sorted(VARIABLES))}}}"
         settings |= {f"key{number}": _texts(rng, folder) for number in range(rng.randint(1, 2))}
         found.append((settings, None))
     broken = {
@@ -108,7 +110,10 @@ def test_references_lead_where_kafkas_lead(tmp_path: Path, monkeypatch: pytest.M
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     secrets(tmp_path)
-    (tmp_path / "odd.properties").write_bytes(b"password=\xff\xfeodd \\\n  more\nuser : a=b\r\nempty\nnone\\u00e9=x\n")
+    (tmp_path / "odd.properties").write_bytes(b"password=\xc3\xa9odd \\\n  more\nuser : a=b\r\nempty\nnone\\u00e9=x\n")
+    (tmp_path / "broken.properties").write_bytes(b"password=\xff\xfe\n")
+    (tmp_path / "escape.properties").write_bytes(b"password=\\u12g4\n")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\n")
     cases = _cases(random.Random(297), tmp_path)
     lines: list[str] = []
     for settings, allowed in cases:
@@ -124,8 +129,10 @@ def test_references_lead_where_kafkas_lead(tmp_path: Path, monkeypatch: pytest.M
     for (settings, allowed), java in zip(cases, theirs, strict=True):
         ours = _ours(settings, allowed)
         if ours != java:
-            differences.append((allowed, {key: value for key, value in settings.items() if key.startswith("key")}, java, ours))
-    assert differences[:3] == [], len(differences)
+            keys = [key for key in settings if key.startswith("key")]
+            parameters = [value for key, value in settings.items() if ".param." in key]
+            differences.append((allowed, parameters, [(settings[key], (java or {}).get(key), (ours or {}).get(key)) for key in keys]))
+    assert not differences, f"{len(differences)}: {differences[:3]}"
     assert (
         sum(
             java is not None and any(java[key] != settings[key] for key in settings)

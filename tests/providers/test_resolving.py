@@ -13,7 +13,7 @@ from odradek.client.config import ADMIN_CONFIG, ClientConfig
 from odradek.client.consumer.aio import AsyncConsumer
 from odradek.client.producer.hooks import producer_settings
 from odradek.config.broker import standalone_config
-from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
 from odradek.config.without_effect import ineffective
 from odradek.providers.resolving import AUTOMATIC, AUTOMATIC_VARIABLE, resolve, resolve_broker
 from odradek.server.broker import follow_references
@@ -203,6 +203,21 @@ def test_settings_at_run_time_are_followed_by_each_broker(tmp_path: Path) -> Non
     assert line.startswith(f"A setting of this broker is ignored: {store}: Could not read")
 
 
+def test_a_number_may_be_a_reference_to_a_provider_that_is_set_with_it(tmp_path: Path) -> None:
+    file = secrets(tmp_path)
+    setting = {"message.max.bytes": f"${{file:{file}:partitions}}"}
+    config = DynamicBrokerConfig(standalone_config(), follow_references)
+    config.check({**only("file"), **setting}, for_node=False)
+    assert config.update({}, {**only("file"), **setting}) == []
+    assert (config.integer("message.max.bytes"), config.topic_config({}).max_message_bytes) == (7, 7)
+    of_file = DynamicBrokerConfig(standalone_config(resolve_broker(only("file"))), follow_references)
+    with pytest.raises(ConfigError, match="Not a number of type INT"):
+        of_file.check(setting, for_node=True)
+    check_setting("message.max.bytes", "${file:x:y}", follows=True)
+    with pytest.raises(ConfigError, match="Not a number of type INT"):
+        check_setting("message.max.bytes", "${nothing", follows=True)
+
+
 def test_settings_at_run_time_may_use_the_providers_of_the_file_and_of_all_brokers(tmp_path: Path) -> None:
     file = secrets(tmp_path)
     store, text = "listener.name.plaintext.ssl.keystore.password", f"${{file:{file}:password}}"
@@ -218,7 +233,8 @@ def test_settings_at_run_time_may_use_the_providers_of_the_file_and_of_all_broke
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"message.max.bytes": "${file:%s:partitions}"}, "Not a number of type INT"),
+        ({"message.max.bytes": "${file:%s:password}"}, "Not a number of type INT"),
+        ({"replica.alter.log.dirs.io.max.bytes.per.second": "${file:%s:partitions}"}, "Not a number of type LONG"),
         ({"compression.type": "${file:%s:password}"}, "compression.type"),
         ({"config.providers": "file,vault"}, "config.providers.vault.class is missing"),
         ({"config.providers.file.class": "com.example.Vault"}, "classes of Java"),
@@ -242,6 +258,8 @@ def test_the_file_of_a_broker_limits_what_is_read_at_run_time(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="is not allowed"):
         config.check(settings, for_node=True)
     with pytest.raises(ConfigError, match=f"Cannot update these configs dynamically: {AUTOMATIC}"):
+        config.check({AUTOMATIC: FILE}, for_node=True)
+    with pytest.raises(ConfigError, match="is not allowed"):
         config.check({**settings, AUTOMATIC: FILE}, for_node=True)
     problems = config.update({**settings, AUTOMATIC: FILE}, {})
     assert [line for line in problems if "is not allowed" in line]

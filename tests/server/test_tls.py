@@ -283,7 +283,7 @@ def test_certificates_change_while_clients_stay(made: Certificates, store: Store
         admin.incremental_alter_configs({BROKER: [ConfigChange(OUT, str(store.path)), ConfigChange(secret, "hush")]})
         wait_for(lambda: shown(broker.port, made) == der_of(made.folder / "most.crt"))
         entries = {entry.name: entry for entry in admin.describe_configs([BROKER], synonyms=True)[BROKER]}
-        assert (entries[OUT].value, entries[OUT].read_only, entries[OUT].sensitive) == (str(store.path), False, False)
+        assert (entries[OUT].value, entries[OUT].read_only, entries[OUT].sensitive) == (str(store.path), True, False)
         assert (entries[secret].value, entries[secret].sensitive) == (None, True)
         assert [synonym.name for synonym in entries[OUT].synonyms] == [OUT, OUT]
         assert entries["listener.name.out.ssl.client.auth"].read_only

@@ -30,7 +30,7 @@ from odradek.config.definition import (
     at_least,
     between,
 )
-from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, is_provider_setting
+from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, is_of_providers, is_provider_setting
 from odradek.config.validators import gzip_level, parse_host_port
 
 Setting = str | int | float | bool | Sequence[str] | Callable[..., object] | None
@@ -356,16 +356,12 @@ def follow_references(given: Mapping[str, Any]) -> dict[str, Any]:
 
     ConfigError for a provider that there is not, and for what one cannot read.
     """
-    providers = {name: _text(value) for name, value in ((_dotted(name), value) for name, value in given.items()) if _is_of_providers(name)}
+    providers = {name: _text(value) for name, value in ((_dotted(name), value) for name, value in given.items()) if is_of_providers(name)}
     if not providers.get(PROVIDERS):
         return dict(given)
     from odradek.providers.resolving import resolve_client
 
     return resolve_client(given, providers)
-
-
-def _is_of_providers(name: str) -> bool:
-    return name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)
 
 
 def _dotted(name: str) -> str:

@@ -9,7 +9,7 @@ from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.client_metrics import CLIENT_METRICS_CONFIG
 from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
-from odradek.config.dynamic import DYNAMIC_KEYS, LIMITS_OF_LISTENERS, RELOADED_FOR_LISTENERS, broker_synonyms
+from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms
 from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
 from odradek.config.keys import authorizer
 from odradek.config.listener_settings import key_of, listener_synonyms
@@ -92,7 +92,10 @@ def default_text(name: str) -> str | None:
 def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
     """A topic's keys, all or those named."""
     overrides = {name: text for name, text in overrides.items() if override_problem(name, text) is None}
-    effective = TopicConfig.build(layers.config, overrides, (layers.dynamic, layers.dynamic_default))
+    if layers.current is not None:
+        effective = TopicConfig.build(layers.current, overrides)
+    else:
+        effective = TopicConfig.build(layers.config, overrides, (layers.dynamic, layers.dynamic_default))
     described: list[DescribedConfig] = []
     for key in TOPIC_CONFIG:
         if (key.internal and key.name not in overrides) or (keys is not None and key.name not in keys):
@@ -142,9 +145,9 @@ def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> l
             continue
         sensitive = key.type is PASSWORD
         synonyms = layers.synonyms(name, sensitive=sensitive)
-        read_only = key.name not in RELOADED_FOR_LISTENERS and key.name not in LIMITS_OF_LISTENERS
         value = None if sensitive else _set_value(layers, name)
-        described.append(DescribedConfig(name, value, read_only, synonyms[0].source, sensitive, synonyms, key.type, key.doc))
+        # Kafka calls all of them read-only, also those that change.
+        described.append(DescribedConfig(name, value, True, synonyms[0].source, sensitive, synonyms, key.type, key.doc))
     return described
 
 

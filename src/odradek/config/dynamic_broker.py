@@ -23,7 +23,7 @@ from odradek.config.dynamic import (
     unserved_at_run_time,
 )
 from odradek.config.listener_settings import own_value, parse_listener_key, parse_setting
-from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, has_reference, is_provider_setting
+from odradek.config.references import AUTOMATIC, PROVIDERS, Resolved, has_reference, is_of_providers, is_provider_setting
 from odradek.config.topic import TopicConfig, override_problem, topic_defaults
 from odradek.config.unserved import check_served_setting
 
@@ -40,7 +40,7 @@ class DynamicBrokerConfig:
     threads may read single values.
 
     A setting may have references to configuration providers in it, and stays as it is in `node` and `cluster`: each broker follows them
-    for itself, whenever settings change. As it is, it has to fit its key, so that only text can have references.
+    for itself, whenever settings change.
     """
 
     __slots__ = (
@@ -160,14 +160,17 @@ class DynamicBrokerConfig:
 
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
         """Checks the settings that would replace all those of this broker, or of all brokers. ConfigError, one line, when they may not."""
-        for name, text in settings.items():
+        # Kafka follows what is set by the providers that are set with it, before it looks whether it fits.
+        alone = self._follow(settings, {name: text for name, text in settings.items() if is_of_providers(name)} | self._limit())
+        for name in settings:
             check_scope(name, for_node=for_node)
-            check_setting(name, text)
+            _check_followed(alone, name)
         node, cluster = (settings, self.cluster) if for_node else (self.node, settings)
         named = self._providers(node, cluster)
         node_values, cluster_values = self._follow(node, named), self._follow(cluster, named)
         for values in (node_values, cluster_values):
-            _check_followed(values)
+            for name in values.references:
+                _check_followed(values, name)
         new = self._effective(node_values, cluster_values)
         check_existing(self.current, new)
         check_thread_count(self.current, new)
@@ -200,8 +203,12 @@ class DynamicBrokerConfig:
         """The settings that say which providers there are; what the file says of them besides is not set at run time."""
         found = dict(self.static.given)
         for layer in (cluster, node):
-            found |= {name: text for name, text in layer.items() if name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)}
+            found |= {name: text for name, text in layer.items() if is_of_providers(name)}
         return found
+
+    def _limit(self) -> dict[str, str]:
+        """What the file says about the classes of providers."""
+        return {AUTOMATIC: self.static.given[AUTOMATIC]} if AUTOMATIC in self.static.given else {}
 
     def _follow(self, settings: Mapping[str, str], named: Mapping[str, str]) -> Resolved:
         if self._resolve is None or not (PROVIDERS in settings or any(has_reference(text) for text in settings.values())):
@@ -225,10 +232,9 @@ class DynamicBrokerConfig:
         found: dict[str, str] = {}
         for name, text in layer.items():
             try:
-                check_setting(name, text)
                 self._check_static(name, text)
                 followed = self._follow({name: text}, named)
-                _check_followed(followed)
+                _check_followed(followed, name)
             except ConfigError as error:
                 problems.append(f"A setting of {whose} is ignored: {error}")
             else:
@@ -239,20 +245,21 @@ class DynamicBrokerConfig:
         return usable, Resolved(values, references, found)
 
 
-def _check_followed(values: Resolved) -> None:
-    """ConfigError, which does not quote it, for a value behind a reference that does not fit its key."""
-    for name in values.references:
-        try:
-            check_setting(name, values[name])
-        except ConfigError as error:
-            raise ConfigError(values.hide(str(error))) from None
+def _check_followed(values: Resolved, name: str) -> None:
+    """ConfigError, which quotes nothing that is behind a reference, for a value that does not fit its key."""
+    try:
+        # A key that no file has is read as it is set.
+        check_setting(name, values.references.get(name, values[name]) if name in NEVER_IN_A_FILE else values[name])
+    except ConfigError as error:
+        raise ConfigError(values.hide(str(error))) from None
 
 
-def check_setting(name: str, text: str) -> None:
-    """ConfigError when the key cannot be set at run time, or the value does not fit."""
+def check_setting(name: str, text: str, *, follows: bool = False) -> None:
+    """ConfigError when the key cannot be set at run time, or the value does not fit. `follows`: brokers follow a reference in it."""
     reason = unserved_at_run_time(name)
     if reason is not None:
         raise ConfigError(f"{name} cannot be set while the broker runs: {reason}")
+    elsewhere = follows and has_reference(text)
     if name in NEVER_IN_A_FILE:
         NEVER_IN_A_FILE[name].parse(text)
         return
@@ -261,15 +268,17 @@ def check_setting(name: str, text: str) -> None:
     setting = parse_listener_key(name)
     if setting is not None:
         check_listener_setting(name, setting)
-        parse_setting(name, setting.key, text)
-        check_served_setting(name, text)
+        if not elsewhere:
+            parse_setting(name, setting.key, text)
+            check_served_setting(name, text)
         return
     if name not in BROKER_CONFIG:
         raise ConfigError(f"Unknown broker config name: {name}")
     if name not in DYNAMIC_KEYS:
         raise ConfigError(f"Cannot update these configs dynamically: {name}")
-    BROKER_CONFIG[name].parse(text)
-    check_served_setting(name, text)
+    if not elsewhere:
+        BROKER_CONFIG[name].parse(text)
+        check_served_setting(name, text)
 
 
 def _value(config: BrokerConfig, name: str) -> object:

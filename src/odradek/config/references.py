@@ -14,6 +14,8 @@ from odradek.base.errors import ConfigError
 
 PROVIDERS: Final = "config.providers"
 PROVIDERS_PREFIX: Final = f"{PROVIDERS}."
+AUTOMATIC: Final = "org.apache.kafka.automatic.config.providers"
+"""The key of a broker's file that says which classes may be named; Kafka has it as a property of the JVM, for clients."""
 _PARAMETER: Final = "param."
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _SHORT: Final = 4
@@ -63,13 +65,18 @@ def hide(found: Mapping[str, str], line: str) -> str:
     for value, reference in sorted(found.items(), key=lambda each: -len(each[0])):
         for shown in filter(None, dict.fromkeys((" ".join(value.split()), value.strip()))):
             alone = rf"(?<!\w){re.escape(shown)}(?!\w)" if len(shown) < _SHORT else re.escape(shown)
-            line = re.sub(alone, lambda _, reference=reference: reference, line, flags=re.IGNORECASE)
+            line = reference.join(re.split(alone, line, flags=re.IGNORECASE))
     return line
 
 
 def is_provider_setting(name: str) -> bool:
     """Whether a key has the form config.providers.NAME.class or config.providers.NAME.param.PARAMETER."""
     return _SETTING.fullmatch(name) is not None
+
+
+def is_of_providers(name: str) -> bool:
+    """Whether a key says which providers there are."""
+    return name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)
 
 
 def provider_settings(settings: Mapping[str, str]) -> list[ProviderSettings]:

@@ -82,7 +82,7 @@ def effective_topic_value(
     layers = ((node, SOURCE_DYNAMIC_BROKER), (cluster, SOURCE_DYNAMIC_DEFAULT_BROKER), (static, SOURCE_STATIC_BROKER))
     for layer, source in layers:
         for synonym, factor in SYNONYMS.get(name, ()):
-            # A reference that JVM Kafka let somebody set for such a key is what every broker ignores.
+            # What a reference stands for is known to the broker that follows it; the controller passes it over.
             if synonym in layer and not has_reference(layer[synonym]):
                 text = layer[synonym]
                 return EffectiveValue(text if factor == 1 else str(int(text) * factor), source)

@@ -61,7 +61,7 @@ def _real(path: str) -> PurePosixPath:
     return PurePosixPath(os.path.realpath(path))
 
 
-def _content(path: Path) -> str:
+def _content(path: Path) -> bytes:
     """What a file holds. OSError, also for a pipe or a device, which might never end: a broker does nothing else meanwhile."""
     if not path.is_file():
         raise OSError(0, "it is no file" if path.exists() else "No such file or directory")
@@ -69,7 +69,7 @@ def _content(path: Path) -> str:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise OSError(0, f"it has more than {_LARGEST} bytes")
-    return content.decode("utf-8", "replace")
+    return content
 
 
 class FileReader:
@@ -86,9 +86,11 @@ class FileReader:
             return None
         if where not in self._read:
             try:
-                self._read[where] = parse_properties(_content(where))
+                self._read[where] = parse_properties(_content(where).decode())
             except MalformedProperties as error:
                 raise ConfigError(f"Could not read properties from file {path}: line {error.line} is malformed") from None
+            except UnicodeDecodeError:
+                raise ConfigError(f"Could not read properties from file {path}: it is not UTF-8") from None
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 raise ConfigError(f"Could not read properties from file {path}: {reason}") from None
@@ -115,7 +117,9 @@ class DirectoryReader:
         if file is None:
             return None
         try:
-            return _content(file)
+            return _content(file).decode()
+        except UnicodeDecodeError:
+            raise ConfigError(f"Could not read file {where / key} for property {key}: it is not UTF-8") from None
         except OSError as error:
             raise ConfigError(f"Could not read file {where / key} for property {key}: {error.strerror}") from None
 
@@ -136,4 +140,4 @@ class EnvironmentReader:
         if path:
             raise ConfigError(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
         # Names that are there only: no name can be made for which the pattern takes for ever.
-        return os.environ[key] if key in os.environ and self._pattern.search(key) else None
+        return os.environ[key] if key in os.environ and self._pattern.fullmatch(key) else None

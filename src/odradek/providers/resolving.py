@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 from odradek.base.errors import ConfigError
 from odradek.config.references import (
+    AUTOMATIC,
     PROVIDERS,
     PROVIDERS_PREFIX,
     ProviderSettings,
@@ -33,8 +35,6 @@ CLASSES: Final[Mapping[str, Callable[[ProviderSettings], Reader]]] = {
 }
 """Kafka's names of the providers that there are."""
 
-AUTOMATIC: Final = "org.apache.kafka.automatic.config.providers"
-"""The key of a broker's file that says which classes may be named; Kafka has it as a property of the JVM, for clients."""
 AUTOMATIC_VARIABLE: Final = "ODRADEK_AUTOMATIC_CONFIG_PROVIDERS"
 """The variable of the environment that says so for clients: who writes a client's settings may not be who runs it."""
 
@@ -56,7 +56,7 @@ def resolve(settings: Mapping[str, Any], providers: Mapping[str, str] | None = N
         values[key] = value
         if isinstance(value, str) and has_reference(value) and not key.startswith(PROVIDERS_PREFIX) and key != PROVIDERS:
             here: dict[str, str] = {}
-            values[key] = substitute(value, lambda name, path, of, key=key: _value(readers, key, name, path, of), here)
+            values[key] = substitute(value, partial(_value, readers, key), here)
             if here:
                 references[key] = value
                 found |= here

@@ -203,7 +203,7 @@ def _resource_records(
         for operation in operations:
             # What was set before and is not touched may be another implementation's.
             if operation.name in wanted:
-                check_setting(operation.name, wanted[operation.name])
+                check_setting(operation.name, wanted[operation.name], follows=True)
     _check_existence(context, resource_type, resource_name)
     context.policies.check_configs(resource_type, resource_name, changed)
     return records
