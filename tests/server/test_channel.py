@@ -69,7 +69,7 @@ class World:
             self.clock,
             cast(Dispatcher, self.local),
             listener_names={BROKER: "PLAINTEXT", CONTROLLER: "CONTROLLER"},
-            principals={CONTROLLER: NODE},
+            principal=lambda scope: NODE if scope == CONTROLLER else ANONYMOUS,
             peers=cast(Peers, self.peers),
             broker={2: Address(2, "two", 9092)}.get,
             controller=lambda: self.controller,
