@@ -247,9 +247,10 @@ class DynamicBrokerConfig:
 
 def _check_followed(values: Resolved, name: str) -> None:
     """ConfigError, which quotes nothing that is behind a reference, for a value that does not fit its key."""
+    # A key that no file has is read as it is set.
+    as_set = name in NEVER_IN_A_FILE and name in values.references
     try:
-        # A key that no file has is read as it is set.
-        check_setting(name, values.references.get(name, values[name]) if name in NEVER_IN_A_FILE else values[name])
+        check_setting(name, values.references[name] if as_set else values[name])
     except ConfigError as error:
         raise ConfigError(values.hide(str(error))) from None
 
