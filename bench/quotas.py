@@ -5,8 +5,8 @@ another client notices.
 
 The same raw requests go to both brokers: a producer of 20 kB requests, a consumer that is given as much at once, an administrator that
 creates topics of one partition, each with a client id and a quota of its own, and a client without one, alone first and then beside
-them. Each waits as long as it is told, and is muted for it; the time before the quota is felt does not count. Both have windows of five
-samples. Figures are medians of the rounds. Exit status 1 when a target is missed: the rates within a tenth of the quotas, the waits
+them. Each waits as long as it is told, and is muted for it; the time before the quota is felt does not count. Both have the default
+windows. Figures are medians of the rounds. Exit status 1 when a target is missed: the rates within a tenth of the quotas, the waits
 within a fifth of the JVM's, the other's p99 no more than three milliseconds worse for the quotas of others.
 """
 
@@ -41,7 +41,7 @@ MUTATIONS = 5
 """A second."""
 SIZE = 20_000
 TOPIC = "bench-quotas"
-OVERRIDES = {"quota.window.num": "5", "controller.quota.window.num": "5", "num.partitions": "1"}
+OVERRIDES = {"num.partitions": "1"}
 _RECORDS = encode_batch([(1_700_000_000_000, None, b"x" * SIZE, ())])
 _PAUSE_S = 0.02
 
