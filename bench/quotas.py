@@ -44,7 +44,7 @@ TOPIC = "bench-quotas"
 OVERRIDES = {"quota.window.num": "5", "controller.quota.window.num": "5", "num.partitions": "1"}
 WINDOW_S = 6.0
 """What was used at once in the beginning is forgotten after that."""
-_RECORDS = encode_batch([(1_700_000_000_000, None, b"x" * SIZE, ())])
+_RECORDS = encode_batch([(int(time.time() * 1000), None, b"x" * SIZE, ())])
 _PAUSE_S = 0.02
 
 
@@ -245,7 +245,7 @@ def missed(ours: Mapping[str, float], theirs: Mapping[str, float] | None) -> Seq
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.quotas", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--without-jvm", action="store_true")
     given = parser.parse_args()
     kinds: dict[str, type[BrokerProcess]] = (
