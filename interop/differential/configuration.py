@@ -134,8 +134,38 @@ def incremental_alter_configs(version: int) -> Iterator[Case]:
     yield case("group", resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")), validate_only=True)
     yield case("no group", resource(GROUP, "", ("consumer.session.timeout.ms", SET, "50000")))
     yield case("client metrics", resource(CLIENT_METRICS, "m", ("interval.ms", SET, "5000")), validate_only=True)
+    yield from subscriptions(case)
     yield from broker_changes(version, case)
     yield from logger_changes(version, case)
+
+
+def subscriptions(case: Callable[..., Case]) -> Iterator[Case]:
+    """Of client metrics: what a subscription may be."""
+    for number, (key, value) in enumerate(
+        (
+            ("interval.ms", "99"),
+            ("interval.ms", "100"),
+            ("interval.ms", "3600000"),
+            ("interval.ms", "3600001"),
+            ("interval.ms", "soon"),
+            ("interval.ms", ""),
+            ("match", "client_id=a.*,client_source_port=9"),
+            ("match", "client_id"),
+            ("match", "colour=red"),
+            ("match", "client_id=("),
+            ("match", "client_id=a=b"),
+            ("match", ""),
+            ("metrics", "*"),
+            ("metrics", "a,b"),
+            ("metrics", ""),
+            ("retention.ms", "5"),
+        )
+    ):
+        yield case(f"subscription {number}", resource(CLIENT_METRICS, "m", (key, SET, value)), validate_only=True)
+    yield case("subscription without a name", resource(CLIENT_METRICS, "", ("interval.ms", SET, "5000")))
+    yield case("a key of no subscription is taken away", resource(CLIENT_METRICS, "m", ("interval.ms", DELETE, None)))
+    yield case("metrics are added", resource(CLIENT_METRICS, "m", ("metrics", APPEND, "a")), validate_only=True)
+    yield case("an interval is added", resource(CLIENT_METRICS, "m", ("interval.ms", APPEND, "5000")), validate_only=True)
 
 
 def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:

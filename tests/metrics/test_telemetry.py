@@ -96,7 +96,9 @@ def test_all_selectors_have_to_fit(match: str, fits: bool) -> None:
     [
         ({"interval.ms": "99"}, ErrorCode.INVALID_REQUEST),
         ({"interval.ms": "3600001"}, ErrorCode.INVALID_REQUEST),
-        ({"interval.ms": "soon"}, ErrorCode.INVALID_REQUEST),
+        ({"interval.ms": "soon"}, ErrorCode.INVALID_CONFIG),
+        ({"interval.ms": "--5"}, ErrorCode.INVALID_CONFIG),
+        ({"interval.ms": "-5"}, ErrorCode.INVALID_REQUEST),
         ({"match": "client_id"}, ErrorCode.INVALID_CONFIG),
         ({"match": "colour=red"}, ErrorCode.INVALID_CONFIG),
         ({"match": "client_id=("}, ErrorCode.INVALID_CONFIG),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -32,9 +33,11 @@ def check_client_metrics(settings: Mapping[str, str]) -> None:
 
 
 def subscription_of(settings: Mapping[str, str]) -> Subscription:
-    """The subscription of a resource; KafkaError for values that do not fit: INVALID_REQUEST, of patterns INVALID_CONFIG."""
+    """The subscription of a resource; KafkaError for values that do not fit: INVALID_REQUEST out of bounds, else INVALID_CONFIG."""
     text = settings.get("interval.ms", str(DEFAULT_INTERVAL_MS)).strip()
-    if not text.lstrip("-").isdecimal() or not SHORTEST_MS <= int(text) <= LONGEST_MS:
+    if re.fullmatch(r"[+-]?[0-9]{1,10}", text) is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid value {text} for configuration interval.ms: Not a number of type INT")
+    if not SHORTEST_MS <= int(text) <= LONGEST_MS:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Invalid value {text} for interval.ms, interval must be between {SHORTEST_MS} and {LONGEST_MS} (1 hour)",

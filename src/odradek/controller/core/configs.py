@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
-from odradek.config.client_metrics import CLIENT_METRICS_CONFIG, check_client_metrics
+from odradek.config.client_metrics import check_client_metrics
 from odradek.config.definition import LIST, ConfigDef
 from odradek.config.dynamic_broker import check_setting
 from odradek.config.group import GROUP_CONFIG, check_group_overrides
@@ -34,6 +34,9 @@ IMPLICIT_DELETE = 1000
 
 _OPERATION_NAMES = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
+
+_WITHOUT_LISTS = ConfigDef(())
+"""Of client metrics: Kafka's controllers do not know their keys by type, and so append to none."""
 
 Resource = tuple[int, str]
 """The type and the name of what is configured."""
@@ -225,7 +228,7 @@ def _definition(resource_type: int) -> ConfigDef:
     if resource_type == RESOURCE_GROUP:
         return GROUP_CONFIG
     if resource_type == RESOURCE_CLIENT_METRICS:
-        return CLIENT_METRICS_CONFIG
+        return _WITHOUT_LISTS
     code = ErrorCode.INVALID_REQUEST if resource_type == RESOURCE_BROKER_LOGGER else ErrorCode.UNSUPPORTED_VERSION
     raise KafkaError(code, f"Configuration of resource type {resource_type} is not served by controllers")
 
