@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -274,11 +274,11 @@ def line_of_json(generator: random.Random, size: int) -> bytes:
     return (start + " ".join(words))[: size - 2].encode() + b'"}'
 
 
-def settle(bench: Bench, work: Work, cell: Cell) -> bool:
-    """Warms a session up; returns whether its last two passes were alike."""
+def settle(once: Callable[[], float], most: int = _MOST_WARM_PASSES) -> bool:
+    """Warms a session up by passes with that figure, `most` of them; returns whether the last two were alike."""
     before: float | None = None
-    for _ in range(_MOST_WARM_PASSES):
-        now = bench.once(work, cell)["rows/s"]
+    for _ in range(most):
+        now = once()
         if before is not None and abs(now - before) <= ALIKE * max(now, before):
             return True
         before = now
@@ -288,7 +288,7 @@ def settle(bench: Bench, work: Work, cell: Cell) -> bool:
 def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
     """One line a figure and pair."""
     cells = list(dict.fromkeys(cell for _, ours, theirs, _ in work.pairs for cell in (ours, theirs)))
-    warm = {cell: settle(bench, work, cell) for cell in cells}
+    warm = {cell: settle(lambda cell=cell: bench.once(work, cell)["rows/s"]) for cell in cells}  # type: ignore[misc]
     found: dict[Cell, list[Figures]] = {cell: [] for cell in cells}
     for number in range(rounds):
         for cell in cells if number % 2 == 0 else reversed(cells):
@@ -334,12 +334,25 @@ def scaling(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {"row": name, "figure": "times the rows/s", **more, "ratio": more["odradek"] / more["jvm"]}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Spark between topics and tables, beside the official connector")
-    parser.add_argument("--rounds", type=int, default=3)
+def run(
+    description: str,
+    name: str,
+    *,
+    rounds: int,
+    scaled: str,
+    works: Callable[[float], Sequence[Any]],
+    make: Callable[[Peers, contextlib.ExitStack], Any],
+    measure: Callable[[Any, Any, int], list[dict[str, Any]]],
+    derive: Callable[[Any, list[dict[str, Any]], Sequence[Any], int], Iterable[dict[str, Any]]],
+) -> None:
+    """The command line of a benchmark of Spark. `works(scale)` are its jobs, each with a name; `make` brings the brokers and sessions, by
+    which `measure` makes the lines of one job; `derive` says what follows from all of them.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--only", nargs="*", default=[], help="jobs whose name contains one of these words")
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of every topic")
-    parser.add_argument("--json", type=Path, help="where to keep the results (default with all jobs: bench/results/spark.json)")
+    parser.add_argument("--scale", type=float, default=1.0, help=f"multiplies the rows of {scaled}")
+    parser.add_argument("--json", type=Path, help=f"where to keep the results (default with all jobs: bench/results/{name}.json)")
     options = parser.parse_args()
     fetch = REPOSITORY / "interop" / "official_connector" / "fetch.sh"
     subprocess.run([str(fetch)], check=True, env={**os.environ, "PYTHON": sys.executable})
@@ -353,22 +366,38 @@ def main() -> None:
         Peers(Path(folder), {}).running() as peers,
         contextlib.ExitStack() as stack,
     ):
-        bench = Bench(peers, stack)
+        bench = make(peers, stack)
         for work in wanted:
             found = measure(bench, work, options.rounds)
             print_lines(found)
             lines += found
-        plain = dict.fromkeys(work.load for work in wanted if work.load.codec == "none" and work.load.partitions == 1)
-        more = [
-            {**line, "target": "", "met": None, "settled": True}
-            for line in (*scaling(lines), *shares(bench, lines, list(plain), options.rounds))
-        ]
+        more = [{"target": "", "met": None, "settled": True, **line} for line in derive(bench, lines, wanted, options.rounds)]
         print_lines(more)
         lines += more
         releases = bench.releases()
-    target = options.json or (RESULTS / "spark.json" if wanted == everything and options.scale == 1.0 else None)
+    target = options.json or (RESULTS / f"{name}.json" if wanted == everything and options.scale == 1.0 else None)
     if target is not None:
         keep(target, lines, rounds=options.rounds, scale=options.scale, spark=releases)
+
+
+def derived(bench: Bench, lines: Sequence[dict[str, Any]], wanted: Sequence[Work], rounds: int) -> Iterator[dict[str, Any]]:
+    """How reading scales, and what it has of the rate of rows that are there already."""
+    yield from scaling(lines)
+    plain = dict.fromkeys(work.load for work in wanted if work.load.codec == "none" and work.load.partitions == 1)
+    yield from shares(bench, lines, list(plain), rounds)
+
+
+def main() -> None:
+    run(
+        "Spark between topics and tables, beside the official connector",
+        "spark",
+        rounds=3,
+        scaled="every topic",
+        works=works,
+        make=Bench,
+        measure=measure,
+        derive=derived,
+    )
 
 
 if __name__ == "__main__":

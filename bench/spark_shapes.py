@@ -15,21 +15,14 @@ benchmark, and are measured in turns once they are warm.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.brokers import create_topic
-from bench.comparison import ALIKE, RESULTS, SIDES, Figures, Peers, Target, at_least, at_most, below, compare, keep, print_lines
-from bench.spark import OURS_40, OURS_NEW, THEIRS_40, Cell, Session, fill_partitions
-from interop.peers import REPOSITORY
+from bench.comparison import SIDES, Figures, Peers, Target, at_least, at_most, below, compare
+from bench.spark import OURS_40, OURS_NEW, THEIRS_40, Cell, Session, fill_partitions, run, settle
 
 MANY = 200
 _OF_EACH = 25
@@ -150,21 +143,10 @@ class Bench:
             raise RuntimeError(f"{work.name}, {cell}: {found} rows instead of {work.shape.rows}")
 
 
-def settle(bench: Bench, work: Work, cell: Cell) -> bool:
-    """Warms a session up; returns whether its last two passes were alike."""
-    before: float | None = None
-    for _ in range(_MOST_WARM_PASSES):
-        now = bench.once(work, cell)[work.figure]
-        if before is not None and abs(now - before) <= ALIKE * max(now, before):
-            return True
-        before = now
-    return False
-
-
 def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
     """One line a figure and pair."""
     cells = list(dict.fromkeys(cell for _, ours, theirs, _ in work.pairs for cell in (ours, theirs)))
-    warm = {cell: settle(bench, work, cell) for cell in cells}
+    warm = {cell: settle(lambda cell=cell: bench.once(work, cell)[work.figure], _MOST_WARM_PASSES) for cell in cells}  # type: ignore[misc]
     found: dict[Cell, list[Figures]] = {cell: [] for cell in cells}
     for number in range(rounds):
         for cell in cells if number % 2 == 0 else reversed(cells):
@@ -198,7 +180,7 @@ def derived(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _line(row: str, figure: str, values: Mapping[str, float]) -> dict[str, Any]:
     ratio = values["odradek"] / values["jvm"] if values["jvm"] else 0.0
-    return {"row": row, "figure": figure, **values, "ratio": ratio, "target": "", "met": None, "settled": True}
+    return {"row": row, "figure": figure, **values, "ratio": ratio}
 
 
 def _as_it_is(row: str) -> str:
@@ -208,36 +190,16 @@ def _as_it_is(row: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="topics of awkward shapes as Spark reads them, beside the official connector")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=[], help="jobs whose name contains one of these words")
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the rows of the skewed topic")
-    parser.add_argument("--json", type=Path, help="where to keep the results (default with all jobs: bench/results/spark_shapes.json)")
-    options = parser.parse_args()
-    fetch = REPOSITORY / "interop" / "official_connector" / "fetch.sh"
-    subprocess.run([str(fetch)], check=True, env={**os.environ, "PYTHON": sys.executable})
-    everything = works(options.scale)
-    wanted = [work for work in everything if not options.only or any(word in work.name for word in options.only)]
-    if not wanted:
-        parser.error("no such job")
-    lines: list[dict[str, Any]] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder,
-        Peers(Path(folder), {}).running() as peers,
-        contextlib.ExitStack() as stack,
-    ):
-        bench = Bench(peers, stack)
-        for work in wanted:
-            found = measure(bench, work, options.rounds)
-            print_lines(found)
-            lines += found
-        more = list(derived(lines))
-        print_lines(more)
-        lines += more
-        releases = bench.releases()
-    target = options.json or (RESULTS / "spark_shapes.json" if wanted == everything and options.scale == 1.0 else None)
-    if target is not None:
-        keep(target, lines, rounds=options.rounds, scale=options.scale, spark=releases)
+    run(
+        "topics of awkward shapes as Spark reads them, beside the official connector",
+        "spark_shapes",
+        rounds=5,
+        scaled="the skewed topic",
+        works=works,
+        make=Bench,
+        measure=measure,
+        derive=lambda _bench, lines, _wanted, _rounds: derived(lines),
+    )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import queue
 import random
@@ -36,11 +35,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker
+from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.admin.types.transactions import TransactionState
-from tests.campaigns.spark_query import Options, values_of
+from tests.campaigns.spark_query import Options, start_query, values_of
 
 KINDS = ("worker", "daemon", "executor", "driver", "broker")
 _SOURCE, _SINK, _PARTITIONS = "input", "output", 4
@@ -72,17 +71,8 @@ class Query:
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
-        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
         with self._log.open("a") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.campaigns.spark_query", json.dumps(self._options._asdict())],
-                cwd=REPOSITORY,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,  # Killed with all that it has started.
-            )
+            process = start_query(self._options, log)
         assert process.stdout is not None
         threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
         self._counts["starts"] += 1
@@ -319,6 +309,8 @@ def main() -> None:
     parser.add_argument("--into", choices=("topic", "table"), default="topic")
     parser.add_argument("--jvm", action="store_true", help="with JVM Kafka as the broker")
     arguments = parser.parse_args()
+    # Who ends the campaign ends its query and its broker.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(tempfile.mkdtemp(prefix="odradek-spark-kills-"))
     begin = time.monotonic()
     kind = JvmBroker if arguments.jvm else OdradekBroker

@@ -27,7 +27,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -37,11 +36,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from interop.peers import REPOSITORY, BrokerProcess, JvmBroker, OdradekBroker
+from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from odradek.client import Admin, NewTopic
 from tests.campaigns.growth_judging import COUNTS, MEMORY, Bound, Point, judge
 from tests.campaigns.spark_kills import Load, below, command_of
-from tests.campaigns.spark_query import Options
+from tests.campaigns.spark_query import Options, start_query
 
 FIGURES = ("RSS MB", "descriptors", "sockets", "threads", "processes")
 _SOURCE, _SINK, _PARTITIONS = "input", "output", 4
@@ -84,17 +83,8 @@ class _Query:
     """The process of both queries, and what it says."""
 
     def __init__(self, options: Options, log: Path) -> None:
-        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
         with log.open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.campaigns.spark_query", json.dumps(options._asdict())],
-                cwd=REPOSITORY,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                start_new_session=True,  # Ended with all that it has started.
-            )
+            self.process = start_query(options, errors)
         self.counts: Counter[str] = Counter()
         self.heaps: list[int] = []
         self.errors: list[str] = []

@@ -11,10 +11,14 @@ bytes that the JVM still has after a full collection. Spark then remembers few j
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from interop.peers import REPOSITORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +60,19 @@ _REMEMBER_LITTLE = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms512m -XX:+AlwaysPreTouch",
 }
 _HEAP_EVERY_S = 30.0
+
+
+def start_query(options: Options, log: IO[str]) -> subprocess.Popen[str]:
+    """The driver, in a session of its own, so that it is killed with all that it has started; its errors go to `log`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.campaigns.spark_query", json.dumps(options._asdict())],
+        cwd=REPOSITORY,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def values_of(table: str) -> Path:

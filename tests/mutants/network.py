@@ -759,4 +759,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Each answer that is a byte larger gets new memory.",
         "network/test_frames.py -k Lent",
     ),
+    Mutant(
+        "lent-kept-for-good",
+        "network/pipeline.py",
+        "            self._pool.forget_lent()\n",
+        "            pass\n",
+        "A client that has read much once keeps 64 MiB for each broker.",
+        "network/test_transport.py -k forgotten",
+    ),
+    Mutant(
+        "small-ones-lent",
+        "network/frames.py",
+        "        elif _SMALLEST_LENT <= capacity <= self._lent_limit:\n",
+        "        elif capacity <= self._lent_limit:\n",
+        "Hundreds of small buffers are looked through for each new one.",
+        "network/test_frames.py -k Lent",
+    ),
 )

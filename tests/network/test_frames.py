@@ -254,6 +254,24 @@ class TestLentBuffers:
         pool.give_back(large)
         assert pool.take(41 * MIB) is not large
 
+    def test_each_call_to_forget_frees_one(self) -> None:
+        pool = BufferPool(1 << 30, lent=64 * MIB)
+        buffers = [pool.take(16 * MIB) for _ in range(2)]
+        for buffer in buffers:
+            assert buffer is not None
+            pool.give_back(buffer)
+        pool.forget_lent()
+        assert pool.take(16 * MIB) is buffers[1]
+        assert pool.take(16 * MIB) not in buffers
+        pool.forget_lent()  # of none
+
+    def test_buffers_below_a_mebibyte_are_not_worth_it(self) -> None:
+        pool = BufferPool(1 << 30, lent=64 * MIB)
+        buffer = pool.take(MIB - 1)
+        assert buffer is not None
+        pool.give_back(buffer)
+        assert pool.take(MIB - 1) is not buffer
+
     def test_servers_remember_none(self) -> None:
         pool = BufferPool(1 << 30)
         buffer = pool.take(16 * MIB)

@@ -275,6 +275,31 @@ def test_nobody_there_is_said_by_name() -> None:
     run_loop(main())
 
 
+def test_memory_of_large_answers_is_kept_while_they_come_and_forgotten_when_small_ones_do() -> None:
+    pipeline = RequestPipeline("me")
+
+    def answered(number: int, body: bytes) -> int:
+        """The identity of the memory that the answer came into."""
+        _, answer = pipeline.encode(HEARTBEAT, 0, [b""], deadline=5.0)
+        data, at = response(number, body), 0
+        while at < len(data):
+            assert pipeline.receiver.reserve()
+            space = pipeline.receiver.space()
+            piece = data[at : at + len(space)]
+            space[: len(piece)] = piece
+            pipeline.received(len(piece))
+            at += len(piece)
+        return id(answer.result().obj)
+
+    large = bytes(5 << 20)
+    memory = answered(0, large)
+    assert answered(1, large) == memory
+    kept = pipeline.receiver._pool._lent
+    assert len(kept) == 1
+    answered(2, b"nothing new")
+    assert kept == []
+
+
 def test_the_pipeline_needs_no_loop() -> None:
     pipeline = RequestPipeline("me")
     chunks, answer = pipeline.encode(HEARTBEAT, 0, [b"abc"], deadline=5.0)

@@ -30,6 +30,7 @@ SMALL_FRAME = 4096
 
 _EXACT_READ = 64 * 1024
 _ROUNDED = 256 * 1024
+_SMALLEST_LENT = 1024 * 1024
 _LARGEST_POOLED = 4 * 1024 * 1024
 _OWN_REFERENCES = 3  # `_Buffer.data`, the memory exported to `_Buffer.view`, the argument of getrefcount.
 
@@ -65,8 +66,8 @@ class _Buffer:
 class BufferPool:
     """Receive buffers of all connections of one owner, under one budget (bytes of capacity in use by connections).
 
-    `lent`: bytes of large buffers that are remembered although somebody still reads what is in them, and are used again once nobody does:
-    for a client that gets large answers one after the other, since new memory costs more than receiving into it.
+    `lent`: bytes of buffers from 1 MiB on that are remembered although somebody still reads what is in them, and are used again once nobody
+    does: for a client that gets large answers one after the other, since new memory costs more than receiving into it.
     """
 
     def __init__(self, budget: int, *, base_capacity: int = BASE_CAPACITY, retained: int = 16 * 1024 * 1024, lent: int = 0) -> None:
@@ -125,7 +126,7 @@ class BufferPool:
         ):
             self._retained += capacity
             self._free.setdefault(capacity, []).append(buffer)
-        elif capacity > _EXACT_READ and capacity <= self._lent_limit:
+        elif _SMALLEST_LENT <= capacity <= self._lent_limit:
             self._lend(buffer)
         if self._waiting:
             self._wake()
@@ -135,6 +136,11 @@ class BufferPool:
         total = sum(len(each.data) for each in self._lent)
         while total > self._lent_limit:
             total -= len(self._lent.pop(0).data)
+
+    def forget_lent(self) -> None:
+        """Remembers one buffer less of those that others may still read, as large answers seem to have ended."""
+        if self._lent:
+            self._lent.pop(0)
 
     def release_spare(self) -> None:
         """Frees the buffers that nobody has needed since the last call."""

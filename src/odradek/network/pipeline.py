@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import OdradekError, ProtocolError
-from odradek.network.frames import SIZE, BufferPool, FrameReceiver
+from odradek.network.frames import SIZE, SMALL_FRAME, BufferPool, FrameReceiver
 from odradek.protocol.headers import decode_response_header, encode_request_header
 
 Bytes = bytes | bytearray | memoryview
@@ -20,7 +20,8 @@ MAX_RESPONSE = 2**31 - 1
 EAGER_BYTES = 64 * 1024 * 1024
 """How much of an answer may be allocated before it has come."""
 LENT_BYTES = 64 * 1024 * 1024
-"""Of answers that are being read, whose memory is used again: three of 16 MiB, of which one is received, one waits and one is read."""
+"""Of answers that are being read, whose memory is used again: three of 16 MiB, of which one is received, one waits and one is read. Each
+small answer has one forgotten, so that a client holds this memory only while it reads much."""
 _CORRELATION_MASK = 0x7FFF_FFFF
 
 
@@ -44,9 +45,8 @@ class RequestPipeline:
 
     def __init__(self, client_id: str | None, *, pool: BufferPool | None = None, max_response: int = MAX_RESPONSE) -> None:
         self.client_id = client_id
-        self.receiver = FrameReceiver(
-            pool or BufferPool(1 << 62, lent=LENT_BYTES), max_response, eager_bytes=min(EAGER_BYTES, max_response)
-        )
+        self._pool = pool or BufferPool(1 << 62, lent=LENT_BYTES)
+        self.receiver = FrameReceiver(self._pool, max_response, eager_bytes=min(EAGER_BYTES, max_response))
         self.answered = 0
         """How many answers have come."""
         self._correlation_id = 0
@@ -98,6 +98,8 @@ class RequestPipeline:
             self._in_flight.appendleft(request)
             raise ProtocolError(f"response {correlation_id} where {request.correlation_id} was due")
         self.answered += 1
+        if len(frame) <= SMALL_FRAME:
+            self._pool.forget_lent()
         request.deferred.complete(frame[offset:])
 
     def fail(self, error: ConnectionLost) -> None:

@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The same items and errors; while one is worked on, a thread gets the next.
+    """The same items, none of which may be None, and errors; while one is worked on, a thread gets the next.
 
     Who stops early leaves the thread with the item that it waits for: an error does not wait for it.
     """

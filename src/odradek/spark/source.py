@@ -23,7 +23,7 @@ class OdradekDataSource(DataSource):
     """Kafka topics as DataFrames, without jars: options, row and sink columns are those of Spark's Kafka connector."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        """In a worker of Spark's, which plans queries."""
+        """`options` of the reader or writer. Spark makes a source in a Python worker of its own, for each query that it plans."""
         super().__init__(options)
         keep_archives()
 
