@@ -23,6 +23,7 @@ exec("\n\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 use_this_python()
 settings = parse_properties((HOME / "spark.conf").read_text()) | {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+FORMAT = "iceberg" if "iceberg" in str(settings) else "delta" if "delta" in str(settings) else "parquet"
 settings["spark.databricks.delta.snapshotPartitions"] = "2"  # 50 of its own choice: much for a table of five files
 if JARS:
     settings["spark.jars"] = ",".join(map(str, Path(JARS).glob("*.jar")))
@@ -31,7 +32,6 @@ spark = (builder.enableHiveSupport() if WHAT == "catalog" else builder).getOrCre
 spark.sparkContext.setLogLevel("ERROR")
 KAFKA = {key.removeprefix("spark.odradek."): value for key, value in settings.items() if key.startswith("spark.odradek.kafka.")}
 TABLES = str(HOME / "tables")
-FORMAT = "iceberg" if "iceberg" in str(settings) else "delta" if "delta" in str(settings) else "parquet"
 answer: dict[str, Any] = {}
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from odradek.client import Admin, NewTopic
 from odradek.testing import EmbeddedBroker
+from tests.connect_port import connect_port
 from tests.interop.lakes import CACHE, Project, assert_exactly_once, environment, order, produce, through_a_restart
 
 pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -105,7 +106,8 @@ def test_a_declarative_project_runs_again_and_again(tmp_path: Path) -> None:
         project.write("--kind", "declarative")
         for first in (0, 20):
             produce(broker.bootstrap_servers, [*map(order, range(first, first + 20)), b"no JSON"])
-            project.run()
+            with connect_port():
+                project.run()
         found = project.check("catalog")
     assert found["differences"] == []
     assert found["ids"] == list(range(40))

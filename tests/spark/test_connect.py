@@ -13,6 +13,7 @@ import pytest
 from odradek.client import Admin, NewTopic, Producer
 from odradek.spark.environment import spark_environment
 from odradek.testing import EmbeddedBroker
+from tests.connect_port import connect_port
 from tests.spark.numbers import read_numbers
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.timeout(300)]
@@ -72,8 +73,9 @@ def bootstrap() -> Iterator[str]:
 
 def _run(command: list[str], folder: Path, **more: str) -> str:
     environment = {**spark_environment(), "PYTHONWARNINGS": "ignore", **more}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=250, check=False)
-    assert done.returncode == 0, done.stderr
+    with connect_port():
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=250, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
