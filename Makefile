@@ -94,6 +94,7 @@ bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.cleaning $(BENCH_ARGS)
 	$(BIN)/python -m bench.groups $(BENCH_ARGS)
 	$(BIN)/python -m bench.transactions $(BENCH_ARGS)
+	$(BIN)/python -m bench.tls $(BENCH_ARGS)
 	$(BIN)/python -m bench.clients $(BENCH_ARGS)
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.spark_shapes
@@ -110,6 +111,7 @@ bench-cluster: $(VENV)/.installed-dev | java jvm
 campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.frames
 	$(BIN)/python -m tests.campaigns.hostile
+	$(BIN)/python -m tests.campaigns.hostile_tls
 	$(BIN)/python -m tests.campaigns.slow_readers --readers 5000
 	$(BIN)/python -m tests.campaigns.batches
 	$(BIN)/python -m tests.campaigns.quorum

@@ -38,8 +38,12 @@ def delete_topic(broker: BrokerProcess, name: str) -> None:
     admin.delete_topics([name])[name].result(60)
 
 
-def produce_load(broker: BrokerProcess, topic: str, record_size: int, batch_bytes: int, total_bytes: int) -> Figures:
-    """Produces `total_bytes` of records of `record_size` to partition 0; throughput of the whole, and CPU per GB of both ends."""
+def produce_load(
+    broker: BrokerProcess, topic: str, record_size: int, batch_bytes: int, total_bytes: int, client: Mapping[str, str] | None = None
+) -> Figures:
+    """Produces `total_bytes` of records of `record_size` to partition 0; throughput of the whole, and CPU per GB of both ends. `client`:
+    other settings of the client.
+    """
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -50,6 +54,7 @@ def produce_load(broker: BrokerProcess, topic: str, record_size: int, batch_byte
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 512 * 1024,
             "max.in.flight.requests.per.connection": 5,
+            **(client or {}),
         }
     )
     producer.list_topics(topic, timeout=30)
@@ -93,8 +98,8 @@ def end_offset(broker: BrokerProcess, topic: str, partition: int = 0) -> int:
         consumer.close()
 
 
-def consume_load(broker: BrokerProcess, topic: str, record_size: int) -> Figures:
-    """Consumes all of partition 0 from the beginning."""
+def consume_load(broker: BrokerProcess, topic: str, record_size: int, client: Mapping[str, str] | None = None) -> Figures:
+    """Consumes all of partition 0 from the beginning. `client`: other settings of the client."""
     total = end_offset(broker, topic)
     consumer = Consumer(
         {
@@ -106,6 +111,7 @@ def consume_load(broker: BrokerProcess, topic: str, record_size: int) -> Figures
             "fetch.max.bytes": 64 << 20,
             "queued.max.messages.kbytes": 256 * 1024,
             "check.crcs": False,
+            **(client or {}),
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])

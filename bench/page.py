@@ -16,7 +16,19 @@ from interop.peers import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "performance.md"
 BEGIN, END = "<!-- table: python -m bench.page -->", "<!-- end of the table -->"
-BENCHMARKS = ("brokers", "recovery", "footprint", "cleaning", "groups", "transactions", "cluster", "clients", "spark", "spark_shapes")
+BENCHMARKS = (
+    "brokers",
+    "recovery",
+    "footprint",
+    "cleaning",
+    "groups",
+    "transactions",
+    "tls",
+    "cluster",
+    "clients",
+    "spark",
+    "spark_shapes",
+)
 
 
 def kept(folder: Path = RESULTS) -> list[tuple[str, dict[str, Any]]]:

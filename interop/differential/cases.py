@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,7 +12,7 @@ from uuid import UUID
 from interop.differential.administration import ADMINISTRATION_CASES
 from interop.differential.batches import NOW, batch, patched, variants
 from interop.differential.case import Case
-from interop.differential.configuration import CONFIGURATION_CASES
+from interop.differential.configuration import CONFIGURATION_CASES, settled
 from interop.differential.consumer_groups import CONSUMER_GROUP_CASES
 from interop.differential.directories import DIRECTORY_CASES
 from interop.differential.features import FEATURE_CASES
@@ -21,6 +22,8 @@ from interop.differential.transaction_logs import TRANSACTION_CASES
 from interop.differential.transactions import fill_transactions, initialize
 from interop.waiting import until
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from odradek.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_acls import CreateAclsRequest
 from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -688,6 +691,112 @@ def describe_client_quotas(version: int) -> Iterator[Case]:
             yield Case(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, f"{components}{' strict' if strict else ''}", lambda _, r=request: r)
 
 
+def by_entity(answer: Any) -> Any:
+    """Kafka lists entities in the order of a hash map."""
+    for entry in answer.entries or ():
+        entry.entity.sort(key=lambda part: part.entity_type)
+    if answer.entries:
+        answer.entries.sort(key=lambda entry: [(part.entity_type, part.entity_name or "") for part in entry.entity])
+    return answer
+
+
+def alter_client_quotas(version: int) -> Iterator[Case]:
+    kind = AlterClientQuotasRequest
+    rate, share, mutations, connections = "producer_byte_rate", "request_percentage", "controller_mutation_rate", "connection_creation_rate"
+
+    def entry(entity: Mapping[str, str | None], ops: Mapping[str, float | None]) -> AlterClientQuotasRequest.EntryData:
+        return kind.EntryData(
+            entity=[kind.EntityData(entity_type=each, entity_name=name) for each, name in entity.items()],
+            ops=[kind.OpData(key=key, value=0.0 if value is None else value, remove=value is None) for key, value in ops.items()],
+        )
+
+    def ask(name: str, *entries: AlterClientQuotasRequest.EntryData, validate_only: bool = False) -> Case:
+        request = kind(entries=list(entries), validate_only=validate_only)
+        return Case(ApiKey.ALTER_CLIENT_QUOTAS, version, name, lambda _: request, view=by_entity)
+
+    def shown(label: str) -> Case:
+        request = DescribeClientQuotasRequest(components=[], strict=False)
+        return Case(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, f"after {label}", lambda _: request, before=settled, view=by_entity)
+
+    yield ask("nothing")
+    yield ask("only validated", entry({"user": "q"}, {rate: 5.0}), validate_only=True)
+    yield ask("a user", entry({"user": "q"}, {rate: 1e12, share: 99.5, mutations: 0.5, "consumer_byte_rate": 2.0**62}))
+    yield ask("a client", entry({"client-id": "no such client"}, {rate: 1e12}))
+    yield ask(
+        "a user's client", entry({"user": "q", "client-id": None}, {rate: 1e12}), entry({"user": "q", "client-id": "no"}, {share: 9e9})
+    )
+    yield ask("an address", entry({"ip": "10.1.2.3"}, {connections: 2.0**31 - 1}), entry({"ip": "fe80::1"}, {connections: 1e6}))
+    yield ask("all addresses", entry({"ip": None}, {connections: 1e9}))
+    yield shown("all sorts of quotas")
+    yield ask("as it was", entry({"user": "q"}, {rate: 1e12}))
+    yield ask(
+        "removed and changed",
+        entry({"user": "q"}, {rate: None, share: 98.0, "no such key": None}),
+        entry({"ip": "fe80::1"}, {connections: None}),
+    )
+    for value in (0.0, -1.0, 0.5, 5.0000001, 5.1, 2.0**63, 2.0**64, 1e300, math.inf, -math.inf, math.nan):
+        for key in (rate, share, mutations):
+            yield ask(f"{key}={value}", entry({"user": f"q{version}"}, {key: value}), validate_only=True)
+        yield ask(f"{connections}={value}", entry({"ip": "10.1.2.3"}, {connections: value}), validate_only=True)
+    for key in ("", "no such key", connections, "leader.replication.throttled.rate"):
+        yield ask(f"key {key!r}", entry({"user": "q"}, {key: 5.0}))
+    for name in ("", "not an address", "10.1.2.3.4", "::1::"):
+        yield ask(f"address {name!r}", entry({"ip": name}, {connections: 5.0}))
+    for entity in ({}, {"user": ""}, {"client-id": ""}, {"": "a"}, {"group": "g"}, {"user": "a", "group": "g"}):
+        yield ask(f"entity {entity}", entry(entity, {rate: 5.0}))
+    for other in ("user", "client-id"):
+        yield ask(f"address and {other}", entry({"ip": "10.1.2.3", other: "a"}, {connections: 5.0}))
+    yield ask("no operations", entry({"user": "q"}, {}))
+    twice = entry({"user": "q"}, {rate: 7.0})
+    twice.ops += entry({}, {rate: 8.0}).ops
+    yield ask("a key twice", twice)
+    yield ask(
+        "an entity twice",
+        entry({"user": "twice"}, {rate: 1e12}),
+        entry({"user": "twice"}, {share: 99.0}),
+        entry({"user": "q"}, {rate: 1e13}),
+    )
+    parts = entry({"user": "first"}, {rate: 1e12})
+    parts.entity += entry({"user": "second"}, {}).entity
+    yield ask("a type twice", parts)
+    yield ask("good and bad", entry({"user": "r"}, {rate: 1e12, share: -1.0}), entry({"user": None}, {rate: 1e12}))
+    yield shown("good and bad")
+    gone = [{"user": "q"}, {"client-id": "no such client"}, {"user": "q", "client-id": None}, {"user": "q", "client-id": "no"}]
+    gone += [{"ip": "10.1.2.3"}, {"ip": None}, {"user": "twice"}, {"user": "second"}, {"user": None}]
+    keys = (rate, share, mutations, "consumer_byte_rate", connections)
+    yield ask("all removed", *[entry(entity, dict.fromkeys(keys)) for entity in gone])
+    yield shown("all were removed")
+
+
+def alter_user_scram_credentials(version: int) -> Iterator[Case]:
+    kind = AlterUserScramCredentialsRequest
+
+    def setting(name: str, mechanism: int, iterations: int) -> AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
+        return kind.ScramCredentialUpsertion(
+            name=name, mechanism=mechanism, iterations=iterations, salt=b"a salt", salted_password=b"p" * 32
+        )
+
+    def deletion(name: str, mechanism: int) -> AlterUserScramCredentialsRequest.ScramCredentialDeletion:
+        return kind.ScramCredentialDeletion(name=name, mechanism=mechanism)
+
+    requests = {
+        "nothing": kind(),
+        "one": kind(upsertions=[setting("scram-user", 1, 4096)]),
+        "another mechanism, and limits": kind(
+            upsertions=[setting("scram-user", 2, 16384), setting("few", 1, 4095), setting("many", 2, 16385), setting("odd", 3, 4096)]
+        ),
+        "no name": kind(upsertions=[setting("", 1, 4096)]),
+        "twice": kind(upsertions=[setting("twice", 1, 4096), setting("twice", 2, 4096)]),
+        "set and deleted": kind(deletions=[deletion("scram-user", 1)], upsertions=[setting("scram-user", 2, 4096)]),
+        "deleted": kind(deletions=[deletion("scram-user", 1), deletion("nobody", 1), deletion("", 1), deletion("odd", 0)]),
+        "deleted twice": kind(deletions=[deletion("scram-user", 2), deletion("scram-user", 2)]),
+    }
+    for name, request in requests.items():
+        yield Case(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, version, name, lambda _, r=request: r)
+        described = DescribeUserScramCredentialsRequest(users=None)
+        yield Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, f"after {name}", lambda _, r=described: r)
+
+
 def describe_user_scram_credentials(version: int) -> Iterator[Case]:
     for names in (None, [], ["alice"], ["alice", "alice"], [""]):
         users = None if names is None else [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
@@ -729,6 +838,8 @@ CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: delegation_token,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: describe_delegation_token,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
 }
 

@@ -65,6 +65,9 @@ def described(label: str, kind: int, name: str, *keys: str) -> Case:
     return Case(ApiKey.DESCRIBE_CONFIGS, 4, f"after {label}", lambda _: request, before=settled)
 
 
+FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
+
+
 def incremental_alter_configs(version: int) -> Iterator[Case]:
     topic = f"altered-{version}"
 
@@ -131,8 +134,38 @@ def incremental_alter_configs(version: int) -> Iterator[Case]:
     yield case("group", resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")), validate_only=True)
     yield case("no group", resource(GROUP, "", ("consumer.session.timeout.ms", SET, "50000")))
     yield case("client metrics", resource(CLIENT_METRICS, "m", ("interval.ms", SET, "5000")), validate_only=True)
+    yield from subscriptions(case)
     yield from broker_changes(version, case)
     yield from logger_changes(version, case)
+
+
+def subscriptions(case: Callable[..., Case]) -> Iterator[Case]:
+    """Of client metrics: what a subscription may be."""
+    for number, (key, value) in enumerate(
+        (
+            ("interval.ms", "99"),
+            ("interval.ms", "100"),
+            ("interval.ms", "3600000"),
+            ("interval.ms", "3600001"),
+            ("interval.ms", "soon"),
+            ("interval.ms", ""),
+            ("match", "client_id=a.*,client_source_port=9"),
+            ("match", "client_id"),
+            ("match", "colour=red"),
+            ("match", "client_id=("),
+            ("match", "client_id=a=b"),
+            ("match", ""),
+            ("metrics", "*"),
+            ("metrics", "a,b"),
+            ("metrics", ""),
+            ("retention.ms", "5"),
+        )
+    ):
+        yield case(f"subscription {number}", resource(CLIENT_METRICS, "m", (key, SET, value)), validate_only=True)
+    yield case("subscription without a name", resource(CLIENT_METRICS, "", ("interval.ms", SET, "5000")))
+    yield case("a key of no subscription is taken away", resource(CLIENT_METRICS, "m", ("interval.ms", DELETE, None)))
+    yield case("metrics are added", resource(CLIENT_METRICS, "m", ("metrics", APPEND, "a")), validate_only=True)
+    yield case("an interval is added", resource(CLIENT_METRICS, "m", ("interval.ms", APPEND, "5000")), validate_only=True)
 
 
 def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
@@ -183,6 +216,23 @@ def broker_changes(version: int, case: Callable[..., Case]) -> Iterator[Case]:
         yield on("more threads", broker, ("background.threads", SET, "12"))
         yield on("threads back", broker, ("background.threads", DELETE, None))
         yield on("io threads", broker, ("num.io.threads", SET, "9"), validate_only=True)
+        for key, text in {
+            "ssl.client.auth": "requested",
+            "ssl.enabled.protocols": "TLSv1.3",
+            "ssl.keystore.location": "/nowhere",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+            "listener.name.plaintext.max.connections": "many",
+        }.items():
+            yield on(f"of listeners: {key}", broker, (key, SET, text), validate_only=True)
+        limit, provider = "listener.name.plaintext.max.connections", "config.providers.file.class"
+        yield on("limit of a listener", broker, (limit, SET, "500"))
+        yield on("no connections to a listener", broker, (limit, SET, "0"))
+        yield on("limit of a listener back", broker, (limit, DELETE, None))
+        yield on("a provider", broker, ("config.providers", SET, "file"), (provider, SET, FILE_PROVIDER))
+        yield described(f"a provider '{broker}' v{version}", BROKER, "1", "config.providers", provider)
+        yield on("a reference for a number", broker, ("log.retention.ms", SET, "${env:HOME}"))
+        yield on("no provider", broker, ("config.providers", DELETE, None), (provider, DELETE, None))
     yield described(f"everything v{version}", BROKER, "1")
     back: tuple[tuple[str, int, str | None], ...] = (
         ("log.retention.ms", DELETE, None),

@@ -147,6 +147,16 @@ def incremental_alter_configs(version: int) -> Iterator[Case]:
         yield case(f"{name} back", RESOURCES[name], operation=DELETE)
 
 
+def alter_user_scram_credentials(version: int) -> Iterator[Case]:
+    """Without what brokers say of it in between, who hear of it later."""
+    return (each for each in CASES[ApiKey.ALTER_USER_SCRAM_CREDENTIALS](version) if each.api_key is ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+
+
+def alter_client_quotas(version: int) -> Iterator[Case]:
+    """As with credentials."""
+    return (each for each in CASES[ApiKey.ALTER_CLIENT_QUOTAS](version) if each.api_key is ApiKey.ALTER_CLIENT_QUOTAS)
+
+
 AS_BROKERS = (
     ApiKey.SASL_HANDSHAKE,
     ApiKey.API_VERSIONS,
@@ -172,6 +182,8 @@ AS_BROKERS = (
 
 CONTROLLER_CASES: dict[ApiKey, Callable[[int], Iterator[Case]]] = {
     **{api_key: CASES[api_key] for api_key in AS_BROKERS},
+    ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
     **RAFT_CASES,
     **REGISTRATION_CASES,
     ApiKey.ENVELOPE: envelope,

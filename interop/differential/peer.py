@@ -73,6 +73,8 @@ class Peer:
         self.broker_epochs: dict[int, int] = {}
         """Of the brokers that the cases have registered, the epoch of the last registration."""
         self.notes: dict[str, Any] = {}
+        self.source = ""
+        """The address that connections come from, where it matters."""
         """What else the cases remember of this peer."""
         self.session_id = 0
         self.producer_id = -1
@@ -91,7 +93,7 @@ class Peer:
 
     def connection(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self.port), 10)
+            self._socket = socket.create_connection(("127.0.0.1", self.port), 10, (self.source, 0) if self.source else None)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 

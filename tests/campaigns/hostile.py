@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -95,14 +96,18 @@ def attack(port: int, frame: bytes) -> str:
 class Neighbour(threading.Thread):
     """Produces numbered records all the while, one at a time, and remembers the slowest."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, settings: Mapping[str, str] | None = None) -> None:
+        """`settings`: more of the client's."""
         super().__init__(name="neighbour")
         self.topic = topic
         self.stopping = threading.Event()
         self.acked = 0
         self.slowest = 0.0
+        self.latencies: list[float] = []
+        """Seconds from a record to its acknowledgement."""
+        self.settings = dict(settings or {})
         self.errors: list[str] = []
-        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True})
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True, **self.settings})
 
     def run(self) -> None:
         while not self.stopping.is_set():
@@ -113,11 +118,12 @@ class Neighbour(threading.Thread):
             if self.producer.flush(DEADLINE):
                 self.errors.append("not acknowledged in time")
                 return
-            self.slowest = max(self.slowest, time.monotonic() - start)
+            self.latencies.append(time.monotonic() - start)
+            self.slowest = max(self.slowest, self.latencies[-1])
             self.acked += 1
 
     def read_back(self, bootstrap: str) -> list[bytes]:
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "neighbour", "enable.auto.commit": False})
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "neighbour", "enable.auto.commit": False, **self.settings})
         high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), 10)[1]
         consumer.assign([TopicPartition(self.topic, 0, 0)])
         values: list[bytes] = []

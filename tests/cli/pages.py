@@ -18,6 +18,10 @@ from odradek.testing.embedded import EmbeddedBroker
 
 FOLDER = Path(__file__).parents[2] / "docs" / "cli"
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 _BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 _MARK = "--- end of a command ---"
 _SAME = (
@@ -35,6 +39,11 @@ _SAME = (
     (re.compile(r"(?<=[\w\]})])  +|^ +"), " "),
 )
 """What is another each time."""
+
+
+def settings_of(name: str) -> dict[str, str]:
+    """Of the broker that a page is about."""
+    return {**BROKER, **GUARDED} if name == "acls" else BROKER
 
 
 def commands(text: str) -> list[str]:
@@ -86,7 +95,7 @@ def normal(text: str) -> str:
 def main(pages: list[str]) -> None:
     """Rewrites pages."""
     for page in map(Path, pages):
-        with EmbeddedBroker(BROKER) as broker, tempfile.TemporaryDirectory() as folder:
+        with EmbeddedBroker(settings_of(page.stem)) as broker, tempfile.TemporaryDirectory() as folder:
             text = played(page.read_text(), broker.bootstrap_servers, Path(folder))
             page.write_text(re.sub(r"\b(localhost|127\.0\.0\.1):\d+", "localhost:9092", text))
 

@@ -43,8 +43,13 @@ FILES: dict[str, str | bytes] = {
     "small.properties": NODE + "num.partitions=0\n",
     "continued.properties": "controller.quorum.voters=\\\n  here\n" + NODE,
     "twice.properties": NODE + "num.partitions=1\nnum.partitions=-2\n",
-    "acls.properties": NODE + "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n",
-    "tls.properties": NODE + "ssl.keystore.location=/etc/keys.jks\n",
+    "acls.properties": NODE + "authorizer.class.name=com.example.Authorizer\n",
+    "provider.properties": NODE + "ssl.provider=BC\n",
+    "vault.properties": NODE + "config.providers=vault\nconfig.providers.vault.class=com.example.Vault\n",
+    "secret.properties": NODE
+    + "config.providers=file\nconfig.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+    + "broker.rack=${file:@/nowhere.properties:rack}\n",
+    "policy.properties": NODE.replace("@/data", "@/formatted") + "create.topic.policy.class.name=com.example.Policy\n",
     "zookeeper.properties": "zookeeper.connect=localhost:2181\n" + NODE,
     "nameless.properties": NODE.replace("node.id=1\n", ""),
     "roles.properties": NODE.replace("broker,controller", "borker"),
@@ -210,13 +215,32 @@ MISTAKES = (
     Mistake(
         "start @/acls.properties",
         1,
-        "odradek start: @/acls.properties:7: authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer needs "
-        "authorization by ACLs, which Odradek does not serve yet; leave the key out",
+        "odradek start: @/acls.properties:7: authorizer.class.name=com.example.Authorizer: there is no such authorizer here, "
+        "only org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     ),
     Mistake(
-        "start @/tls.properties",
+        "start @/vault.properties",
         1,
-        "odradek start: @/tls.properties:7: ssl.keystore.location=/etc/keys.jks needs TLS, which Odradek does not serve yet; "
+        "odradek start: @/vault.properties:8: config.providers.vault.class=com.example.Vault: classes of Java cannot run here; there are "
+        "org.apache.kafka.common.config.provider.FileConfigProvider, <*>",
+    ),
+    Mistake(
+        "start @/secret.properties",
+        1,
+        "odradek start: @/secret.properties:9: broker.rack: Could not read properties from file @/nowhere.properties: "
+        "No such file or directory",
+    ),
+    Mistake(
+        "start @/policy.properties",
+        1,
+        "odradek start: create.topic.policy.class.name=com.example.Policy: there is no entry point of this name in the group "
+        "odradek.policies, and classes of Java cannot run here; install a package that has it, or name a class of "
+        "Python, package.module:Class",
+    ),
+    Mistake(
+        "start @/provider.properties",
+        1,
+        "odradek start: @/provider.properties:7: ssl.provider=BC needs Java's TLS providers, which Odradek does not serve yet; "
         "leave the key out",
     ),
     Mistake(
@@ -301,9 +325,14 @@ MISTAKES = (
         "odradek start: Configuration 'listeners' must not be empty. Valid values include: any non-empty value",
     ),
     Mistake(
-        "start --override listeners=SSL://localhost:0",
+        "start --override listeners=SSL://localhost:0,CONTROLLER://localhost:0 --override inter.broker.listener.name=SSL --data-dir @/new",
         1,
-        "odradek start: listeners: SSL://localhost:0 is a SSL listener, and TLS and SASL are not served yet; use PLAINTEXT",
+        "odradek start: ssl.keystore.location is missing: a listener with TLS needs a key and a certificate",
+    ),
+    Mistake(
+        "start --override listener.name.outside.ssl.client.auth=none",
+        1,
+        "odradek start: listener.name.outside.ssl.client.auth: there is no listener OUTSIDE in listener.security.protocol.map",
     ),
     # -- start: directories -----------------------------------------------------------------------------------------------------------
     Mistake(

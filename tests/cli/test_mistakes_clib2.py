@@ -91,6 +91,18 @@ MISTAKES = (
     ),
     # -- api-versions, cluster --------------------------------------------------------------------------------------------------------
     Mistake("api-versions now", 2, f"odradek api-versions: Got unexpected extra argument (now); {SEE.format('api-versions')}"),
+    Mistake(
+        "metrics -b 127.0.0.1:1",
+        1,
+        "odradek metrics: http://127.0.0.1:1 cannot be asked: Connection refused; is odradek.metrics.listener set?",
+    ),
+    Mistake(
+        "metrics -b a:1 --url http://a:1",
+        2,
+        f"odradek metrics: --address and --url name the same thing; give one of them; {SEE.format('metrics')}",
+    ),
+    Mistake("metrics --json --health live", 2, f"odradek metrics: --json is for metrics, not for --health; {SEE.format('metrics')}"),
+    Mistake("metrics --url ftp://a", 2, f"odradek metrics: --url ftp://a does not begin with http:// or https://; {SEE.format('metrics')}"),
     Mistake("cluster unregister", 2, f"odradek cluster: name one broker; {SEE.format('cluster unregister')}"),
     Mistake("cluster unregister 1 --id 2", 2, f"odradek cluster: name one broker; {SEE.format('cluster unregister')}"),
     Mistake("cluster unregister 77", 1, "odradek cluster: BROKER_ID_NOT_REGISTERED: broker 77; `odradek cluster list-endpoints` shows all"),

@@ -20,10 +20,10 @@ class Certificates:
         self.folder = folder
         self.authority = self._authority("authority")
         self.stranger = self._authority("stranger")
-        self.broker = self._signed("broker", "DNS:localhost")
-        self.expired = self._signed("expired", "DNS:localhost", days=0)
-        self.client = self._signed("client", "DNS:client")
-        self.strange_client = self._signed("strange", "DNS:client", "stranger")
+        self.broker = self.signed("broker", "DNS:localhost")
+        self.expired = self.signed("expired", "DNS:localhost", days=0)
+        self.client = self.signed("client", "DNS:client")
+        self.strange_client = self.signed("strange", "DNS:client", "stranger")
         self.encrypted = folder / "encrypted.pem"
         key = folder / "encrypted.key"
         openssl("pkcs8", "-topk8", "-in", str(folder / "client.key"), "-out", str(key), "-passout", f"pass:{KEY_PASSWORD}", "-v2", "aes256")
@@ -36,12 +36,12 @@ class Certificates:
         openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(path), "-days", "30", "-subj", subject)
         return path
 
-    def _signed(self, name: str, alternative: str, authority: str = "authority", days: int = 30) -> Path:
+    def signed(self, name: str, alternative: str, authority: str = "authority", days: int = 30, subject: str = "") -> Path:
         """The PEM file of key and certificate."""
         base = self.folder / name
         request, extensions = base.with_suffix(".csr"), base.with_suffix(".ext")
         extensions.write_text(f"subjectAltName={alternative}\n")
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{base}.key", "-out", str(request), "-subj", f"/CN={name}")
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{base}.key", "-out", str(request), "-subj", f"/CN={subject or name}")
         signer = self.folder / authority
         by = ("-CA", f"{signer}.crt", "-CAkey", f"{signer}.key", "-CAcreateserial", "-extfile", str(extensions))
         openssl("x509", "-req", "-in", str(request), "-out", f"{base}.crt", "-days", str(days), *by)

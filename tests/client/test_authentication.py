@@ -10,7 +10,6 @@ import pytest
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client.cluster import AuthenticationFailed, Cluster
 from odradek.client.config import PRODUCER_CONFIG, ClientConfig, Setting
-from odradek.client.core.sasl import OAuthToken
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -18,6 +17,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.schema import Message
+from odradek.security.sasl.client import OAuthToken
 from odradek.testing.loop import SimulatedClock, SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import cluster, producer, run

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.errors import ConfigError
-from odradek.client.core.jaas import LoginModule, parse_jaas
-from odradek.client.core.sasl import OAuthBearerClient, OAuthToken, PlainClient, SaslError, refresh_ms, unsecured_token
-from odradek.client.core.scram import MAX_ITERATIONS, ScramClient
 from odradek.client.credentials import Credentials
+from odradek.security.jaas import LoginModule, parse_jaas
+from odradek.security.sasl.client import OAuthBearerClient, OAuthToken, PlainClient, refresh_ms, unsecured_token
+from odradek.security.sasl.errors import SaslError
+from odradek.security.sasl.scram_client import MAX_ITERATIONS, ScramClient
 from tests.client.secured import ScramServer
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -168,7 +169,7 @@ def test_a_line_of_java() -> None:
         username=alice password="a \\"b\\" = ; \\\\ c" other='single "one"' empty="";
     """
     options = {"username": "alice", "password": 'a "b" = ; \\ c', "other": 'single "one"', "empty": ""}
-    assert parse_jaas(line) == LoginModule("PlainLoginModule", options)
+    assert parse_jaas(line) == LoginModule("PlainLoginModule", options, "org.apache.kafka.common.security.plain")
 
 
 def test_an_option_may_be_a_mark_in_quotes() -> None:

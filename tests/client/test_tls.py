@@ -17,9 +17,9 @@ import pytest
 from odradek.base.errors import ConfigError, ErrorCode
 from odradek.client.cluster import AuthenticationFailed, Cluster, NoBrokersAvailable
 from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
-from odradek.client.core.ciphers import openssl_name
-from odradek.client.core.pem import PemError, certificates, private_key
 from odradek.client.tls import tls_context
+from odradek.security.ciphers import openssl_name
+from odradek.security.pem import PemError, certificates, private_key
 from tests.client.certificates import KEY_PASSWORD, Certificates
 from tests.client.scripted import ScriptedBrokers, _Connection
 
@@ -107,15 +107,22 @@ def _pkcs12(made: Certificates, tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"ssl_truststore_type": "JKS", "ssl_truststore_location": "x"}, "ssl.truststore.type=JKS: this client reads PEM; convert"),
-        ({"ssl_keystore_type": "PKCS12"}, "ssl.keystore.type=PKCS12: this client reads PEM; convert"),
-        ({"ssl_truststore_location": _keystore}, "store.jks .ssl.truststore.location. is a store of Java's.*keytool.*-nokeys"),
-        ({"ssl_keystore_location": _pkcs12}, "store.p12 .ssl.keystore.location. is a store of Java's.*openssl pkcs12 .* -nodes"),
+        (
+            {"ssl_truststore_type": "JKS", "ssl_truststore_location": "/nowhere"},
+            "/nowhere for configuration ssl.truststore.location: No such",
+        ),
+        ({"ssl_truststore_type": "BCFKS"}, "BCFKS for configuration ssl.truststore.type"),
+        ({"ssl_truststore_location": _keystore}, "store.jks .ssl.truststore.location. cannot be read: it is cut off"),
+        ({"ssl_keystore_location": _pkcs12}, "ssl.keystore.password is missing: .*store.p12 is a store of the type PKCS12"),
+        ({"ssl_keystore_location": _pkcs12, "ssl_keystore_password": "secret"}, "ssl.keystore.password is missing or wrong"),
+        ({"ssl_keystore_location": _pkcs12, "ssl_keystore_type": "PEM"}, "looks like PKCS12, but ssl.keystore.type=PEM"),
+        ({"ssl_keystore_location": lambda made, _: str(made.client), "ssl_keystore_type": "JKS"}, "ssl.keystore.type=PEM is missing"),
         ({"ssl_truststore_location": "/nowhere"}, "/nowhere for configuration ssl.truststore.location: No such file"),
         ({"ssl_truststore_certificates": "secret"}, "ssl.truststore.certificates holds no certificates"),
         ({"ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----c2VjcmV0-----END CERTIFICATE-----"}, "holds no certificates"),
         ({"ssl_truststore_password": "secret"}, "ssl.truststore.password has no effect"),
-        ({"ssl_keystore_password": "secret"}, "ssl.key.password"),
+        ({"ssl_keystore_password": "secret"}, "ssl.keystore.password has no effect without"),
+        ({"ssl_keystore_location": lambda made, _: str(made.client), "ssl_keystore_password": "secret"}, "key's own is ssl.key.password"),
         ({"ssl_keystore_certificate_chain": "secret"}, "together or not at all"),
         ({"ssl_keystore_key": "secret"}, "together or not at all"),
         ({"ssl_keystore_certificate_chain": "secret", "ssl_keystore_key": "secret"}, "no private key"),

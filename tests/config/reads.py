@@ -64,7 +64,11 @@ def used_keys(sources: Iterable[Module], names: Iterable[str]) -> dict[str, set[
     found: dict[str, set[str]] = {}
     everything = list(sources)
     places = [place for each in everything for place in _calls(each, each.tree, ())]
-    forwarders: dict[str, set[int | str]] = {"effective_topic_value": {0, "name"}}
+    forwarders: dict[str, set[int | str]] = {
+        "effective_topic_value": {0, "name"},
+        "listener_value": {2, "key"},
+        "own_value": {2, "key"},
+    }
     before = -1
     while before != sum(map(len, forwarders.values())):
         before = sum(map(len, forwarders.values()))

@@ -39,9 +39,16 @@ from odradek.config.unserved import UNSERVED, UNSERVED_TOPIC
         ("zookeeper.connect", "localhost:2181"),
         ("remote.log.storage.system.enable", "true"),
         ("replica.selector.class", "com.example.Nearest"),
-        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("authorizer.class.name", "com.example.Authorizer"),
+        ("super.users", "alice"),
+        ("early.start.listeners", "ELSEWHERE"),
         ("max.connections.per.ip.overrides", "nonsense"),
         ("queued.max.request.bytes", "10"),
+        ("odradek.metrics.listener", "localhost"),
+        ("odradek.metrics.listener", "99999"),
+        ("odradek.log.format", "xml"),
+        ("odradek.log.files", "1"),
+        ("odradek.log.slow.request.ms", "-2"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_that_names_the_key(key: str, value: str) -> None:
@@ -50,6 +57,12 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_the_key(key: str, valu
     text = str(caught.value)
     assert "\n" not in text
     assert key in text or key.split(".")[0] in text
+
+
+def test_a_port_alone_for_metrics_is_one_of_this_machine() -> None:
+    assert standalone_config().metrics_listener is None
+    assert standalone_config({"odradek.metrics.listener": "9404"}).metrics_listener == ("127.0.0.1", 9404)
+    assert standalone_config({"odradek.metrics.listener": "[::1]:9404"}).metrics_listener == ("::1", 9404)
 
 
 def test_required_keys_are_asked_for() -> None:

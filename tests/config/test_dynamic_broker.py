@@ -13,6 +13,7 @@ from odradek.config.dynamic import DYNAMIC_KEYS, FIXED_AT_THE_START, THREAD_COUN
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
 from odradek.config.topic import SYNONYMS
 from odradek.config.unserved import UNSERVED
+from odradek.server.reconfiguration import acceptor_limits
 from tests.config.reads import modules, used_keys
 
 
@@ -90,11 +91,21 @@ def test_what_cannot_hold_is_left_out_and_said() -> None:
         ("no.such.key", "3", "Unknown broker config name: no.such.key"),
         ("message.max.bytes", "many", "message.max.bytes"),
         ("num.io.threads", "9", "cannot be set while the broker runs: one event loop"),
-        ("listeners", "PLAINTEXT://:1", "cannot be set while the broker runs: listeners"),
-        ("ssl.keystore.password", "hunter2", "TLS is not served yet"),
-        ("listener.name.internal.ssl.keystore.location", "x", "not served yet"),
+        ("listeners", "PLAINTEXT://:1", "cluster level, broker id must be specified: listeners|controller.listener.names"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", "cluster level, broker id|CONTROLLER"),
+        ("sasl.enabled.mechanisms", "PLAIN,PLAIN", "cluster level, broker id|must not be duplicated|Configuration"),
+        ("sasl.jaas.config", "hunter2", "has no effect without one, in Kafka neither|cluster level, broker id"),
+        ("ssl.keystore.password", "hunter2", "dynamically updated only per-listener using the listener prefix: ssl.keystore.password"),
+        ("ssl.client.auth", "hunter", "cluster level, broker id must be specified: ssl.client.auth|for configuration ssl.client.auth"),
+        ("ssl.provider", "SunJSSE", "cluster level, broker id must be specified: ssl.provider|Java's TLS providers"),
+        ("listener.name.plaintext.ssl.client.auth", "none", "listener PLAINTEXT, restart broker|cluster level, broker id"),
+        ("listener.name.plaintext.num.network.threads", "5", "threads of one listener|cluster level, broker id"),
+        ("listener.name.plaintext.max.connections", "many", "listener.name.plaintext.max.connections"),
+        ("listener.name.plaintext.max.connections", "0", "at least 1"),
+        ("listener.name.other.max.connections", "5", "there is no listener OTHER"),
+        ("listener.name.plaintext.log.dirs", "x", "for the whole broker"),
         ("metric.reporters", "com.example.Reporter", "metrics reporters"),
-        ("leader.replication.throttled.rate", "5", "replication quotas"),
+        ("leader.replication.throttled.rate", "-1", "leader.replication.throttled.rate"),
         ("max.connections.per.ip", "0", "max.connections.per.ip"),
     ],
 )
@@ -116,6 +127,48 @@ def test_a_check_looks_at_the_other_layer_too() -> None:
         config.check({}, for_node=False)
 
 
+def test_stores_of_a_listener_are_set_for_one_broker() -> None:
+    config = dynamic()
+    name = "listener.name.plaintext.ssl.keystore.location"
+    with pytest.raises(ConfigError, match=f"Cannot update these configs at default cluster level, broker id must be specified: {name}"):
+        config.check({name: "x"}, for_node=False)
+    config.check({name: "x"}, for_node=True)
+    asked: list[str] = []
+    config.validators.append(lambda new: asked.append(new.given[name]))
+    config.check({name: "y"}, for_node=True)
+    assert asked == ["y"]
+
+
+def test_limits_of_a_listener_are_set_for_one_broker_or_for_all() -> None:
+    config, heard = dynamic(max_connections="100"), []
+    config.subscribe(("max.connections",), lambda: heard.append(dict(acceptor_limits(config.current).max_connections_of)))
+    name = "listener.name.plaintext.max.connections"
+    for for_node in (False, True):
+        config.check({name: "5"}, for_node=for_node)
+    config.update({}, {name: "5"})
+    config.update({name: "6"}, {name: "5"})
+    config.update({name: "6"}, {name: "7"})
+    config.update({}, {})
+    assert heard == [{"PLAINTEXT": 5}, {"PLAINTEXT": 6}, {}]
+    assert acceptor_limits(config.current).max_connections == 100
+
+
+def test_the_listeners_of_nodes_are_protected_where_clients_have_another() -> None:
+    assert acceptor_limits(standalone_config()).protected == {"CONTROLLER"}
+    two = {"listeners": "PLAINTEXT://h:1,IN://h:2,CONTROLLER://h:3", "inter.broker.listener.name": "IN"}
+    two["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    assert acceptor_limits(standalone_config(two)).protected == {"CONTROLLER", "IN"}
+
+
+def test_a_key_set_again_to_its_value_is_heard_of() -> None:
+    config, heard = dynamic(), []
+    config.on_set.append(lambda: heard.append(config.current.given.get("listener.name.plaintext.ssl.keystore.location")))
+    settings = {"listener.name.plaintext.ssl.keystore.location": "x"}
+    for node in (settings, settings, dict(settings), {}, {}):
+        config.update(node, {})
+    assert heard == ["x", "x", None]
+
+
 @pytest.mark.parametrize(("count", "said"), [("4", "at least half"), ("21", "greater than double"), ("0", "background.threads")])
 def test_pools_grow_and_shrink_by_two_at_most(count: str, said: str) -> None:
     config = dynamic()
@@ -130,7 +183,8 @@ def test_every_key_that_may_be_set_at_run_time_is_followed() -> None:
     topic_keys = {synonym for synonyms in SYNONYMS.values() for synonym, _ in synonyms}
     accepted = {key for key in DYNAMIC_KEYS if key in BROKER_CONFIG and unserved_at_run_time(key) is None}
     used = used_keys(modules(Path(odradek.__file__).parent), accepted)
-    assert accepted - topic_keys - used.keys() - UNSERVED.keys() == set()
+    # What the providers of references are is asked before there is a configuration (odradek.providers).
+    assert accepted - topic_keys - used.keys() - UNSERVED.keys() - {"config.providers"} == set()
     assert set(FIXED_AT_THE_START) <= DYNAMIC_KEYS
     assert set(THREAD_COUNTS) <= DYNAMIC_KEYS
 

@@ -29,7 +29,8 @@ from odradek.protocol.messages.metadata_records import (
 from odradek.protocol.registry import decode_response
 from odradek.protocol.schema import Message
 from odradek.replication.replica_manager import ReplicaManager
-from odradek.server.context import ANONYMOUS, RequestContext
+from odradek.security.principal import ANONYMOUS, Principal
+from odradek.server.context import RequestContext
 from odradek.server.coordinators import Coordinators
 from odradek.server.dispatch import Dispatcher
 from odradek.server.metadata_cache import MetadataCache
@@ -192,7 +193,7 @@ class Broker:
             answer = answer.result()
         return answer if answer is None else through_the_wire(answer, version)
 
-    def ask(self, request: M, version: int | None = None, *, scope: str = BROKER, principal: str = ANONYMOUS) -> Any:
+    def ask(self, request: M, version: int | None = None, *, scope: str = BROKER, principal: Principal = ANONYMOUS) -> Any:
         """The response that a client on a listener of the scope gets, by way of the table; in the newest version unless one is given.
 
         A Deferred of it while it waits; ProtocolError where the connection would close.

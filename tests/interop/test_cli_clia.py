@@ -395,7 +395,7 @@ def test_configs_of_log_levels(pair: Pair) -> None:
 
 
 def test_configs_of_quotas_and_credentials(guarded: SecuredBroker, jvm_tools: JvmTools) -> None:
-    """Of JVM Kafka: Odradek's broker does not serve them yet."""
+    """Of JVM Kafka; tests/interop/test_quotas.py has Kafka's command ask Odradek."""
 
     def kafka(*arguments: str) -> str:
         done = jvm_tools.run(CONFIGS, "--bootstrap-server", guarded.bootstrap, *arguments)

@@ -239,7 +239,6 @@ REFUSED = {
     "--delete-config",  # Kafka's script takes it and does nothing
     "--version",  # `odradek --version`
     "--help",
-    "--add-scram",  # Odradek's broker does not authenticate by SCRAM yet
 }
 """Flags of Kafka's scripts that ours have not."""
 

@@ -244,8 +244,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "the-file-wins",
         "cli/server_properties.py",
-        "return BrokerConfig({**{each.key: each.value for each in settings}, **overrides})",
-        "return BrokerConfig({**overrides, **{each.key: each.value for each in settings}})",
+        "followed({**{each.key: each.value for each in settings}, **overrides})",
+        "followed({**overrides, **{each.key: each.value for each in settings}})",
         "--override goes before the file.",
         "cli/test_commands.py",
     ),

@@ -194,8 +194,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "cluster-over-broker",
         "dynamic_broker",
-        "for layer in (cluster, node):",
-        "for layer in (node, cluster):",
+        "for layer in (cluster, node):\n            for name, text in layer.items():\n",
+        "for layer in (node, cluster):\n            for name, text in layer.items():\n",
         "what is set for all brokers outdoes what is set for this one",
     ),
     _bug(
@@ -222,8 +222,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "check-the-other-layer",
         "dynamic_broker",
-        "self._effective(settings, self.cluster) if for_node else",
-        "self._effective(settings, {}) if for_node else",
+        "(settings, self.cluster) if for_node else",
+        "(settings, {}) if for_node else",
         "settings of a broker are checked as if nothing were set for all",
     ),
     _bug(
@@ -371,11 +371,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _bug("passwords-in-errors", "unserved", 'shown = "" if key.type is PASSWORD else', "shown =", "a password is in the error message"),
     _bug(
-        "listener-prefix",
+        "listener-limits",
         "unserved",
-        '    "listener.name.": "settings of one listener (TLS and SASL)",\n',
+        '    "num.network.threads": "threads of one listener",\n',
         "",
-        "settings of one listener are unknown and not unserved",
+        "threads of one listener are taken and do nothing",
+        "config/test_listener_settings.py",
     ),
     _bug(
         "warned-each-time",

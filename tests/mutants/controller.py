@@ -782,10 +782,8 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "validated-topics-are-created",
         "controller/core/topics.py",
-        "        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused,"
-        " configs=[]))\n    return ControllerResult([] if request.validate_only else records",
-        "        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused,"
-        " configs=[]))\n    return ControllerResult(records",
+        "    response.topics += refused\n    return ControllerResult([] if request.validate_only else records",
+        "    response.topics += refused\n    return ControllerResult(records",
         "a topic is created although the request asked only whether it could be",
         _TOPICS,
     ),

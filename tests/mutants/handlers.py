@@ -341,8 +341,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "unknown-ids-forgotten",
         "handlers/group/offset_fetch.py",
-        "if group.topics is None else response.topics) + unknown",
-        "if group.topics is None else response.topics)",
+        "                response.topics += unknown\n",
+        "                pass\n",
         "a consumer that asks by ids hears nothing of a topic that is no more",
         "handlers/test_groups.py",
     ),
@@ -421,8 +421,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "internal-topics-in-transactions",
         "handlers/transaction/add_partitions_to_txn.py",
-        "        if version < _FROM_BROKERS and partition.topic in INTERNAL_TOPICS:",
-        "        if False:",
+        "(partition.topic in INTERNAL_TOPICS or partition.topic in denied)",
+        "partition.topic in denied",
         "a producer puts the coordinators' own topics into its transaction",
         "handlers/test_transactions.py",
     ),

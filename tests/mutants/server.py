@@ -188,8 +188,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "clients-before-the-registration",
         "server/boot.py",
-        "        await start(Register(node, kraft, registrar))\n        await start(ServeClients(node, listeners, registrar))\n",
-        "        await start(ServeClients(node, listeners, registrar))\n        await start(Register(node, kraft, registrar))\n",
+        "        await start(Register(node, kraft, registrar))\n        await start(ServeClients(node, listeners, registrar, kraft))\n",
+        "        await start(ServeClients(node, listeners, registrar, kraft))\n        await start(Register(node, kraft, registrar))\n",
         "clients are answered by a broker that the cluster does not know",
         _BOOT,
     ),

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.connection import Answer, Connection
 from odradek.network.limits import AcceptorLimits
+from odradek.network.secure import TlsServing
 from odradek.server.clock import LoopClock
 
 Handle = Callable[[Connection, memoryview], Answer]
@@ -38,11 +39,11 @@ def echo(connection: Connection, frame: memoryview) -> Answer:
 
 @asynccontextmanager
 async def listening(
-    handle: Handle = echo, limits: AcceptorLimits | None = None, host: str = "127.0.0.1"
+    handle: Handle = echo, limits: AcceptorLimits | None = None, host: str = "127.0.0.1", tls: TlsServing | None = None
 ) -> AsyncIterator[tuple[Acceptor, BoundListener]]:
     loop = asyncio.get_running_loop()
     acceptor = Acceptor(loop, LoopClock(loop), FakeHandler(handle), limits or AcceptorLimits())
-    bound = await acceptor.bind(Listener("PLAINTEXT", "broker", host, 0))
+    bound = await acceptor.bind(Listener("PLAINTEXT" if tls is None else "SSL", "broker", host, 0, tls))
     await acceptor.serve(bound)
     try:
         yield acceptor, bound

@@ -198,6 +198,67 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(run: Run) -> None:
     run(main())
 
 
+def test_connections_are_counted_by_listener(run: Run) -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(max_connections_of={"L": 1, "OTHER": 0})
+        async with listening(limits=limits) as (acceptor, bound):
+            bound.listener.name = "L"
+            async with peer(bound) as one, peer(bound) as two:
+                assert await two.closed()
+                one.send(b"1")
+                assert await one.frame() == b"1"
+                acceptor.limits = AcceptorLimits(max_connections_of={"L": 2})
+                async with peer(bound) as three:
+                    three.send(b"3")
+                    assert await three.frame() == b"3"
+                one.send(b"1")
+                assert await one.frame() == b"1"
+            await until(lambda: not acceptor.connections)
+            assert bound.listener.connections == 0
+
+    run(main())
+
+
+def test_clients_give_way_to_nodes(run: Run) -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(max_connections=2, protected=["NODES"])
+        async with listening(limits=limits) as (acceptor, bound):
+            nodes = await acceptor.bind(Listener("NODES", bound.scope, "127.0.0.1", 0))
+            await acceptor.serve(nodes)
+            async with peer(bound) as one, peer(bound) as two:
+                for each in (two, one):
+                    each.send(b"1")
+                    await each.frame()
+                of_one, of_two = acceptor.connections
+                of_one.idle_since, of_two.idle_since = 6.0, 5.0
+                async with peer(nodes) as node:
+                    node.send(b"3")
+                    assert await node.frame() == b"3"
+                    assert await two.closed(), "it was idle for longest"
+                    one.send(b"1")
+                    assert await one.frame() == b"1"
+                    async with peer(bound) as late:
+                        assert await late.closed(), "no client is let in for another"
+                    async with peer(nodes) as other:
+                        other.send(b"4")
+                        assert await other.frame() == b"4"
+                        assert await one.closed()
+                        async with peer(nodes) as third:
+                            assert await third.closed(), "nodes do not give way to one another"
+            await until(lambda: not acceptor.connections)
+            async with peer(bound) as one, peer(bound) as two:
+                one.send(b"1")
+                two.send(b"1")
+                await one.frame()
+                await two.frame()
+                comers = [Connection(acceptor, nodes.listener) for _ in range(3)]
+                assert list(map(acceptor._make_way, comers)) == [True, True, False], "each has another give way to it, also in one turn"
+                assert await one.closed()
+                assert await two.closed()
+
+    run(main())
+
+
 def test_connections_are_counted_in_total_and_by_address(run: Run) -> None:
     async def main() -> None:
         limits = AcceptorLimits(max_connections=2)
@@ -232,30 +293,6 @@ def test_an_address_may_have_as_many_connections_again_as_it_has_closed(run: Run
                 assert await four.closed()
                 three.send(b"3")
                 assert await three.frame() == b"3"
-
-    run(main())
-
-
-def test_new_connections_beyond_the_rate_wait(run: Run) -> None:
-    async def main() -> None:
-        async with listening(limits=AcceptorLimits(creation_rate=20)) as (_, bound):
-            loop = asyncio.get_running_loop()
-            begin = loop.time()
-            for _ in range(26):
-                async with peer(bound) as client:
-                    client.send(b"hello")
-                    assert await client.frame() == b"hello"
-            assert loop.time() - begin >= 0.2
-
-    run(main())
-
-
-def test_as_many_connections_as_a_second_allows_may_come_at_once(run: Run) -> None:
-    async def main() -> None:
-        limits = AcceptorLimits(creation_rate=3)
-        async with listening(limits=limits) as (acceptor, bound), peer(bound), peer(bound), peer(bound):
-            await until(lambda: len(acceptor.connections) == 3)
-            assert [connection.delayed for connection in acceptor.connections] == [False] * 3
 
     run(main())
 

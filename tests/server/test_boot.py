@@ -187,7 +187,18 @@ def test_the_same_seed_gives_the_same_disk() -> None:
 
 STEPS: dict[str, type[Step[Any]]] = {step.name: step for step in Step.__subclasses__()}
 STEPS_IN_ORDER = (
-    *("identity", "directories", "listeners", "dispatch", "quorum", "controller_listeners", "metadata_image", "controller_registration"),
+    *(
+        "policies",
+        "identity",
+        "directories",
+        "listeners",
+        "metrics",
+        "dispatch",
+        "quorum",
+        "controller_listeners",
+        "metadata_image",
+        "controller_registration",
+    ),
     *("logs", "replicas", "metadata", "tasks", "cleaner", "registration", "broker_listeners"),
 )
 """Of a node with both roles."""

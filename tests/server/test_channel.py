@@ -22,6 +22,7 @@ from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.metadata_records import RegisterBrokerRecord
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.schema import Message
+from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.dispatch import Dispatcher
 from odradek.server.internal_channel import broker_address
@@ -29,6 +30,7 @@ from odradek.server.metadata_cache import MetadataCache
 from odradek.server.services import Services
 from tests.clock import ManualClock
 
+NODE = Principal("User", "node")
 HERE, THERE = Address(1, "one", 9093), Address(2, "two", 9093)
 
 
@@ -48,9 +50,11 @@ class LocalDispatcher:
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
+        self.principals: list[Principal] = []
 
-    def handle_embedded(self, frame: bytes, *, scope: str, listener_name: str, peer_host: str) -> tuple[Any, Any]:
+    def handle_embedded(self, frame: bytes, *, scope: str, listener_name: str, peer_host: str, principal: Principal) -> tuple[Any, Any]:
         self.seen.append((scope, listener_name))
+        self.principals.append(principal)
         return None, Deferred()
 
 
@@ -65,6 +69,7 @@ class World:
             self.clock,
             cast(Dispatcher, self.local),
             listener_names={BROKER: "PLAINTEXT", CONTROLLER: "CONTROLLER"},
+            principal=lambda scope: NODE if scope == CONTROLLER else ANONYMOUS,
             peers=cast(Peers, self.peers),
             broker={2: Address(2, "two", 9092)}.get,
             controller=lambda: self.controller,
@@ -107,6 +112,7 @@ def test_this_node_is_asked_on_the_listener_of_the_role_that_answers() -> None:
     world.send(1, AddPartitionsToTxnRequest(), 4)
     world.clock.advance_s(0)
     assert world.local.seen == [(CONTROLLER, "CONTROLLER"), (BROKER, "PLAINTEXT")]
+    assert world.local.principals == [NODE, ANONYMOUS]
     assert world.peers.sent == []
 
 
@@ -141,7 +147,7 @@ def test_brokers_are_reached_at_the_listener_for_brokers_that_they_registered() 
     ]
     delta.replay(RegisterBrokerRecord(broker_id=2, incarnation_id=UUID(int=5), broker_epoch=5, end_points=ends))
     services.metadata = MetadataCache(delta.apply(MetadataProvenance(1, 1, 0)))
-    assert broker_address(services, 2, "INSIDE") == Address(2, "inside", 9094)
+    assert broker_address(services, 2, "INSIDE") == Address(2, "inside", 9094, "INSIDE")
     assert broker_address(services, 2, "OTHER") is None
     assert broker_address(services, 3, "INSIDE") is None
 

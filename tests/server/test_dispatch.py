@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
+from odradek.metrics.requests import Reading
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -23,6 +25,7 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, F
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
+from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.dispatch import Dispatcher
 from odradek.server.forwarding import Forwarder
@@ -138,7 +141,7 @@ def forwarding(services: Services) -> InterBrokerChannel:
 
 async def answer_of(services: Services, frame: bytes) -> object:
     _, answer = services.dispatcher.handle_embedded(
-        frame, scope=BROKER, listener_name="PLAINTEXT", peer_host="10.1.2.3", principal="User:alice"
+        frame, scope=BROKER, listener_name="PLAINTEXT", peer_host="10.1.2.3", principal=Principal("User", "alice")
     )
     assert isinstance(answer, Deferred)
     future = asyncio.get_running_loop().create_future()
@@ -149,7 +152,7 @@ async def answer_of(services: Services, frame: bytes) -> object:
 def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
     async def test(services: Services) -> None:
         forwarding(services)
-        seen: list[tuple[str, str, str | None, str]] = []
+        seen: list[tuple[Principal, str, str | None, str]] = []
 
         def create(context: object, message: CreateTopicsRequest, _: Services) -> CreateTopicsResponse:
             from odradek.server.context import RequestContext
@@ -162,7 +165,7 @@ def test_an_admin_request_is_judged_by_the_controller_as_its_client_s() -> None:
         message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
         response = cast(CreateTopicsResponse, decode(await answer_of(services, request(19, 7, message.encode(7))), 19, 7))
         assert response.topics[0].error_code == 36
-        assert seen == [("User:alice", "10.1.2.3", "test", CONTROLLER)]
+        assert seen == [(Principal("User", "alice"), "10.1.2.3", "test", CONTROLLER)]
 
     in_loop(test)
 
@@ -271,7 +274,7 @@ def test_only_what_brokers_forward_may_come_in_an_envelope() -> None:
         assert await send(request(19, 7), principal=None) == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
         assert await send(request(19, 7), principal=b"\0\x09junk") == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
         assert await send(request(45, 1)) == ErrorCode.UNSUPPORTED_VERSION, "Kafka forwards it, and it is not served yet"
-        assert await send(request(38, 3)) == ErrorCode.INVALID_REQUEST
+        assert await send(request(63, 0)) == ErrorCode.INVALID_REQUEST
         assert await send(request(19, 7), host=b"abc") == ErrorCode.INVALID_REQUEST
 
     in_loop(test)
@@ -308,5 +311,46 @@ def test_a_request_that_is_not_served_closes() -> None:
         for frame in (request(52, 0), request(10, 9), request(0, 2), b"\0\0"):
             with pytest.raises(ProtocolError):
                 services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name="P", peer_host="h")
+
+    in_loop(test)
+
+
+def test_requests_are_counted_and_timed_where_they_come_in(caplog: pytest.LogCaptureFixture) -> None:
+    class Clock:
+        """A clock that the test moves."""
+
+        now = 10.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    def test(services: Services) -> None:
+        clock = Clock()
+        services.clock = cast(Any, clock)
+        dispatcher = services.dispatcher = Dispatcher(services)
+        dispatcher.slow.threshold_s = 0.2
+        later: Deferred[Message] = Deferred()
+
+        def handler(*_: object) -> object:
+            clock.now += 0.25
+            return later
+
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, handler)
+        listener = SimpleNamespace(name="X", scope=BROKER)
+        connection = cast(Any, SimpleNamespace(listener=listener, connection_id="c", peer_host="h", principal=ANONYMOUS))
+        frame = memoryview(request(10, 4, FindCoordinatorRequest(coordinator_keys=["a"]).encode(4)))
+        waiting = dispatcher.handle_frame(connection, frame)
+        assert isinstance(waiting, Deferred)
+        measured = dispatcher.requests.of("FindCoordinator")
+        assert measured.count == 0
+        clock.now += 0.5
+        later.complete(FindCoordinatorResponse())
+        reading = Reading([measured], clock.now)
+        assert (measured.versions, reading.total.largest, reading.local.largest, reading.remote.largest) == ({4: 1}, 750, 250, 500)
+        assert reading.sizes.largest == len(frame)
+        dispatcher.handle_frame(connection, frame)
+        assert measured.versions == {4: 2}
+        assert Reading([measured], clock.now).total.smallest == 250
+        assert [record.getMessage().startswith("Slow request: api='FindCoordinator'") for record in caplog.records] == [True, True]
 
     in_loop(test)

@@ -36,7 +36,7 @@ class World:
         self.channel = PeerRaftChannel(cast(Peers, self.peers), request_timeout_s=2)
 
     def ask(self, answer: Message | Exception) -> Deferred[Message]:
-        sent = self.channel.send(*NODE, ApiKey.VOTE, VoteRequest())
+        sent = self.channel.send(*NODE[:3], ApiKey.VOTE, VoteRequest())
         done = self.peers.sent[-1][3]
         done.fail(answer) if isinstance(answer, Exception) else done.complete(answer)
         return sent
@@ -56,7 +56,7 @@ def test_fetches_have_a_connection_of_their_own() -> None:
         (ApiKey.BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest()),
     ]
     for key, request in kinds:
-        world.channel.send(*NODE, key, request)
+        world.channel.send(*NODE[:3], key, request)
     assert [(node, purpose, timeout) for node, purpose, timeout, _ in world.peers.sent] == [
         (NODE, purpose, 2) for purpose in ("raft-fetch", "raft-fetch", "raft", "raft")
     ]

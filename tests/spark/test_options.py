@@ -35,6 +35,20 @@ def test_defaults_are_those_of_the_connector() -> None:
     assert stream.starting == LATEST
 
 
+def test_a_secret_stays_a_reference_until_a_client_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODRADEK_TEST_SECRET", "hunter2")
+    provider = {
+        "kafka.config.providers": "env",
+        "kafka.config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+        "kafka.sasl.password": "${env:ODRADEK_TEST_SECRET}",
+    }
+    options = read_options({**BASE, **provider}, streaming=True)
+    assert options.client["sasl.password"] == "${env:ODRADEK_TEST_SECRET}"
+    assert "hunter2" not in repr(options)
+    with pytest.raises(ConfigError, match=r"config.providers names Env, and config.providers.Env.class is missing"):
+        read_options({**BASE, **provider, "kafka.config.providers": "Env"}, streaming=True)
+
+
 def test_names_ignore_case() -> None:
     options = read_options({**BASE, "STARTINGOFFSETS": '{"t":{"0":5,"1":-2}}', "failondataloss": "FALSE"}, streaming=False)
     assert options.starting == {A: 5, B: EARLIEST}

@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dump-log": ("odradek.cli.dump_log", "Print what is in segments, indexes and snapshots."),
     "perf": ("odradek.cli.perf", "Measure how fast records are written and read."),
     "verifiable": ("odradek.cli.verifiable", "Clients that tell each event as JSON, for tests."),
+    "metrics": ("odradek.cli.metrics", "Print the metrics of a node, or its health."),
     "client-metrics": ("odradek.cli.client_metrics", "Subscribe to metrics of clients."),
     "acls": ("odradek.cli.acls", "Show, add and remove access rules."),
     "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),

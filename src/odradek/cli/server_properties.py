@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError, OdradekError
 from odradek.config.properties import MalformedProperties, Setting, read_settings
+from odradek.config.references import PROVIDERS
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -34,12 +35,21 @@ def load_server_properties(path: str, overrides: Mapping[str, str] | None = None
         raise ConfigError(f"{path}:{error.line}: {error}") from None
     lines = _lines(path, settings)
     try:
-        return BrokerConfig({**{each.key: each.value for each in settings}, **overrides})
+        return BrokerConfig(followed({**{each.key: each.value for each in settings}, **overrides}))
     except ConfigError as error:
         key = _blamed(str(error), {*lines, *overrides})
         if key in overrides:
             raise ConfigError(f"--override: {error}") from None
         raise ConfigError(f"{path}:{lines[key]}: {error}" if key is not None else f"{path}: {error}") from None
+
+
+def followed(settings: dict[str, str]) -> dict[str, str]:
+    """The settings with what their references to configuration providers stand for; ConfigError names the setting."""
+    if not settings.get(PROVIDERS):
+        return settings
+    from odradek.providers.resolving import resolve_broker
+
+    return resolve_broker(settings)
 
 
 def _text(path: str) -> str:

@@ -143,6 +143,10 @@ def load(options: Options) -> BrokerConfig:
         if settings["listeners"] and "CONTROLLER://" not in settings["listeners"] and not settings.keys() & _CONTROLLER_KEYS:
             # An operator who only says where clients are served needs a controller, too; nobody else has to find it.
             settings["listeners"] += ",CONTROLLER://127.0.0.1:0"
+        if settings.get("config.providers"):
+            from odradek.cli.server_properties import followed
+
+            settings = followed(settings)
         return standalone_config(settings)
     from odradek.cli.server_properties import load_server_properties
 

@@ -48,6 +48,13 @@ def info(file: str) -> int:
 @click.option("-I", "--initial-controllers", metavar="LIST", help="The first voters: id@host:port:directory-id,...")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted instead of failing.")
 @click.option("-r", "--release-version", metavar="VERSION", help="The release whose features the cluster begins with, such as 4.3.")
+@click.option(
+    "-S",
+    "--add-scram",
+    multiple=True,
+    metavar="CREDENTIAL",
+    help="A SCRAM credential for the new cluster: 'SCRAM-SHA-256=[name=alice,password=secret]'; may be repeated.",
+)
 @click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="The level of a feature; may be repeated.")
 def format_(
     file: str,
@@ -58,6 +65,7 @@ def format_(
     ignore_formatted: bool,
     release_version: str | None,
     features: tuple[str, ...],
+    add_scram: tuple[str, ...],
 ) -> None:
     """Format the log directories.
 
@@ -79,6 +87,8 @@ def format_(
         no_initial_controllers=no_initial_controllers,
         release_version=release_version,
         feature_levels=parse_levels(features),
+        add_scram=add_scram,
+        random_bytes=random.SystemRandom().randbytes,
         ignore_formatted=ignore_formatted,
     )
     click.echo("\n".join(result.lines))

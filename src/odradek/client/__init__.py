@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from odradek.client.core.partitioner import Partitioner as Partitioner
     from odradek.client.core.positions import LogTruncation as LogTruncation
     from odradek.client.core.positions import OffsetOutOfRange as OffsetOutOfRange
-    from odradek.client.core.sasl import OAuthToken as OAuthToken
     from odradek.client.core.serialization import SerializationError as SerializationError
     from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
     from odradek.client.core.transactions import IllegalTransactionState as IllegalTransactionState
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
     from odradek.client.types import ProducerRecord as ProducerRecord
     from odradek.client.types import RecordMetadata as RecordMetadata
+    from odradek.security.sasl.client import OAuthToken as OAuthToken
 
 _HOMES = {
     "Admin": "odradek.client.admin.blocking",
@@ -61,7 +61,7 @@ _HOMES = {
     "LogTruncation": "odradek.client.core.positions",
     "MetricName": "odradek.client.metrics",
     "NewTopic": "odradek.client.types",
-    "OAuthToken": "odradek.client.core.sasl",
+    "OAuthToken": "odradek.security.sasl.client",
     "OffsetAndMetadata": "odradek.client.types",
     "Partitioner": "odradek.client.core.partitioner",
     "PreparedTransaction": "odradek.client.core.transactions",

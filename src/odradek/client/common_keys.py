@@ -36,6 +36,12 @@ _DNS = OneOf("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 _PROTOCOLS = OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=True)
 _STORES = OneOf("PEM", "JKS", "PKCS12", ignore_case=True)
 
+
+def _store(name: str, value: ConfigValue) -> None:
+    if value is not None:
+        _STORES(name, value)
+
+
 # fmt: off
 COMMON_KEYS: tuple[Key, ...] = (
     Key("bootstrap.servers", LIST, "localhost:9092", HIGH, "host:port of some brokers; the others are found through them."),
@@ -64,19 +70,20 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key("metrics.num.samples", INT, "2", LOW, "How many windows rates and averages of metrics look at.", at_least(1)),
     Key("metrics.sample.window.ms", LONG, "30000", LOW, "Length of such a window, milliseconds.", at_least(1)),
     Key("enable.metrics.push", BOOLEAN, "false", LOW, "Only false: metrics are not pushed to brokers; `metrics()` gives them.", _no_push),
+    Key("config.providers", LIST, "", LOW, "Names of what has values of other settings: files, the environment (config-providers.md)."),
     Key("security.protocol", STRING, "PLAINTEXT", MEDIUM, "How to speak to brokers.", _PROTOCOLS),
     # TLS
-    Key("ssl.truststore.type", STRING, "PEM", MEDIUM, "Only PEM is read.", _STORES),
+    Key("ssl.truststore.type", STRING, None, MEDIUM, "PEM, PKCS12 or JKS; not given: what the file is.", _store),
     Key("ssl.truststore.location", STRING, None, HIGH, "File of the certificates that are trusted; without it those of the system are."),
     Key("ssl.truststore.certificates", PASSWORD, None, HIGH, "The trusted certificates themselves."),
-    Key("ssl.truststore.password", PASSWORD, None, HIGH, "Refused: PEM has none."),
-    Key("ssl.keystore.type", STRING, "PEM", MEDIUM, "Only PEM is read.", _STORES),
+    Key("ssl.truststore.password", PASSWORD, None, HIGH, "Password of a store of PKCS12 or JKS; PEM has none."),
+    Key("ssl.keystore.type", STRING, None, MEDIUM, "PEM, PKCS12 or JKS; not given: what the file is.", _store),
     Key("ssl.keystore.location", STRING, None, HIGH, "File of the client's certificate, those above it, and its key."),
     Key("ssl.keystore.certificate.chain", PASSWORD, None, HIGH, "The client's certificate and those above it."),
     Key("ssl.keystore.key", PASSWORD, None, HIGH, "The client's key, with ssl.keystore.certificate.chain."),
-    Key("ssl.keystore.password", PASSWORD, None, HIGH, "Refused: PEM has none."),
+    Key("ssl.keystore.password", PASSWORD, None, HIGH, "Password of a store of PKCS12 or JKS; PEM has none."),
     Key("ssl.key.location", STRING, None, HIGH, "File of the client's key where it is not in ssl.keystore.location (librdkafka's)."),
-    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the client's key."),
+    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the client's key; in PKCS12 and JKS that of the store, if not given."),
     Key("ssl.endpoint.identification.algorithm", STRING, "https", LOW, "https: the certificate has to be for the name that was dialled; "
         "empty: it may be for any.", OneOf("https", "", ignore_case=True)),
     Key("ssl.protocol", STRING, "TLSv1.3", MEDIUM, "TLSv1.2 alone, where ssl.enabled.protocols is not given; else that counts."),
@@ -132,7 +139,6 @@ _RETRIEVAL = "of Java's own retrieval of tokens; sasl.oauthbearer.token.provider
 _METRICS = "Java's reporters of metrics; metrics() gives them as a mapping"
 
 REFUSED: dict[str, str] = {
-    "config.providers": "a class of Java's; read secrets in Python and give them as values",
     "metric.reporters": _METRICS,
     "auto.include.jmx.reporter": _METRICS,
     "metrics.recording.level": "this client has metrics of one level",

@@ -8,6 +8,7 @@ A key that is not listed here raises ConfigError, also when it is one of Kafka's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from odradek.base.errors import ConfigError
 from odradek.client.common_keys import ADMIN_KEYS, CALLABLES, COMMON_KEYS, METADATA_MAX_IDLE, REFUSED, SPELLINGS
@@ -29,6 +30,7 @@ from odradek.config.definition import (
     at_least,
     between,
 )
+from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, is_of_providers, is_provider_setting
 from odradek.config.validators import gzip_level, parse_host_port
 
 Setting = str | int | float | bool | Sequence[str] | Callable[..., object] | None
@@ -217,8 +219,12 @@ class ClientConfig:
         """ConfigError, one line naming the key, for an unknown key or a value that does not fit."""
         given: dict[str, str | None] = {}
         callables: dict[str, Callable[..., object]] = {}
-        for name, value in [*(settings or {}).items(), *keywords.items()]:
-            dotted = name if name in definition else name.replace("_", ".")
+        pairs = [*(settings or {}).items(), *keywords.items()]
+        followed = settings if isinstance(settings, Resolved) else follow_references(dict(pairs))
+        if isinstance(followed, Resolved):
+            pairs = [(name, followed.get(name, value)) for name, value in pairs]
+        for name, value in pairs:
+            dotted = name if name in definition else _dotted(name)
             dotted = SPELLINGS.get(dotted, dotted)
             check_known(definition, dotted)
             if dotted in given or dotted in callables:
@@ -231,8 +237,11 @@ class ClientConfig:
                 given[dotted] = _text(value)
         self._definition = definition
         self._callables = callables
-        self._values = definition.parse(given)
-        self._check_rules()
+        try:
+            self._values = definition.parse(given)
+            self._check_rules()
+        except ConfigError as error:
+            raise (ConfigError(followed.hide(str(error))) if isinstance(followed, Resolved) else error) from None
 
     def get(self, name: str) -> ConfigValue:
         """The value of a key, its default when it was not given."""
@@ -342,9 +351,26 @@ class ClientConfig:
         return None
 
 
+def follow_references(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with what their references to configuration providers stand for, `Resolved` where they name any (config.providers).
+
+    ConfigError for a provider that there is not, and for what one cannot read.
+    """
+    providers = {name: _text(value) for name, value in ((_dotted(name), value) for name, value in given.items()) if is_of_providers(name)}
+    if not providers.get(PROVIDERS):
+        return dict(given)
+    from odradek.providers.resolving import resolve_client
+
+    return resolve_client(given, providers)
+
+
+def _dotted(name: str) -> str:
+    return name if name.startswith(PROVIDERS_PREFIX) else name.replace("_", ".")
+
+
 def check_known(definition: ConfigDef, name: str) -> None:
     """ConfigError when the key is none of these; it says so when Kafka has it and only this client does not."""
-    if name in definition:
+    if name in definition or (PROVIDERS in definition and is_provider_setting(name)):
         return
     if name in NOT_SERVED_YET:
         raise ConfigError(f"Configuration {name} is refused: {NOT_SERVED_YET[name]}")

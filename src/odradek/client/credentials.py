@@ -10,8 +10,8 @@ from typing import NamedTuple, cast
 
 from odradek.base.errors import ConfigError
 from odradek.client.config import ClientConfig
-from odradek.client.core.jaas import LoginModule, parse_jaas
-from odradek.client.core.sasl import OAuthToken
+from odradek.security.jaas import LoginModule, parse_jaas
+from odradek.security.sasl.client import OAuthToken
 
 TokenProvider = Callable[[], "OAuthToken | str | tuple[str, float] | Awaitable[OAuthToken | str | tuple[str, float]]"]
 """Gives a token: an OAuthToken, its text, or (text, Unix seconds of its end) as confluent-kafka's oauth_cb; or a coroutine of one."""

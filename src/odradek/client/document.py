@@ -36,8 +36,8 @@ KAFKAS: dict[str, tuple[str, str]] = {
     "enable.metrics.push": ("true", "metrics are not pushed"),
     "receive.buffer.bytes": ("65536 (32768 of the producer)", "the kernel's own size grows with the connection"),
     "send.buffer.bytes": ("131072", "the kernel's own size grows with the connection"),
-    "ssl.keystore.type": ("JKS", "Python reads PEM"),
-    "ssl.truststore.type": ("JKS", "Python reads PEM"),
+    "ssl.keystore.type": ("JKS", "a file says what it is"),
+    "ssl.truststore.type": ("JKS", "a file says what it is"),
 }
 """Keys whose default is not Kafka's: Kafka's, and why."""
 

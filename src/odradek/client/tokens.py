@@ -10,8 +10,9 @@ from typing import cast
 from odradek.base.clock import Clock
 from odradek.base.errors import ConfigError
 from odradek.client.config import ClientConfig
-from odradek.client.core.sasl import OAuthToken, SaslError, refresh_ms, unsecured_token
 from odradek.client.credentials import Credentials, TokenProvider
+from odradek.security.sasl.client import OAuthToken, refresh_ms, unsecured_token
+from odradek.security.sasl.errors import SaslError
 
 _DEFAULT_LIFETIME_S = 3600.0
 

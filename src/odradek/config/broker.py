@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
-from odradek.config.definition import ConfigDef, ConfigValue
-from odradek.config.keys import cluster, groups, log, network, observability, own, remote, replication, security, share, transactions
+from odradek.base.errors import ConfigError
+from odradek.config.definition import ConfigDef, ConfigValue, invalid
+from odradek.config.keys import (
+    authorizer,
+    cluster,
+    groups,
+    log,
+    network,
+    observability,
+    own,
+    remote,
+    replication,
+    security,
+    share,
+    transactions,
+)
 from odradek.config.listeners import Endpoint, parse_listeners, parse_security_protocol_map
+from odradek.config.references import PROVIDERS, Resolved, hide
 from odradek.config.validators import parse_host_port, parse_quorum_voters
 
 BROKER_CONFIG = ConfigDef(
@@ -22,6 +38,7 @@ BROKER_CONFIG = ConfigDef(
     remote.KEYS,
     observability.KEYS,
     own.KEYS,
+    authorizer.KEYS,
 )
 
 MS_PER_MINUTE = 60_000
@@ -29,16 +46,18 @@ MS_PER_HOUR = 3_600_000
 
 
 class BrokerConfig:
-    """Parsed and checked once, then immutable. `given` is what the file and the command line said, as text."""
+    """Parsed and checked once, then immutable. `given` is what the file and the command line said, as text, their references followed."""
 
     __slots__ = (
         "_defaults",
         "_values",
         "advertised_controller_listeners",
         "advertised_listeners",
+        "found",
         "given",
         "listener_security_protocols",
         "listeners",
+        "references",
     )
 
     listeners: list[Endpoint]
@@ -49,10 +68,25 @@ class BrokerConfig:
     """What other controllers are told."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        """ConfigError, one line naming the key, for a key that does not exist or a value that does not fit."""
+        """ConfigError, one line naming the key, for a key that does not exist or a value that does not fit.
+
+        Where config.providers names providers, `given` is `Resolved`.
+        """
+        self.given: dict[str, str] = dict(given)
+        self.references: dict[str, str] = given.references if isinstance(given, Resolved) else {}
+        """Of the settings that a configuration provider has a part in: as they were given."""
+        self.found: dict[str, str] = given.found if isinstance(given, Resolved) else {}
+        """What a configuration provider has put in -> the reference to it; never to be shown."""
+        if self.given.get(PROVIDERS) and not isinstance(given, Resolved):
+            raise ConfigError(f"{PROVIDERS}: the references were not followed; odradek.providers.resolving.resolve_broker does")
+        try:
+            self._read(given)
+        except ConfigError as error:
+            raise ConfigError(self.hide(str(error))) from None
+
+    def _read(self, given: Mapping[str, str]) -> None:
         from odradek.config.rules import check, check_names, check_required
 
-        self.given: dict[str, str] = dict(given)
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name in given and other not in given:
                 self.given[other] = given[name]  # two names for one thing; setting either sets both
@@ -64,6 +98,10 @@ class BrokerConfig:
         self.listeners = parse_listeners("listeners", self.items("listeners"), self.listener_security_protocols)
         self.advertised_listeners, self.advertised_controller_listeners = self._advertise()
         check(self)
+
+    def hide(self, line: str) -> str:
+        """The line without what a configuration provider has put in."""
+        return hide(self.found, line) if self.found else line
 
     # -- by name ----------------------------------------------------------------------------------------------------------------------
 
@@ -138,6 +176,22 @@ class BrokerConfig:
     def controller_quorum_bootstrap_servers(self) -> list[tuple[str, int]]:
         name = "controller.quorum.bootstrap.servers"
         return [parse_host_port(name, entry) for entry in self.items(name)]
+
+    @property
+    def metrics_listener(self) -> tuple[str, int] | None:
+        """(host, port) of odradek.metrics.listener, None where there is none; ConfigError naming the key."""
+        text = self.text("odradek.metrics.listener").strip()
+        if not text:
+            return None
+        return parse_host_port("odradek.metrics.listener", f"127.0.0.1:{text}" if text.isdecimal() else text)
+
+    @property
+    def client_telemetry(self) -> str | None:
+        """Where clients' metrics go (odradek.client.telemetry), None where clients are not asked; ConfigError naming the key."""
+        text = self.text("odradek.client.telemetry").strip()
+        if text and text != "counted" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+            raise invalid("odradek.client.telemetry", text, "it must be counted, or http(s)://HOST:PORT/PATH of an OTLP receiver")
+        return text or None
 
     @property
     def is_alone(self) -> bool:
@@ -280,4 +334,4 @@ STANDALONE = {
 
 def standalone_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
     """The configuration of a single node, with `overrides` over `STANDALONE`."""
-    return BrokerConfig({**STANDALONE, **(overrides or {})})
+    return BrokerConfig(overrides.over(STANDALONE) if isinstance(overrides, Resolved) else {**STANDALONE, **(overrides or {})})

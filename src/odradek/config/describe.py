@@ -11,6 +11,9 @@ from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
 from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms
 from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
+from odradek.config.keys import authorizer
+from odradek.config.listener_settings import key_of, listener_synonyms
+from odradek.config.policies import is_of_plugins
 from odradek.config.topic import (
     SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
@@ -53,6 +56,8 @@ class BrokerLayers(NamedTuple):
     config: BrokerConfig
     dynamic: Mapping[str, str] = {}
     dynamic_default: Mapping[str, str] = {}
+    current: BrokerConfig | None = None
+    """What holds, where it may be something else than what is set: a reference to a configuration provider."""
 
     def synonyms(self, name: str, *, sensitive: bool) -> tuple[Synonym, ...]:
         """The keys that may give `name` its value, in each layer, the strongest first; those before `name` itself are left out."""
@@ -62,7 +67,7 @@ class BrokerLayers(NamedTuple):
             (self.dynamic_default, SOURCE_DYNAMIC_DEFAULT_BROKER),
             (self.config.given, SOURCE_STATIC_BROKER),
         )
-        names = broker_synonyms(name)
+        names = listener_synonyms(name) or broker_synonyms(name)
         for layer, source in layers:
             found += [Synonym(each, None if sensitive else layer[each], source) for each in names if each in layer]
         for each in names:
@@ -87,7 +92,10 @@ def default_text(name: str) -> str | None:
 def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
     """A topic's keys, all or those named."""
     overrides = {name: text for name, text in overrides.items() if override_problem(name, text) is None}
-    effective = TopicConfig.build(layers.config, overrides, (layers.dynamic, layers.dynamic_default))
+    if layers.current is not None:
+        effective = TopicConfig.build(layers.current, overrides)
+    else:
+        effective = TopicConfig.build(layers.config, overrides, (layers.dynamic, layers.dynamic_default))
     described: list[DescribedConfig] = []
     for key in TOPIC_CONFIG:
         if (key.internal and key.name not in overrides) or (keys is not None and key.name not in keys):
@@ -110,19 +118,51 @@ def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -
         name = key.name
         if (key.internal and name not in config.given) or (keys is not None and name not in keys):
             continue
-        sensitive = key.type is PASSWORD
+        # Kafka's brokers do not know their authorizer's keys, and what they do not know may be a secret.
+        foreign = name in authorizer.NAMES
+        sensitive = foreign or key.type is PASSWORD
+        kind = None if foreign else key.type
         value = _broker_value(layers, name)
         synonyms = layers.synonyms(name, sensitive=sensitive)
         source = synonyms[0].source if synonyms else SOURCE_DEFAULT
         read_only = name not in DYNAMIC_KEYS
-        described.append(DescribedConfig(name, None if sensitive else value, read_only, source, sensitive, synonyms, key.type, key.doc))
+        described.append(DescribedConfig(name, None if sensitive else value, read_only, source, sensitive, synonyms, kind, key.doc))
+    return described + _describe_listeners(layers, keys)
+
+
+def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> list[DescribedConfig]:
+    """What is set for single listeners, and for configuration providers and policies."""
+    described: list[DescribedConfig] = []
+    for name in {**layers.config.given, **layers.dynamic_default, **layers.dynamic}:
+        key = key_of(name)
+        if keys is not None and name not in keys:
+            continue
+        if is_of_plugins(name):
+            # As Kafka shows what it has no definition of: it may be a secret.
+            synonyms = layers.synonyms(name, sensitive=True)
+            described.append(DescribedConfig(name, None, True, synonyms[0].source, True, synonyms, None, ""))
+        if key is None or key.name == name:
+            continue
+        sensitive = key.type is PASSWORD
+        synonyms = layers.synonyms(name, sensitive=sensitive)
+        value = None if sensitive else _set_value(layers, name)
+        # Kafka calls all of them read-only, also those that change.
+        described.append(DescribedConfig(name, value, True, synonyms[0].source, sensitive, synonyms, key.type, key.doc))
     return described
 
 
-def _broker_value(layers: BrokerLayers, name: str) -> str | None:
+def _set_value(layers: BrokerLayers, name: str) -> str | None:
+    """What a setting says, the strongest first, and what a reference of it stands for; None where there is none."""
     for layer in (layers.dynamic, layers.dynamic_default):
         if name in layer:
-            return layer[name]
+            current = layers.current
+            return layer[name] if current is None or name not in current.references else current.given[name]
+    return layers.config.given.get(name)
+
+
+def _broker_value(layers: BrokerLayers, name: str) -> str | None:
+    if name in layers.dynamic or name in layers.dynamic_default:
+        return _set_value(layers, name)
     key = BROKER_CONFIG[name]
     if key.required and not layers.config.is_set(name):
         return None

@@ -15,7 +15,7 @@ _HEAD = """# Configuration
 
 Odradek reads Kafka's own `server.properties`. Every broker and topic key of Kafka 4.3 is known, with Kafka's type, default and validator;
 an unknown key, or a value that does not fit, stops the broker at its start with one line that names it. A key that is not listed here does
-what Kafka's documentation says.
+what Kafka's documentation says. Values may refer to files or the environment: [Configuration providers](config-providers.md).
 
 This page is written by `python -m odradek.config.document > docs/configuration.md` from the tables in `src/odradek/config/`.
 """
@@ -48,7 +48,19 @@ IncrementalAlterConfigs sets them for one broker, or for all brokers (the broker
 brokers, and both override the file. They are kept in the metadata log and take effect before the logs are loaded. Every topic key can be
 set for a topic at any time, except those that are refused above.
 
-These take effect at once:
+These take effect at once, unless it says otherwise below:
+"""
+
+_OF_LISTENERS = """
+`listeners`, `listener.security.protocol.map` and the keys of TLS and SASL are set for one broker. A listener that is added to `listeners`
+is served at once, and one that is taken out is closed with its connections, unless it is one of advertised.listeners. Its own settings
+(`listener.name.NAME.*`) come with it, in the same request, and, but for the stores of TLS and `max.connections`, do not change
+afterwards. Others are not told of it, as in every Raft cluster: clients of it are answered and find no leaders through it.
+
+- `ssl.cipher.suites`, `ssl.client.auth`, `ssl.enabled.protocols`, `ssl.endpoint.identification.algorithm`, `ssl.protocol` and
+  `sasl.enabled.mechanisms` hold for listeners that are added afterwards and have no value of their own. A listener that is there follows
+  its stores alone, for new connections.
+- `sasl.mechanism.inter.broker.protocol` holds for new connections between brokers.
 """
 
 _FIXED = """
@@ -112,6 +124,7 @@ def _at_run_time() -> Iterator[str]:
         else:
             refused.setdefault(reason, []).append(f"`{name}`")
     yield ",\n".join(followed) + ".\n"
+    yield _OF_LISTENERS
     yield _FIXED
     yield from _table(("Broker keys", "Why"), ((", ".join(names), reason) for reason, names in refused.items()))
 

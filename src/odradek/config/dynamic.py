@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
 from odradek.config.definition import LONG, MEDIUM, Key, at_least
+from odradek.config.listener_settings import MECHANISM_KEYS, ListenerSetting, parse_listener_key
 from odradek.config.unserved import UNSERVED_SECURITY, unserved_prefix
 from odradek.config.without_effect import WITHOUT_EFFECT
 
@@ -138,22 +139,56 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-_REPLICATION_QUOTAS = "replication quotas are not served yet"
-_LISTENERS = "listeners are bound at the start, and their registration never changes in a Raft cluster"
-
 FIXED_AT_THE_START: dict[str, str] = {
-    "follower.replication.throttled.rate": _REPLICATION_QUOTAS,
-    "leader.replication.throttled.rate": _REPLICATION_QUOTAS,
-    "listener.security.protocol.map": _LISTENERS,
-    "listeners": _LISTENERS,
+    "sasl.jaas.config": "it is written for a mechanism of a listener and has no effect without one, in Kafka neither",
 }
 """Key that Kafka lets change at run time and Odradek does not -> why; keys without any effect are listed elsewhere."""
 
+RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
+
+LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections", "max.connection.creation.rate"})
+"""Keys that change for a listener that is there, for one broker or for all (SocketServer.ListenerReconfigurableConfigs)."""
+
+_FOR_ONE_BROKER = frozenset({"listener.security.protocol.map", "listeners", "principal.builder.class"})
+"""Keys that are set for one broker only, beside those of TLS and SASL (DynamicBrokerConfig.PER_BROKER_CONFIGS)."""
+
+_UNLIMITED = str(0x7FFF_FFFF_FFFF_FFFF)
+
 NEVER_IN_A_FILE: dict[str, Key] = {
+    "follower.replication.throttled.rate": Key(
+        "follower.replication.throttled.rate",
+        LONG,
+        _UNLIMITED,
+        MEDIUM,
+        "Bytes per second that the throttled replicas of this broker together may fetch.",
+        at_least(0),
+    ),
+    "leader.replication.throttled.rate": Key(
+        "leader.replication.throttled.rate",
+        LONG,
+        _UNLIMITED,
+        MEDIUM,
+        "Bytes per second that this broker may send of throttled partitions to replicas that are not in sync.",
+        at_least(0),
+    ),
     "replica.alter.log.dirs.io.max.bytes.per.second": Key(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         LONG,
-        str(0x7FFF_FFFF_FFFF_FFFF),
+        _UNLIMITED,
         MEDIUM,
         "Bytes per second that all moves of replicas between log directories together may copy.",
         at_least(0),
@@ -170,12 +205,47 @@ def unserved_at_run_time(name: str) -> str | None:
     prefix = unserved_prefix(name)
     if prefix is not None:
         return f"{prefix} are not served yet"
-    if name not in DYNAMIC_KEYS:
+    if name not in DYNAMIC_KEYS or name in RELOADED_FOR_LISTENERS:
         return None
     for beginning, feature in UNSERVED_SECURITY.items():
         if name.startswith(beginning):
             return f"{feature} is not served yet"
     return FIXED_AT_THE_START.get(name) or WITHOUT_EFFECT.get(name)
+
+
+def check_scope(name: str, *, for_node: bool) -> None:
+    """ConfigError for a key of listeners where Kafka takes none (DynamicBrokerConfig.validateConfigs)."""
+    if name in RELOADED_FOR_LISTENERS:
+        raise ConfigError(f"These security configs can be dynamically updated only per-listener using the listener prefix: {name}")
+    setting = None if for_node else parse_listener_key(name)
+    of_listener = setting is not None and setting.key not in LIMITS_OF_LISTENERS
+    if of_listener or (not for_node and name in DYNAMIC_KEYS and (name in _FOR_ONE_BROKER or name.startswith(("ssl.", "sasl.")))):
+        raise ConfigError(f"Cannot update these configs at default cluster level, broker id must be specified: {name}")
+
+
+def check_listener_setting(name: str, setting: ListenerSetting) -> None:
+    """ConfigError for a setting that no listener takes over at run time."""
+    if setting.key not in DYNAMIC_KEYS and not setting.key.startswith(("ssl.", "sasl.")) and setting.key not in MECHANISM_KEYS:
+        raise ConfigError(f"Cannot update these configs dynamically: {name}")
+
+
+def is_fixed(setting: ListenerSetting) -> bool:
+    """Whether a listener that is there does not take the setting over (DynamicListenerConfig.validateReconfiguration)."""
+    return setting.key not in RELOADED_FOR_LISTENERS and setting.key not in LIMITS_OF_LISTENERS
+
+
+def check_existing(old: BrokerConfig, new: BrokerConfig) -> None:
+    """ConfigError where a listener that is there would get another value of a setting that it does not take over."""
+    there = {each.listener.lower() for each in old.listeners} & {each.listener.lower() for each in new.listeners}
+    for name in {**old.given, **new.given}:
+        if old.given.get(name) == new.given.get(name):
+            continue
+        setting = parse_listener_key(name)
+        if setting is not None and setting.listener in there and is_fixed(setting):
+            raise ConfigError(
+                f"Configs cannot be updated dynamically for existing listener {setting.listener.upper()}, "
+                f"restart broker or create a new listener for update: {name}"
+            )
 
 
 def check_thread_count(current: BrokerConfig, new: BrokerConfig) -> None:

@@ -10,11 +10,27 @@ from typing import cast
 
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
-from odradek.config.dynamic import DYNAMIC_KEYS, NEVER_IN_A_FILE, broker_synonyms, check_thread_count, unserved_at_run_time
+from odradek.config.dynamic import (
+    DYNAMIC_KEYS,
+    LIMITS_OF_LISTENERS,
+    NEVER_IN_A_FILE,
+    broker_synonyms,
+    check_existing,
+    check_listener_setting,
+    check_scope,
+    check_thread_count,
+    is_fixed,
+    unserved_at_run_time,
+)
+from odradek.config.listener_settings import own_value, parse_listener_key, parse_setting
+from odradek.config.references import AUTOMATIC, PROVIDERS, Resolved, has_reference, is_of_providers, is_provider_setting
 from odradek.config.topic import TopicConfig, override_problem, topic_defaults
 from odradek.config.unserved import check_served_setting
 
 _TOPIC_CONFIGS_KEPT = 1024
+
+Resolve = Callable[[Mapping[str, str], Mapping[str, str]], Resolved]
+"""Follows the references of settings (the first argument) to the providers that other settings (the second) name; raises ConfigError."""
 
 
 class DynamicBrokerConfig:
@@ -22,12 +38,28 @@ class DynamicBrokerConfig:
 
     `update` takes over the settings in the metadata; whoever must act on a change subscribes. Everything runs on the event loop; other
     threads may read single values.
+
+    A setting may have references to configuration providers in it, and stays as it is in `node` and `cluster`: each broker follows them
+    for itself, whenever settings change.
     """
 
-    __slots__ = ("_defaults", "_subscribers", "_topic_configs", "cluster", "current", "node", "static")
+    __slots__ = (
+        "_defaults",
+        "_resolve",
+        "_seen",
+        "_subscribers",
+        "_topic_configs",
+        "cluster",
+        "current",
+        "node",
+        "on_set",
+        "static",
+        "validators",
+    )
 
-    def __init__(self, static: BrokerConfig) -> None:
+    def __init__(self, static: BrokerConfig, resolve: Resolve | None = None) -> None:
         self.static = static
+        self._resolve = resolve
         self.current = static
         self.node: Mapping[str, str] = {}
         """The settings for this broker that are in effect."""
@@ -36,6 +68,11 @@ class DynamicBrokerConfig:
         self._subscribers: list[tuple[frozenset[str], Callable[[], object]]] = []
         self._defaults = topic_defaults(static)
         self._topic_configs: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
+        self._seen: Mapping[str, str] = {}
+        self.on_set: list[Callable[[], object]] = []
+        """Called after each update in which a key was set for this broker, be it to the value that it had."""
+        self.validators: list[Callable[[BrokerConfig], object]] = []
+        """Asked of each change besides; they raise ConfigError, one line, for what cannot be followed."""
 
     # -- current values ---------------------------------------------------------------------------------------------------------------
 
@@ -95,13 +132,22 @@ class DynamicBrokerConfig:
 
         An invalid setting (of another implementation in the same metadata, say) is left out; a line for each such key is returned.
         """
+        problems = self._update(node, cluster)
+        if node is not self._seen and (node or self._seen):
+            for callback in self.on_set:
+                callback()
+        self._seen = node
+        return problems
+
+    def _update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
         problems: list[str] = []
-        node = _usable(node, "this broker", problems)
-        cluster = _usable(cluster, "all brokers", problems)
-        if node == self.node and cluster == self.cluster:
+        named = self._providers(node, cluster)
+        node, node_values = self._usable(node, "this broker", problems, named)
+        cluster, cluster_values = self._usable(cluster, "all brokers", problems, named)
+        if node == self.node and cluster == self.cluster and not (node_values.references or cluster_values.references):
             return problems
         try:
-            new = self._effective(node, cluster)
+            new = self._effective(node_values, cluster_values)
         except ConfigError as error:
             return [*problems, f"The settings of brokers contradict one another and are not taken over: {error}"]
         old, self.current, self.node, self.cluster = self.current, new, node, cluster
@@ -114,12 +160,27 @@ class DynamicBrokerConfig:
 
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
         """Checks the settings that would replace all those of this broker, or of all brokers. ConfigError, one line, when they may not."""
-        for name, text in settings.items():
-            check_setting(name, text)
-        new = self._effective(settings, self.cluster) if for_node else self._effective(self.node, settings)
+        # Kafka follows what is set by the providers that are set with it, before it looks whether it fits.
+        alone = self._follow(settings, {name: text for name, text in settings.items() if is_of_providers(name)} | self._limit())
+        for name in settings:
+            check_scope(name, for_node=for_node)
+            _check_followed(alone, name)
+        node, cluster = (settings, self.cluster) if for_node else (self.node, settings)
+        named = self._providers(node, cluster)
+        node_values, cluster_values = self._follow(node, named), self._follow(cluster, named)
+        for values in (node_values, cluster_values):
+            for name in values.references:
+                _check_followed(values, name)
+        new = self._effective(node_values, cluster_values)
+        check_existing(self.current, new)
         check_thread_count(self.current, new)
+        for validate in self.validators:
+            try:
+                validate(new)
+            except ConfigError as error:
+                raise ConfigError(cluster_values.hide(node_values.hide(str(error)))) from None
 
-    def _effective(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
+    def _effective(self, node: Resolved, cluster: Resolved) -> BrokerConfig:
         if not node and not cluster:
             return self.static
         given = dict(self.static.given)
@@ -130,37 +191,100 @@ class DynamicBrokerConfig:
                     given.pop(synonym, None)
                 if name not in NEVER_IN_A_FILE:
                     given[name] = text
-        return BrokerConfig(given)
+        if self._resolve is None:
+            return BrokerConfig(given)
+        references = {name: text for name, text in self.static.references.items() if name not in cluster and name not in node}
+        references |= {name: text for name, text in cluster.references.items() if name not in node}
+        return BrokerConfig(Resolved(given, references | node.references, {**self.static.found, **cluster.found, **node.found}))
+
+    # -- references --------------------------------------------------------------------------------------------------------------------
+
+    def _providers(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> dict[str, str]:
+        """The settings that say which providers there are; what the file says of them besides is not set at run time."""
+        found = dict(self.static.given)
+        for layer in (cluster, node):
+            found |= {name: text for name, text in layer.items() if is_of_providers(name)}
+        return found
+
+    def _limit(self) -> dict[str, str]:
+        """What the file says about the classes of providers."""
+        return {AUTOMATIC: self.static.given[AUTOMATIC]} if AUTOMATIC in self.static.given else {}
+
+    def _follow(self, settings: Mapping[str, str], named: Mapping[str, str]) -> Resolved:
+        if self._resolve is None or not (PROVIDERS in settings or any(has_reference(text) for text in settings.values())):
+            return Resolved(settings, {}, {})
+        return self._resolve(settings, named)
+
+    def _check_static(self, name: str, text: str) -> None:
+        """ConfigError for a setting of a listener of the file that it does not take over, unless it says what the file says."""
+        setting = parse_listener_key(name)
+        names = [each.listener.lower() for each in self.static.listeners]
+        if setting is not None and setting.listener in names and is_fixed(setting) and self.static.given.get(name) != text:
+            raise ConfigError(f"the listener {setting.listener.upper()} has what the file says: {name}")
+
+    def _usable(
+        self, layer: Mapping[str, str], whose: str, problems: list[str], named: Mapping[str, str]
+    ) -> tuple[dict[str, str], Resolved]:
+        """The settings that can hold, and what they stand for."""
+        usable: dict[str, str] = {}
+        values: dict[str, str] = {}
+        references: dict[str, str] = {}
+        found: dict[str, str] = {}
+        for name, text in layer.items():
+            try:
+                self._check_static(name, text)
+                followed = self._follow({name: text}, named)
+                _check_followed(followed, name)
+            except ConfigError as error:
+                problems.append(f"A setting of {whose} is ignored: {error}")
+            else:
+                usable[name] = text
+                values |= followed
+                references |= followed.references
+                found |= followed.found
+        return usable, Resolved(values, references, found)
 
 
-def check_setting(name: str, text: str) -> None:
-    """ConfigError when the key cannot be set at run time, or the value does not fit."""
+def _check_followed(values: Resolved, name: str) -> None:
+    """ConfigError, which quotes nothing that is behind a reference, for a value that does not fit its key."""
+    # A key that no file has is read as it is set.
+    as_set = name in NEVER_IN_A_FILE and name in values.references
+    try:
+        check_setting(name, values.references[name] if as_set else values[name])
+    except ConfigError as error:
+        raise ConfigError(values.hide(str(error))) from None
+
+
+def check_setting(name: str, text: str, *, follows: bool = False) -> None:
+    """ConfigError when the key cannot be set at run time, or the value does not fit. `follows`: brokers follow a reference in it."""
     reason = unserved_at_run_time(name)
     if reason is not None:
         raise ConfigError(f"{name} cannot be set while the broker runs: {reason}")
+    elsewhere = follows and has_reference(text)
     if name in NEVER_IN_A_FILE:
         NEVER_IN_A_FILE[name].parse(text)
+        return
+    if is_provider_setting(name):
+        return
+    setting = parse_listener_key(name)
+    if setting is not None:
+        check_listener_setting(name, setting)
+        if not elsewhere:
+            parse_setting(name, setting.key, text)
+            check_served_setting(name, text)
         return
     if name not in BROKER_CONFIG:
         raise ConfigError(f"Unknown broker config name: {name}")
     if name not in DYNAMIC_KEYS:
         raise ConfigError(f"Cannot update these configs dynamically: {name}")
-    BROKER_CONFIG[name].parse(text)
-    check_served_setting(name, text)
-
-
-def _usable(layer: Mapping[str, str], whose: str, problems: list[str]) -> dict[str, str]:
-    usable: dict[str, str] = {}
-    for name, text in layer.items():
-        try:
-            check_setting(name, text)
-        except ConfigError as error:
-            problems.append(f"A setting of {whose} is ignored: {error}")
-        else:
-            usable[name] = text
-    return usable
+    if not elsewhere:
+        BROKER_CONFIG[name].parse(text)
+        check_served_setting(name, text)
 
 
 def _value(config: BrokerConfig, name: str) -> object:
-    """What a subscriber to `name` sees: the value, also where a synonym gives it."""
-    return tuple(config.get(synonym) for synonym in broker_synonyms(name))
+    """What a subscriber to `name` sees: the value, also where a synonym gives it, and those of single listeners."""
+    found = [config.get(synonym) for synonym in broker_synonyms(name)]
+    if name in LIMITS_OF_LISTENERS:
+        found += [own_value(config, listener, name) for listener in config.listener_security_protocols]
+    return tuple(found)

@@ -11,6 +11,8 @@ from odradek.config.definition import invalid
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Names and wire ids (org.apache.kafka.common.security.auth.SecurityProtocol)."""
 
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 
 

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
 from odradek.base.errors import ConfigError
+from odradek.config.listener_settings import check_listener_settings, parse_listener_key
 from odradek.config.listeners import SECURITY_PROTOCOLS
+from odradek.config.policies import is_of_plugins
 from odradek.config.unserved import check_served, unserved_prefix
+from odradek.security.principal import parse_super_users
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -19,7 +22,7 @@ def check_names(names: Iterable[str]) -> None:
     from odradek.config.broker import BROKER_CONFIG
 
     for name in names:
-        if name in BROKER_CONFIG:
+        if name in BROKER_CONFIG or is_of_plugins(name) or parse_listener_key(name) is not None:
             continue
         feature = unserved_prefix(name)
         if feature == "ZooKeeper":
@@ -45,19 +48,23 @@ def check(config: BrokerConfig) -> None:
     """ConfigError, one line naming the key, when keys contradict one another or ask for what is not served."""
     if config.is_set("broker.id") and config.is_set("node.id") and config.integer("broker.id") != config.integer("node.id"):
         raise ConfigError("broker.id must be the same as node.id where both are set")
+    check_listener_settings(config)
     check_served(config)
     _check_listener_names(config)
+    _check_sasl(config)
     if config.is_controller:
         _check_controller_listeners(config)
     else:
         _check_no_controller_listeners(config)
     _check_quorum(config)
+    _check_authorizer(config)
     if config.is_broker:
         _check_broker_listeners(config)
     _check_times(config)
     _check_limits(config)
     _check_groups(config)
     _check_cordoned(config)
+    _ = config.metrics_listener, config.client_telemetry
 
 
 # -- listeners and the quorum -------------------------------------------------------------------------------------------------------------
@@ -102,6 +109,26 @@ def _check_quorum(config: BrokerConfig) -> None:
         raise ConfigError(f"controller.quorum.voters must not contain node.id {config.node_id}, since process.roles=broker")
 
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _check_authorizer(config: BrokerConfig) -> None:
+    name = config.text("authorizer.class.name").strip()
+    if name not in ("", STANDARD_AUTHORIZER):
+        raise ConfigError(f"authorizer.class.name={name}: there is no such authorizer here, only {STANDARD_AUTHORIZER}")
+    try:
+        parse_super_users(config.text("super.users"))
+    except ValueError as error:
+        raise ConfigError(f"super.users: {error}") from None
+    known = {endpoint.listener for endpoint in config.listeners} | set(config.controller_listener_names)
+    for listener in config.items("early.start.listeners"):
+        if listener.upper() not in known:
+            raise ConfigError(
+                f"early.start.listeners contains listener {listener.upper()}, but this is not contained in listeners "
+                "or controller.listener.names"
+            )
+
+
 def _check_broker_listeners(config: BrokerConfig) -> None:
     if not config.advertised_listeners:
         raise ConfigError("advertised.listeners: there must be at least one listener for clients when process.roles contains broker")
@@ -126,6 +153,16 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
                 f"add advertised.listeners={endpoint.listener}://HOST:{endpoint.port} with a host that clients can reach"
             )
         assert endpoint.security_protocol in SECURITY_PROTOCOLS
+
+
+def _check_sasl(config: BrokerConfig) -> None:
+    """What there is about SASL fits; most nodes have none, and read nothing of it."""
+    listeners = {each.listener for each in config.listeners} | set(config.controller_listener_names[:1])
+    asked = any("SASL" in config.listener_security_protocols.get(name, "") for name in listeners)
+    if asked or any("sasl." in name for name in config.given):
+        from odradek.config.sasl import check_sasl
+
+        check_sasl(config)
 
 
 # -- numbers ------------------------------------------------------------------------------------------------------------------------------
@@ -157,6 +194,9 @@ def _check_limits(config: BrokerConfig) -> None:
     if threads > 0 and config.integer("log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
         raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1 MiB for each of log.cleaner.threads")
     _check_overrides(config.text("max.connections.per.ip.overrides"))
+    idle = config.integer("connections.max.idle.ms")
+    if 0 <= idle <= config.integer("connection.failed.authentication.delay.ms"):
+        raise ConfigError(f"connection.failed.authentication.delay.ms must be less than connections.max.idle.ms={idle}, to be of any use")
 
 
 def _check_overrides(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from odradek.base.errors import ConfigError
 from odradek.config.definition import ConfigDef, ConfigValue, format_value
 from odradek.config.keys import topics
+from odradek.config.references import has_reference
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -81,7 +82,8 @@ def effective_topic_value(
     layers = ((node, SOURCE_DYNAMIC_BROKER), (cluster, SOURCE_DYNAMIC_DEFAULT_BROKER), (static, SOURCE_STATIC_BROKER))
     for layer, source in layers:
         for synonym, factor in SYNONYMS.get(name, ()):
-            if synonym in layer:
+            # What a reference stands for is known to the broker that follows it; the controller passes it over.
+            if synonym in layer and not has_reference(layer[synonym]):
                 text = layer[synonym]
                 return EffectiveValue(text if factor == 1 else str(int(text) * factor), source)
     key = TOPIC_CONFIG[name]
@@ -104,7 +106,9 @@ class TopicConfig:
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
+        "follower_throttled_replicas",
         "index_interval_bytes",
+        "leader_throttled_replicas",
         "max_compaction_lag_ms",
         "max_message_bytes",
         "max_segment_ms",
@@ -158,6 +162,8 @@ class TopicConfig:
         self.message_timestamp_before_max_ms: int = integer("message.timestamp.before.max.ms")
         self.message_timestamp_after_max_ms: int = integer("message.timestamp.after.max.ms")
         self.preallocate: bool = cast(bool, values["preallocate"])
+        self.leader_throttled_replicas: list[str] = cast("list[str]", values["leader.replication.throttled.replicas"])
+        self.follower_throttled_replicas: list[str] = cast("list[str]", values["follower.replication.throttled.replicas"])
 
     def _max_segment_ms(self) -> int:
         """The time after which the active segment is rolled, so that its records can be compacted in time (LogConfig.maxSegmentMs)."""

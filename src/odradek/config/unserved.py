@@ -9,22 +9,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import PASSWORD
+from odradek.config.definition import PASSWORD, Key
+from odradek.config.listener_settings import parse_listener_key
+from odradek.config.policies import is_of_plugins
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
 
 UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
-    "alter.config.policy.class.name": (("",), "policies for configuration changes"),
-    "authorizer.class.name": (("",), "authorization by ACLs"),
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
-    "config.providers": (("",), "configuration providers"),
-    "connections.max.reauth.ms": (("0",), "SASL re-authentication"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
-    "create.topic.policy.class.name": (("",), "policies for topic creation"),
-    "delegation.token.secret.key": (("",), "delegation tokens"),
-    "early.start.listeners": (("",), "early listeners"),
     "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
@@ -35,40 +30,51 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "remote.log.storage.manager.class.name": (("",), "tiered storage"),
     "remote.log.storage.system.enable": (("false",), "tiered storage"),
     "replica.selector.class": (("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"), "replica selectors of one's own"),
-    "sasl.jaas.config": (("",), "SASL"),
-    "security.inter.broker.protocol": (("PLAINTEXT",), "TLS and SASL"),
+    "sasl.oauthbearer.scope": ((), "logins of nodes by OAUTHBEARER"),
     "security.providers": (("",), "security providers"),
-    "ssl.keystore.certificate.chain": (("",), "TLS"),
-    "ssl.keystore.key": (("",), "TLS"),
-    "ssl.keystore.location": (("",), "TLS"),
-    "ssl.truststore.certificates": (("",), "TLS"),
-    "ssl.truststore.location": (("",), "TLS"),
+    "ssl.engine.factory.class": ((), "Java's TLS engines"),
+    "ssl.keymanager.algorithm": (("SunX509", "PKIX"), "Java's key managers"),
+    "ssl.provider": (("",), "Java's TLS providers"),
+    "ssl.secure.random.implementation": (("",), "Java's random generators"),
+    "ssl.trustmanager.algorithm": (("PKIX", "SunX509"), "Java's trust managers"),
     "unstable.feature.versions.enable": (("false",), "unstable feature levels"),
 }
 """Key -> (values that need no missing feature, what is missing)."""
 
-UNSERVED_SECURITY: dict[str, str] = {"delegation.token.": "delegation tokens", "sasl.": "SASL", "ssl.": "TLS"}
+UNSERVED_SECURITY: dict[str, str] = {
+    "sasl.client.callback.handler.class": "callback handlers of Java",
+    "sasl.kerberos.": "Kerberos (GSSAPI)",
+    "sasl.login.callback.": "callback handlers of Java",
+    "sasl.login.class": "logins of Java",
+    "sasl.login.refresh.": "logins of nodes by OAUTHBEARER",
+    "sasl.login.retry.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.assertion.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.client.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.jwt.retriever.": "logins of nodes by OAUTHBEARER",
+    "sasl.oauthbearer.token.": "logins of nodes by OAUTHBEARER",
+}
 """Beginning of a key -> what is missing; such a key may be given with its default only."""
 
+UNSERVED_FOR_LISTENERS: dict[str, str] = {
+    "num.network.threads": "threads of one listener",
+}
+"""Keys that Kafka has for one listener as well -> what is missing there."""
+
 UNSERVED_PREFIXES: dict[str, str] = {
-    "listener.name.": "settings of one listener (TLS and SASL)",
     "rlmm.config.": "tiered storage",
     "rsm.config.": "tiered storage",
-    "config.providers.": "configuration providers",
     "zookeeper.": "ZooKeeper",
 }
 """Beginning of a key -> what is missing."""
 
 UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
-    "follower.replication.throttled.replicas": (("",), "replication quotas"),
-    "leader.replication.throttled.replicas": (("",), "replication quotas"),
     "remote.storage.enable": (("false",), "tiered storage"),
     "remote.log.copy.disable": (("false",), "tiered storage"),
     "remote.log.delete.on.disable": (("false",), "tiered storage"),
 }
 """Topic keys: as `UNSERVED`."""
 
-SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+SERVED_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 """Security protocols a listener may have."""
 
 
@@ -86,29 +92,33 @@ def check_served(config: BrokerConfig) -> None:
         check_served_setting(name, text)
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SERVED_PROTOCOLS:
-            raise ConfigError(
-                f"listeners: {endpoint} is a {endpoint.security_protocol} listener, and TLS and SASL are not served yet; use PLAINTEXT"
-            )
+            raise ConfigError(f"listeners: {endpoint} is a {endpoint.security_protocol} listener, which is not served")
 
 
 def check_served_setting(name: str, text: str) -> None:
-    """ConfigError when a broker key is set to something not served yet."""
-    if name in UNSERVED:
-        allowed, feature = UNSERVED[name]
+    """ConfigError when a broker key, or a listener's, is set to something not served yet."""
+    from odradek.config.broker import BROKER_CONFIG
+
+    if is_of_plugins(name):
+        return
+    setting = parse_listener_key(name)
+    key = BROKER_CONFIG[name if setting is None else setting.key]
+    feature = _missing(key, text) or (UNSERVED_FOR_LISTENERS.get(setting.key) if setting is not None else None)
+    if feature is not None:
+        shown = "" if key.type is PASSWORD else f"={text.strip()}"
+        raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")
+
+
+def _missing(key: Key, text: str) -> str | None:
+    """What is not served yet and would be needed for the value."""
+    if key.name in UNSERVED:
+        allowed, feature = UNSERVED[key.name]
         if text.strip() not in allowed:
-            raise ConfigError(f"{name}={text.strip()} needs {feature}, which Odradek does not serve yet; leave the key out")
-    _check_security_default(name, text)
-
-
-def _check_security_default(name: str, text: str) -> None:
+            return feature
     for prefix, feature in UNSERVED_SECURITY.items():
-        if name.startswith(prefix):
-            from odradek.config.broker import BROKER_CONFIG
-
-            key = BROKER_CONFIG[name]
-            if key.parse(text) != key.default_value():
-                shown = "" if key.type is PASSWORD else f"={text.strip()}"
-                raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")
+        if key.name.startswith(prefix) and key.parse(text) != key.default_value():
+            return feature
+    return None
 
 
 def check_served_topic(overrides: Mapping[str, str]) -> None:

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC, policy_of_setting
+from odradek.config.references import PROVIDERS, is_provider_setting
+
 _THREADS = "one event loop does this work; a cluster of more processes uses more cores"
-_ONE_NODE = "there are no other nodes to talk to yet"
 _SHARE = "share groups are not served yet"
 _SHARE_TOPIC = "share groups are not served yet; only a client that asks for __share_group_state itself gets a topic of this shape"
 _STREAMS = "streams groups are not served yet"
-_QUOTAS = "quotas are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
-_METRICS = "metrics are not served yet"
+_METRICS = "metrics have no samples: rates are those of the last 1, 5 and 15 minutes"
 _PURGATORY = "a delayed operation leaves its purgatory when it completes; nothing is left to purge"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
     _THREADS: ("group.coordinator.background.threads", "group.coordinator.threads", "num.io.threads", "num.network.threads"),
     "a connection has one request in flight, so max.connections and queued.max.request.bytes are the limits": ("queued.max.requests",),
-    _ONE_NODE: (
-        "replication.quota.window.num",
-        "replication.quota.window.size.seconds",
-    ),
+    "controllers' listeners open before the ACLs are known, those of brokers when they are": ("early.start.listeners",),
     "the system sizes the buffers of connections to other nodes as it needs": ("replica.socket.receive.buffer.bytes",),
     "the throttle of moves between log directories spreads the bytes evenly, without samples": (
         "alter.log.dirs.replication.quota.window.num",
@@ -36,7 +34,6 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
     ),
-    "connections do not authenticate yet": ("connection.failed.authentication.delay.ms",),
     _PURGATORY: (
         "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests",
@@ -129,13 +126,11 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "remote.log.storage.manager.class.path",
         "remote.log.storage.manager.impl.prefix",
     ),
-    _QUOTAS: ("controller.quota.window.num", "controller.quota.window.size.seconds", "quota.window.num", "quota.window.size.seconds"),
     _METRICS: (
         "kafka.metrics.polling.interval.secs",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
-        "telemetry.max.bytes",
     ),
 }
 """Reason -> broker keys."""
@@ -151,9 +146,16 @@ TOPIC_WITHOUT_EFFECT: dict[str, str] = {
 
 def ineffective(given: dict[str, str]) -> Iterator[str]:
     """One line for each broker key that is given and changes nothing."""
+    providers = [each.strip() for each in given.get(PROVIDERS, "").split(",")]
     for name, text in given.items():
         if name in WITHOUT_EFFECT:
             yield f"{name}={text.strip()} has no effect: {WITHOUT_EFFECT[name]}"
+        elif is_provider_setting(name) and name.split(".")[2] not in providers:
+            yield f"{name} has no effect: {PROVIDERS} does not name {name.split('.')[2]}"
+        elif (policy := policy_of_setting(name)) is not None and not given.get(policy):
+            yield f"{name} has no effect: there is no {policy}"
+        elif name in (CREATE_TOPIC, ALTER_CONFIG) and text.strip() and "controller" not in given.get("process.roles", ""):
+            yield f"{name}={text.strip()} has no effect: policies are asked by controllers, and this node is none"
 
 
 class TopicWarnings:

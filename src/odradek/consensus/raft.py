@@ -51,6 +51,7 @@ from odradek.consensus.messages import (
 from odradek.consensus.requests import RequestManager
 from odradek.consensus.states import NEVER, TRANSITIONS, FollowerState, LeaderState, NomineeState, ResignedState, Role, RoleState
 from odradek.consensus.voters import Endpoint, OffsetAndEpoch, ReplicaKey, Voter, VoterHistory
+from odradek.metrics.histogram import Histogram
 
 
 class RaftTimeouts:
@@ -148,6 +149,9 @@ class Raft:
         self._recovered = election
         self._durable: ElectionState | None = election
         self._told = LeaderAndEpoch(-1, -1)
+        self._stands_since_ms: int | None = None
+        self.election_times_ms = Histogram()
+        """How long it took from standing for election to a leader, this node or another."""
 
     # What others ask -------------------------------------------------------------------------------------------------------
 
@@ -392,6 +396,12 @@ class Raft:
         if state.role not in TRANSITIONS[former.role]:
             raise AssertionError(f"{former.role.value} in epoch {former.epoch} cannot become {state.role.value} in epoch {state.epoch}")
         self.state = state
+        if state.role in _STANDS:
+            if self._stands_since_ms is None:
+                self._stands_since_ms = self.now_ms
+        elif self._stands_since_ms is not None and state.leader_id >= 0:
+            self.election_times_ms.record(self.now_ms - self._stands_since_ms, self.now_ms / 1000)
+            self._stands_since_ms = None
         if not (former.role in _UNBOUND and state.role in _UNBOUND and state.epoch == former.epoch):
             self.requests.reset()
         if former.role is Role.LEADER:
@@ -407,6 +417,9 @@ class Raft:
 
 _UNBOUND = frozenset({Role.UNATTACHED, Role.VOTED})
 """Roles that ask the same of the same nodes."""
+
+_STANDS = frozenset({Role.PROSPECTIVE, Role.CANDIDATE})
+"""Roles that ask for votes."""
 
 _ELECTION_TIMEOUT = frozenset({Role.UNATTACHED, Role.VOTED, Role.PROSPECTIVE, Role.CANDIDATE, Role.RESIGNED})
 """Roles whose deadline is an election timeout."""

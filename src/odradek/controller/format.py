@@ -11,7 +11,7 @@ Features are finalized at the levels that Odradek serves, which may be lower tha
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
@@ -218,10 +218,13 @@ def format_storage(
     no_initial_controllers: bool = False,
     release_version: str | None = None,
     feature_levels: Mapping[str, int] | None = None,
+    add_scram: Sequence[str] = (),
+    random_bytes: Callable[[int], bytes] | None = None,
     ignore_formatted: bool = False,
 ) -> FormatResult:
     """Formats the log directories of `config`; FormatError or OSError when it cannot, then nothing or only whole directories are written.
 
+    `add_scram`: credentials for the new cluster, as the command line has them; `random_bytes` makes their salts.
     At most one of `standalone`, `initial_controllers` and `no_initial_controllers` may be given; the command line sees to that.
     """
     chosen = dict(feature_levels or {})
@@ -236,6 +239,7 @@ def format_storage(
     voters = _initial_voters(config, standalone, initial_controllers, no_initial_controllers, metadata_directory_id)
     kraft_version = _kraft_version(chosen, dynamic=not config.controller_quorum_voters)
     records = bootstrap_records(release_version, chosen)
+    records += _scram_records(add_scram, _level_of(records), random_bytes or rng.randbytes)
     lines: list[str] = []
     empty = _unformatted(disk, config, directories, cluster_id, ignore_formatted=ignore_formatted, lines=lines)
     if not empty:
@@ -383,6 +387,20 @@ def _describe_bootstrap(records: Sequence[VersionedRecord]) -> str:
 
     levels = [record.message for record in records if isinstance(record.message, FeatureLevelRecord)]
     return "Bootstrap metadata: " + ", ".join(f"{each.name}={each.feature_level}" for each in levels) + "."
+
+
+def _scram_records(arguments: Sequence[str], metadata_version: int, random_bytes: Callable[[int], bytes]) -> list[VersionedRecord]:
+    if not arguments:
+        return []
+    from odradek.controller.core.scram import SCRAM_SINCE
+    from odradek.controller.scram_arguments import ScramArgumentError, scram_records
+
+    if metadata_version < SCRAM_SINCE:
+        raise FormatError(f"SCRAM is only supported in metadata.version {features.METADATA_VERSION_NAMES[SCRAM_SINCE]} or later.")
+    try:
+        return scram_records(arguments, random_bytes)
+    except ScramArgumentError as error:
+        raise FormatError(str(error)) from None
 
 
 def _write_bootstrap(disk: Disk, directory: str, records: Sequence[VersionedRecord], now_ms: int) -> None:

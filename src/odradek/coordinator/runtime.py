@@ -19,6 +19,7 @@ from odradek.coordinator.loading import Loader, LoadQueue
 from odradek.coordinator.records import RecordSerde
 from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
 from odradek.coordinator.timers import Timers
+from odradek.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from odradek.metadata.delta import MetadataDelta
@@ -58,6 +59,8 @@ class CoordinatorRuntime(Generic[S]):
         self._loaders: dict[TopicPartition, Loader] = {}
         self._queue = LoadQueue(clock, options.loads_at_once)
         self._closed = False
+        self.load_times_ms = Histogram()
+        """How long partitions took to be loaded."""
 
     # -- leadership --------------------------------------------------------------------------------------------------------------
 
@@ -96,8 +99,10 @@ class CoordinatorRuntime(Generic[S]):
             logger.error("%s: loading %s failed", self.name, topic_partition, exc_info=error)
             context.state = ShardState.FAILED
             return
+        now = self._clock.monotonic()
+        milliseconds = (now - started) * 1000
+        self.load_times_ms.record(milliseconds, now)
         if loader.loaded_records:
-            milliseconds = (self._clock.monotonic() - started) * 1000
             logger.info("%s: loaded %d records of %s in %.0f ms", self.name, loader.loaded_records, topic_partition, milliseconds)
         try:
             context.loaded(
@@ -147,6 +152,11 @@ class CoordinatorRuntime(Generic[S]):
         return None if context is None or context.state is not ShardState.ACTIVE else context.leader_epoch
 
     # -- asking ------------------------------------------------------------------------------------------------------------------
+
+    def states(self) -> list[str]:
+        """How it stands with each partition: loading, active, failed."""
+        words = {ShardState.LOADED: "loading", ShardState.LOADING: "loading", ShardState.ACTIVE: "active", ShardState.FAILED: "failed"}
+        return [words[context.state] for context in self._contexts.values() if context.state in words]
 
     def _active(self) -> Iterator[ShardContext[S]]:
         return iter([context for _, context in sorted(self._contexts.items()) if context.state is ShardState.ACTIVE])

@@ -1,15 +1,21 @@
-"""What a principal may do, as a bit field of ACL operations (org.apache.kafka.common.acl.AclOperation, KIP-430).
+"""What a client may do to a resource, as a bit field of ACL operations (org.apache.kafka.common.acl.AclOperation, KIP-430).
 
 Without an authorizer everybody may do everything that makes sense for the resource.
 """
 
 from __future__ import annotations
 
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
-DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from odradek.handlers.access import AUTHORIZED_OPERATIONS
+from odradek.security.resources import CLUSTER_NAME, ResourceType
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
 
 
-def bit_field(*operations: int) -> int:
+def bit_field(operations: Iterable[int]) -> int:
     """Bit n stands for the operation with code n."""
     field = 0
     for operation in operations:
@@ -17,6 +23,13 @@ def bit_field(*operations: int) -> int:
     return field
 
 
-TOPIC_OPERATIONS = bit_field(READ, WRITE, CREATE, DESCRIBE, DELETE, ALTER, DESCRIBE_CONFIGS, ALTER_CONFIGS)
-CLUSTER_OPERATIONS = bit_field(CREATE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, ALTER, DESCRIBE)
-GROUP_OPERATIONS = bit_field(READ, DESCRIBE, DELETE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+_ALL: Final = {resource: bit_field(operations) for resource, operations in AUTHORIZED_OPERATIONS.items()}
+
+
+def authorized_operations(context: RequestContext, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
+    """What the client may do to the resource."""
+    authorizer = context.services.authorizer
+    if authorizer is None:
+        return _ALL[resource]
+    principal, host = context.principal, context.peer_host
+    return bit_field(each for each in AUTHORIZED_OPERATIONS[resource] if authorizer.allows(principal, host, each, resource, name))

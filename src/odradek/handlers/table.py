@@ -59,7 +59,7 @@ def _operation(place: str) -> Decider:
 class Api:
     """A line of the table; versions are inclusive."""
 
-    __slots__ = ("advertised_from", "api_key", "deciders", "forwarded", "max_version", "min_version")
+    __slots__ = ("advertised_from", "api_key", "deciders", "forwarded", "max_version", "min_version", "optional")
 
     def __init__(
         self,
@@ -71,9 +71,14 @@ class Api:
         decided: str = "",
         forwarded: bool = False,
         advertised_from: int | None = None,
+        optional: bool = False,
     ) -> None:
-        """See the module's text. `advertised_from` is the first version that ApiVersions names where that is lower than what is served."""
+        """See the module's text. `advertised_from` is the first version that ApiVersions names where that is lower than what is served.
+
+        `optional`: ApiVersions names it only where the node is to serve it (`Dispatcher`); elsewhere its handler refuses.
+        """
         self.api_key = api_key
+        self.optional = optional
         self.min_version, self.max_version = versions
         self.forwarded = forwarded
         self.advertised_from = self.min_version if advertised_from is None else advertised_from
@@ -126,9 +131,27 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5), broker="admin.describe_log_dirs"),
     Api(ApiKey.SASL_AUTHENTICATE, (0, 2), broker="security.sasl:authenticate", controller="security.sasl:authenticate"),
     Api(ApiKey.CREATE_PARTITIONS, (0, 3), decided="topics:create_partitions", forwarded=True),
-    Api(ApiKey.CREATE_DELEGATION_TOKEN, (1, 3), broker="security.delegation_tokens:create", controller="security.delegation_tokens:create"),
-    Api(ApiKey.RENEW_DELEGATION_TOKEN, (1, 2), broker="security.delegation_tokens:renew", controller="security.delegation_tokens:renew"),
-    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, (1, 2), broker="security.delegation_tokens:expire", controller="security.delegation_tokens:expire"),
+    Api(
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        (1, 3),
+        broker="security.delegation_tokens:create",
+        controller="security.delegation_tokens:create_here",
+        forwarded=True,
+    ),
+    Api(
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        (1, 2),
+        broker="security.delegation_tokens:renew",
+        controller="security.delegation_tokens:renew_here",
+        forwarded=True,
+    ),
+    Api(
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        (1, 2),
+        broker="security.delegation_tokens:expire",
+        controller="security.delegation_tokens:expire_here",
+        forwarded=True,
+    ),
     Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, (1, 3), broker="security.delegation_tokens:describe"),
     Api(ApiKey.DELETE_GROUPS, (0, 2), broker="group.delete_groups"),
     Api(ApiKey.ELECT_LEADERS, (0, 2), decided="partitions:elect_leaders", forwarded=True),
@@ -142,7 +165,9 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), decided="partitions:list_partition_reassignments", forwarded=True),
     Api(ApiKey.OFFSET_DELETE, (0, 0), broker="group.offset_delete"),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), broker="admin.describe_client_quotas"),
+    Api(ApiKey.ALTER_CLIENT_QUOTAS, (0, 1), decided="client_quotas:alter_client_quotas", forwarded=True),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), broker="security.describe_user_scram_credentials"),
+    Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, (0, 0), decided="scram:alter_user_scram_credentials", forwarded=True),
     Api(ApiKey.VOTE, (0, 2), controller="cluster.vote"),
     Api(ApiKey.BEGIN_QUORUM_EPOCH, (0, 1), controller="cluster.begin_quorum_epoch"),
     Api(ApiKey.END_QUORUM_EPOCH, (0, 1), controller="cluster.end_quorum_epoch"),
@@ -162,6 +187,8 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1), broker="group.consumer_group_heartbeat"),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1), broker="group.consumer_group_describe"),
     Api(ApiKey.CONTROLLER_REGISTRATION, (0, 0), decided="brokers:register_controller"),
+    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, (0, 0), broker="telemetry.subscriptions", optional=True),
+    Api(ApiKey.PUSH_TELEMETRY, (0, 0), broker="telemetry.push", optional=True),
     Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, (0, 0), decided="partitions:assign_replicas_to_directories"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), broker="admin.list_config_resources"),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), broker="cluster.describe_topic_partitions"),

@@ -16,7 +16,6 @@ from uuid import UUID
 
 from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.image import (
-    AccessControlEntry,
     AclsImage,
     ClientQuotasImage,
     ClusterImage,
@@ -57,6 +56,7 @@ from odradek.protocol.messages.metadata_records import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+from odradek.security.acls import AccessControlEntry
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -171,15 +171,7 @@ class MetadataDelta:
         self.next_producer_id = record.next_producer_id
 
     def _acl(self, record: AccessControlEntryRecord) -> None:
-        self.acls[record.id] = AccessControlEntry(
-            record.resource_type,
-            record.resource_name,
-            record.pattern_type,
-            record.principal,
-            record.host,
-            record.operation,
-            record.permission_type,
-        )
+        self.acls[record.id] = acl_entry(record)
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         self.acls[record.id] = None
@@ -192,14 +184,7 @@ class MetadataDelta:
         self.scram[(record.mechanism, record.name)] = None
 
     def _token(self, record: DelegationTokenRecord) -> None:
-        self.tokens[record.token_id] = DelegationToken(
-            record.owner,
-            record.requester,
-            tuple(record.renewers),
-            record.issue_timestamp,
-            record.max_timestamp,
-            record.expiration_timestamp,
-        )
+        self.tokens[record.token_id] = token_of(record)
 
     def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
         self.tokens[record.token_id] = None
@@ -300,6 +285,19 @@ def change_broker(before: BrokerRegistration, record: BrokerRegistrationChangeRe
     return after
 
 
+def acl_entry(record: AccessControlEntryRecord) -> AccessControlEntry:
+    """The ACL of a record, without its id."""
+    return AccessControlEntry(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+
+
 def quota_entity(record: ClientQuotaRecord) -> Entity:
     """The entity of a quota as a key: (type, name) pairs in the order of the types."""
     return tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda pair: pair[0]))
@@ -329,3 +327,10 @@ def _merged_tables(before: Mapping[K, Mapping[str, V]], changes: Mapping[K, Mapp
         else:
             merged.pop(key, None)
     return merged
+
+
+def token_of(record: DelegationTokenRecord) -> DelegationToken:
+    """What a record says of a token."""
+    return DelegationToken(
+        record.owner, record.requester, tuple(record.renewers), record.issue_timestamp, record.max_timestamp, record.expiration_timestamp
+    )

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from odradek.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION
 from odradek.metadata.registrations import BrokerRegistration, ControllerRegistration, PartitionRegistration
+from odradek.security.acls import AccessControlEntry
 
 if TYPE_CHECKING:
     from odradek.metadata.versioned import VersionedRecord
@@ -128,18 +129,6 @@ class ClientQuotasImage(NamedTuple):
     """Entity, as sorted (type, name or None for the default) pairs -> quota -> value."""
 
     entities: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
-
-
-class AccessControlEntry(NamedTuple):
-    """An ACL, with Kafka's ids for types and operations."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
 
 
 class AclsImage(NamedTuple):

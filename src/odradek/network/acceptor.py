@@ -1,8 +1,8 @@
 """Listeners: bind, admit, limit, sweep.
 
 The order of life: `bind` every listener (ports are known, nothing is answered), `serve` when the rest of the broker is ready,
-`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may end at different times. TLS is not served
-yet; there is no argument for it.
+`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may end at different times. A listener with
+`tls` puts `network.secure` between its sockets and their connections.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
@@ -21,9 +21,15 @@ from odradek.network.frames import BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
 from odradek.network.owed import OwedAnswers
 
+if TYPE_CHECKING:
+    from odradek.network.secure import Handshakes, TlsServing
+    from odradek.quotas.connections import ConnectionRates
+
 logger = logging.getLogger(__name__)
 
 _LONGEST_SWEEP_S = 5.0
+_MOST_HELD = 1000
+"""Connections that are kept for a while before they are closed; more are closed at once."""
 
 
 class ListenError(OdradekError):
@@ -56,17 +62,23 @@ class FrameHandler(Protocol):
 class Listener:
     """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
 
-    __slots__ = ("closed", "host", "name", "port", "quiet", "scope")
+    __slots__ = ("admitted", "closed", "connections", "host", "name", "port", "quiet", "scope", "tls")
 
-    def __init__(self, name: str, scope: str, host: str, port: int) -> None:
+    def __init__(self, name: str, scope: str, host: str, port: int, tls: TlsServing | None = None) -> None:
         self.name = name
         self.scope = scope
         self.host = host
         self.port = port
+        self.connections = 0
+        """How many are open."""
+        self.admitted = 0
+        """Connections so far that were let in."""
         self.closed = False
         """Whether connections are turned away (`Acceptor.close_listeners`)."""
         self.quiet = False
         """Whether requests are left alone (`Acceptor.quiesce`)."""
+        self.tls = tls
+        """Read for each new connection: another context there is for those to come."""
 
 
 class BoundListener:
@@ -98,15 +110,30 @@ class Acceptor:
         self.quiet_log = QuietLog(logger, clock)
         self.on_disconnect: Callable[[str], object] | None = None
         """Told the id of each connection that has ended."""
+        self.on_connect: Callable[[Connection], object] | None = None
+        """Told of each connection that was admitted."""
+        self.rates: Mapping[str, ConnectionRates] | None = None
+        """Scope -> how many connections a second there may be; None while nobody limits them."""
+        self.protected: str | None = None
+        """The listener on which the broker's own rate does not hold."""
+        self._held = 0
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
+        self.idle_closed = 0
+        """Connections that were closed because nothing came for too long."""
+        self.handshakes: Handshakes
+        """Of TLS, like `ciphertext` from the first listener on that has it."""
+        self.ciphertext: memoryview
+        self._handshaking: dict[Connection, float] = {}
+        """When they were accepted, the oldest first."""
+        self._ending: set[Connection] = set()
+        """Those that give way to others; asked for membership only, as no set is in an order that repeats."""
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
         self._index = 0
-        self._next_slot = 0.0
         self._sweep: TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
         self._drained_scope: str | None = None
@@ -120,9 +147,7 @@ class Acceptor:
         port = listener.port
         problem: OSError | None = None
 
-        def make() -> Connection:
-            return Connection(self, listener)
-
+        make = self._factory(listener)
         for host in hosts:
             try:
                 server = await self.loop.create_server(make, host, port, backlog=self._backlog, start_serving=False)
@@ -143,6 +168,21 @@ class Acceptor:
         self.listeners.append(bound)
         return bound
 
+    def _factory(self, listener: Listener) -> Callable[[], asyncio.BaseProtocol]:
+        if listener.tls is None:
+            return lambda: Connection(self, listener)
+        from odradek.network.secure import CIPHERTEXT, Handshakes, TlsLayer
+
+        if not hasattr(self, "handshakes"):
+            self.handshakes = Handshakes(self.loop, self.limits.handshakes_at_once)
+            self.ciphertext = memoryview(bytearray(CIPHERTEXT))
+
+        def make() -> TlsLayer:
+            assert listener.tls is not None
+            return TlsLayer(self, listener, listener.tls)
+
+        return make
+
     async def serve(self, bound: BoundListener) -> None:
         """From now on connections are accepted and answered."""
         for server in bound.servers:
@@ -158,6 +198,16 @@ class Acceptor:
                 bound.listener.closed = True
                 for server in bound.servers:
                     server.close()
+
+    def remove(self, bound: BoundListener) -> None:
+        """Closes one listener and its connections for good; what they have been answered is still sent."""
+        bound.listener.closed = bound.listener.quiet = True
+        for server in bound.servers:
+            server.close()
+        self.listeners.remove(bound)
+        self._send_answers()
+        for connection in [each for each in self.connections if each.listener is bound.listener]:
+            connection.close()
 
     def quiesce(self, scope: str | None = None) -> None:
         """Takes no new requests from connections to the listeners of `scope` (None: from any); those already taken are still answered."""
@@ -207,12 +257,19 @@ class Acceptor:
             if limits.send_buffer > 0:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
+        connection.listener.connections += 1
         count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
             connection.abort()
             return
-        if len(self.connections) > limits.max_connections:
+        if len(self.connections) - len(self._ending) > limits.max_connections and not self._make_way(connection):
             self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
+            connection.abort()
+            return
+        name = connection.listener.name
+        if limits.max_connections_of and connection.listener.connections > limits.max_connections_of.get(name, UNLIMITED):
+            own = limits.max_connections_of[name]
+            self.quiet_log.warning("refusing %s: max.connections=%d of listener %s are open", connection.connection_id, own, name)
             connection.abort()
             return
         if count > limits.for_ip(host):
@@ -221,23 +278,55 @@ class Acceptor:
             return
         now = self.clock.monotonic()
         connection.idle_since = now
-        if limits.creation_rate < UNLIMITED:
-            self._delay(connection, transport, now)
+        connection.listener.admitted += 1
+        if self.on_connect is not None:
+            self.on_connect(connection)
+        if self.rates is not None:
+            self._delay(self.rates[connection.listener.scope], connection, transport, now)
         if self._sweep is None:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
 
-    def _delay(self, connection: Connection, transport: asyncio.Transport, now: float) -> None:
-        """Spreads new connections so that `creation_rate` a second begin to be read (one second's worth may come at once)."""
-        rate = max(1, self.limits.creation_rate)
-        slot = max(self._next_slot, now - 1.0)
-        self._next_slot = slot + 1.0 / rate
-        if self._next_slot > now:
-            connection.delayed = True
-            transport.pause_reading()
-            self.clock.call_later(self._next_slot - now, connection.start_reading)
+    def _make_way(self, connection: Connection) -> bool:
+        """Whether another connection was ended for one to a protected listener: that of the others which was idle for longest
+        (ConnectionQuotas.maxConnectionsExceeded).
+        """
+        protected = self.limits.protected
+        if connection.listener.name not in protected:
+            return False
+        others = (each for each in self.connections if each.listener.name not in protected and each not in self._ending)
+        longest = min(others, key=lambda each: each.idle_since, default=None)
+        if longest is None:
+            return False
+        self.quiet_log.warning("closing %s for %s: max.connections are open", longest.connection_id, connection.connection_id)
+        self._ending.add(longest)
+        longest.abort()
+        return True
+
+    def _delay(self, rates: ConnectionRates, connection: Connection, transport: asyncio.Transport, now: float) -> None:
+        """Has a connection that came too soon wait for its turn, or closes it after a while where its address has had too many."""
+        listener = connection.listener.name
+        host = connection.peer_host
+        read_after_ms, close_after_ms = rates.admit(listener, host, int(now * 1000), protected=listener == self.protected)
+        if not read_after_ms and close_after_ms is None:
+            return
+        connection.delayed = True
+        transport.pause_reading()
+        if close_after_ms is None:
+            self.clock.call_later(read_after_ms / 1000, connection.start_reading)
+        elif self._held >= _MOST_HELD:
+            connection.abort()
+        else:
+            self._held += 1
+            self.clock.call_later(close_after_ms / 1000, self._end_hold, connection)
+
+    def _end_hold(self, connection: Connection) -> None:
+        self._held -= 1
+        connection.abort()
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
+        connection.listener.connections -= 1
+        self._ending.discard(connection)
         if self.on_disconnect is not None:
             self.on_disconnect(connection.connection_id)
         host = connection.peer_host
@@ -248,6 +337,19 @@ class Acceptor:
             self._per_ip.pop(host, None)
         if self._drained is not None and not self._drained.done() and not self._connections_of(self._drained_scope):
             self._drained.set_result(None)
+
+    def begin_handshake(self, connection: Connection) -> None:
+        """From now on the connection has `handshake_s` to end its handshake."""
+        self._handshaking[connection] = self.clock.monotonic()
+
+    def end_handshake(self, connection: Connection) -> None:
+        """It has, or is gone."""
+        self._handshaking.pop(connection, None)
+
+    @property
+    def handshaking(self) -> int:
+        """How many connections have not ended their handshake."""
+        return len(self._handshaking)
 
     def send_soon(self, connection: Connection) -> None:
         """Has the answers that the connection's requests waited for sent at the end of the loop's turn (`Connection.send_ready`)."""
@@ -284,18 +386,26 @@ class Acceptor:
     # -- sweep -----------------------------------------------------------------------------------------------------------------
 
     def _sweep_interval(self) -> float:
-        return max(0.02, min(self.limits.idle_s / 4, self.limits.frame_grace_s / 4, _LONGEST_SWEEP_S))
+        limits = self.limits
+        shortest = min(limits.idle_s, limits.frame_grace_s, limits.handshake_s if self._handshaking else limits.idle_s)
+        return max(0.02, min(shortest / 4, _LONGEST_SWEEP_S))
 
     def _sweep_connections(self) -> None:
         """Closes connections that are idle or whose frame arrives too slowly. Timeouts are only as exact as the interval of the sweep."""
         self._sweep = None
         now = self.clock.monotonic()
         limits = self.limits
+        for connection, since in list(self._handshaking.items()):
+            if now - since < limits.handshake_s:
+                break
+            self.quiet_log.warning("closing %s: no TLS handshake in %.0f s", connection.connection_id, now - since)
+            connection.abort()
         for connection in list(self.connections):
             if connection.active:
                 connection.active = False
                 connection.idle_since = now
             elif now - connection.idle_since >= limits.idle_s and not connection.parked:
+                self.idle_closed += 1
                 connection.abort()
                 continue
             else:

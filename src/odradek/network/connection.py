@@ -7,6 +7,9 @@ One request is in flight, with one exception: while all those in flight are `App
 (`FrameHandler.may_follow`) is served, too, up to `AcceptorLimits.pipelined_requests` and `pipelined_bytes`. An answer that is ready
 before its turn waits for those ahead of it, and so does an error that closes the connection (docs/adr/0010-pipelined-produce.md).
 
+A client that has used up a quota is answered at once, and then its connection is muted for a while (`mute`): no further request is served,
+while answers to those in flight still leave.
+
 While no further request may be served, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
 An answer is a list of chunks: bytes, memoryviews, or slices of files, which are sent as the socket drains, piece by piece, and released
 when they have left or when the connection is gone. Large ones the kernel sends itself, from its page cache to the socket (sendfile); where
@@ -27,8 +30,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ProtocolError, StorageError
 from odradek.network.frames import FrameReceiver
+from odradek.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from odradek.base.clock import TimerHandle
     from odradek.network.acceptor import Acceptor, Listener
 
 logger = logging.getLogger(__name__)
@@ -125,6 +130,8 @@ class Connection(asyncio.BufferedProtocol):
         "_handed",
         "_in_process",
         "_kept",
+        "_muted",
+        "_muted_until",
         "_of_files",
         "_outgoing",
         "_position",
@@ -144,6 +151,8 @@ class Connection(asyncio.BufferedProtocol):
         "partial_since",
         "peer_host",
         "peer_port",
+        "principal",
+        "session",
         "socket",
     )
 
@@ -159,6 +168,8 @@ class Connection(asyncio.BufferedProtocol):
         self._continuing = False  # `_continue` comes on the loop's next turn
         self._in_process = False  # the frame loop runs further up the stack
         self._starved = False  # waits for receive memory
+        self._muted: TimerHandle | None = None
+        self._muted_until = 0.0
         self._write_paused = False
         self._chunks: list[Chunk] | None = None  # the answer's rest, last chunk first
         self._position = 0  # within the chunk being sent
@@ -171,6 +182,10 @@ class Connection(asyncio.BufferedProtocol):
         self.connection_id = ""
         self.peer_host = ""
         self.peer_port = 0
+        self.principal: Principal = ANONYMOUS
+        """Whom the connection has authenticated as."""
+        self.session: object | None = None
+        """What the handler keeps of a connection that authenticates by messages."""
         self.socket = -1
         """The descriptor to which the kernel may send files; -1 where bytes must take the way through the transport."""
         self.frames = 0
@@ -191,7 +206,9 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def parked(self) -> bool:
-        """Whether a request waits for its answer (not for the socket)."""
+        """Whether a request waits for its answer (not for the socket, nor for the end of a mute)."""
+        if self._muted is not None and not self._awaited:
+            return False
         return self.busy and self._chunks is None and not self._write_paused
 
     @property
@@ -216,6 +233,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
         self._drop_answer()
         self._drop_awaited()
         self._receiver.release()
@@ -233,6 +253,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         elif not self._in_process and not self._receiver.filling:
             self._process()
+
+    def nothing_came(self) -> None:
+        """The memory that `get_buffer` gave was not needed: what has arrived does not make a record of TLS yet."""
+        if not self._receiver.pending:
+            self._receiver.release()
 
     def eof_received(self) -> bool:
         self._write_outgoing()
@@ -263,6 +288,8 @@ class Connection(asyncio.BufferedProtocol):
                 if awaited and (self._write_paused or not awaited[-1].applied):
                     self._park()
                     return
+                if self._muted is not None:
+                    break
                 frame = receiver.next_frame()
                 if frame is None:
                     break
@@ -347,6 +374,9 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self._receiver
         if self._transport is None:
             receiver.release()
+            return
+        if self._muted is not None:
+            self._park()
             return
         if self.listener.quiet:
             self._transport.pause_reading()
@@ -675,10 +705,37 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------
 
+    def limit_frames(self, size: int) -> None:
+        """Requests may have so many bytes from now on."""
+        self._receiver.limit(size, eager_bytes=0)
+
     def shrink(self) -> None:
         """Nothing has come for a while: a few bytes of a request need no large buffer."""
         if not self._busy:
             self._receiver.shrink()
+
+    def mute(self, delay_s: float) -> None:
+        """No request is served for so long, nor before an earlier mute ends. What was served already is answered."""
+        clock = self._acceptor.clock
+        until = clock.monotonic() + delay_s
+        if self._transport is None or until <= self._muted_until:
+            return
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted_until = until
+        self._muted = clock.call_later(delay_s, self._unmute)
+        if not self._in_process:
+            self._park()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        if self._busy and self._chunks is None and not self._write_paused:
+            self._answered()
+
+    @property
+    def muted(self) -> bool:
+        """Whether the connection waits because of a quota."""
+        return self._muted is not None
 
     def start_reading(self) -> None:
         """Ends the delay that the connection rate put on this connection."""

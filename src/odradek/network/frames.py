@@ -39,10 +39,13 @@ _SPOKEN = {
     0x150301: "it speaks TLS",
     0x150302: "it speaks TLS",
     0x150303: "it speaks TLS",
+    0x160301: "it speaks TLS",
+    0x160302: "it speaks TLS",
+    0x160303: "it speaks TLS",
     0x485454: "it speaks HTTP",
     0x535348: "it speaks SSH",
 }
-"""What the first three bytes of a frame say when they are no size: a TLS alert, `HTT`, `SSH`."""
+"""What the first three bytes of a frame say when they are no size: an alert or a first message of TLS, `HTT`, `SSH`."""
 
 
 class FrameSizeError(ProtocolError):
@@ -129,6 +132,12 @@ class BufferPool:
         elif _SMALLEST_LENT <= capacity <= self._lent_limit:
             self._lend(buffer)
         if self._waiting:
+            self._wake()
+
+    def charge(self, size: int) -> None:
+        """Counts `size` bytes that a connection holds elsewhere as in use; a negative size takes them back."""
+        self.in_use += size
+        if size < 0 and self._waiting:
             self._wake()
 
     def _lend(self, buffer: _Buffer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from odradek.base.clock import Clock
 
@@ -15,22 +15,26 @@ class AcceptorLimits:
 
     Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `frame_grace_s` and
     `frame_min_rate` (a frame must be complete within the grace plus size / rate), `response_memory` (answers that peers have not taken
-    yet, all connections together, see `network.owed`; an eighth of queued.max.request.bytes).
+    yet, all connections together, see `network.owed`; an eighth of queued.max.request.bytes), `handshake_s` (from the connection to the end
+    of its TLS handshake), `handshakes_at_once` (steps of handshakes that are computed in threads beside the loop).
 
     `pipelined_requests` and `pipelined_bytes` bound what a connection may have in flight where requests may follow one another before they
     are answered. Kafka serves one at a time.
     """
 
     __slots__ = (
-        "creation_rate",
         "frame_grace_s",
         "frame_min_rate",
+        "handshake_s",
+        "handshakes_at_once",
         "idle_s",
         "max_connections",
+        "max_connections_of",
         "max_connections_per_ip",
         "per_ip_overrides",
         "pipelined_bytes",
         "pipelined_requests",
+        "protected",
         "receive_buffer",
         "request_memory",
         "request_size",
@@ -46,11 +50,14 @@ class AcceptorLimits:
         response_memory: int = 64 * 1024 * 1024,
         idle_s: float = 600.0,
         max_connections: int = UNLIMITED,
+        max_connections_of: Mapping[str, int] | None = None,
+        protected: Collection[str] = (),
         max_connections_per_ip: int = UNLIMITED,
         per_ip_overrides: Mapping[str, int] | None = None,
-        creation_rate: int = UNLIMITED,
         frame_grace_s: float = 30.0,
         frame_min_rate: int = 16 * 1024,
+        handshake_s: float = 30.0,
+        handshakes_at_once: int = 1,
         receive_buffer: int = -1,
         send_buffer: int = -1,
         pipelined_requests: int = 16,
@@ -61,11 +68,14 @@ class AcceptorLimits:
         self.response_memory = response_memory
         self.idle_s = idle_s  # connections.max.idle.ms
         self.max_connections = max_connections  # max.connections
+        self.max_connections_of = dict(max_connections_of or {})  # listener.name.NAME.max.connections, by the names of listeners
+        self.protected = frozenset(protected)  # the names of listeners for which others give way when max.connections are open
         self.max_connections_per_ip = max_connections_per_ip  # max.connections.per.ip
         self.per_ip_overrides = dict(per_ip_overrides or {})  # max.connections.per.ip.overrides
-        self.creation_rate = creation_rate  # max.connection.creation.rate, connections a second
         self.frame_grace_s = frame_grace_s
         self.frame_min_rate = frame_min_rate
+        self.handshake_s = handshake_s
+        self.handshakes_at_once = handshakes_at_once
         self.receive_buffer = receive_buffer  # socket.receive.buffer.bytes, -1 leaves it to the system
         self.send_buffer = send_buffer  # socket.send.buffer.bytes, -1 leaves it to the system
         self.pipelined_requests = pipelined_requests

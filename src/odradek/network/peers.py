@@ -30,10 +30,17 @@ from odradek.protocol.negotiation import ApiVersionTable, Negotiation
 from odradek.protocol.registry import response_class
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
     from odradek.base.clock import Clock, TimerHandle
     from odradek.protocol.schema import Message
+    from odradek.security.sasl.client import SaslClient
 
 logger = logging.getLogger(__name__)
+
+_RENEWED_AT = 0.85
+"""The part of a session after which this node logs in anew (SaslClientAuthenticator)."""
 
 
 class Address(NamedTuple):
@@ -42,6 +49,13 @@ class Address(NamedTuple):
     node_id: int
     host: str
     port: int
+    listener: str = ""
+    """The name of the listener there, which says how one speaks to it."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -201,11 +215,24 @@ class _Link:
 class Peers:
     """Sends requests to other nodes; all calls come from the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, client_id: str, settings: PeerSettings | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        client_id: str,
+        settings: PeerSettings | None = None,
+        tls: Callable[[str], ssl.SSLContext | None] = lambda listener: None,
+        login: Callable[[str], SaslClient | None] = lambda listener: None,
+    ) -> None:
+        """`tls`: with what to speak to listeners of a name; `login`: how to say there who this node is. Both are asked for each connection
+        anew.
+        """
         self._loop = loop
         self._clock = clock
         self._client_id = client_id
         self._settings = settings or PeerSettings()
+        self._tls = tls
+        self._login = login
         self._table = PeerTable(self._settings)
         self._links: dict[Line, _Link] = {}
         self._unreachable: set[tuple[str, int]] = set()
@@ -289,6 +316,7 @@ class Peers:
                 max_in_flight=settings.max_in_flight,
                 max_queued=settings.max_waiting,
                 loop=self._loop,
+                tls=self._tls(node.listener),
             )
         except Exception as error:
             # Not only ConnectionLost: addresses come from other nodes, and some make no sense to the resolver.
@@ -313,16 +341,53 @@ class Peers:
             if versions is None:
                 self._negotiate(line, link, connection, negotiation, timeout_s)
             else:
-                self._ready(line, link, versions)
+                self._log_in(line, link, connection, versions, timeout_s)
 
         question = [negotiation.question()]
         connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=timeout_s).add_callback(answered)
 
+    def _log_in(self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> None:
+        client = self._login(line.node.listener)
+        if client is None:
+            self._ready(line, link, versions)
+        else:
+            link.task = self._loop.create_task(self._authenticate(line, link, connection, versions, client, timeout_s))
+
+    async def _authenticate(
+        self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, client: SaslClient, timeout_s: float
+    ) -> None:
+        """Logs in, for the first time or, while other requests wait, once more before the session ends (KIP-368)."""
+        from odradek.network.login import LoginRefused, log_in
+
+        try:
+            lifetime_ms = await log_in(connection, versions, client, timeout_s)
+        except (OdradekError, ProtocolError) as error:
+            link.task = None
+            if link.connection is connection:
+                words = str(error) if not isinstance(error, LoginRefused) else f"{error.code.name}: {error}"
+                self._drop(line, link, f"cannot log in by {client.mechanism}: {words}")
+            return
+        link.task = None
+        if link.connection is not connection:
+            return
+        if link.versions is None:
+            self._ready(line, link, versions)
+        connection.resume()
+        if lifetime_ms > 0:
+            self._clock.call_later(lifetime_ms * _RENEWED_AT / 1000, self._renew, line, link, connection, versions, timeout_s)
+
+    def _renew(self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> None:
+        client = self._login(line.node.listener)
+        if client is None or link.connection is not connection or link.task is not None or self._closed:
+            return
+        connection.pause()
+        link.task = self._loop.create_task(self._authenticate(line, link, connection, versions, client, timeout_s))
+
     def _ready(self, line: Line, link: _Link, versions: ApiVersionTable) -> None:
         link.versions = versions
         self._table.opened(line, self._clock.monotonic())
-        if line.node[1:] in self._unreachable:
-            self._unreachable.discard(line.node[1:])
+        if line.node.place in self._unreachable:
+            self._unreachable.discard(line.node.place)
             logger.info("%s is reached again", line.node)
         waiting, link.waiting = link.waiting, deque()
         for each in waiting:
@@ -403,8 +468,8 @@ class Peers:
         if self._closed:
             return
         self._table.failed(line, self._clock.monotonic())
-        if logged and line.node[1:] not in self._unreachable:
-            self._unreachable.add(line.node[1:])
+        if logged and line.node.place not in self._unreachable:
+            self._unreachable.add(line.node.place)
             logger.warning("%s cannot be reached: %s", line.node, reason)
         self._refuse_waiting(link, _network(f"{line.node}: {reason}"))
 
@@ -431,8 +496,8 @@ class Peers:
                 if connection is not None:
                     connection.close()
             self._table.forget(line)
-            if not any(each.node[1:] == line.node[1:] for each in self._links):
-                self._unreachable.discard(line.node[1:])
+            if not any(each.node.place == line.node.place for each in self._links):
+                self._unreachable.discard(line.node.place)
         if self._links:
             self._sweep_later()
 

@@ -81,12 +81,14 @@ class _Queue:
 class Acks:
     """All of a broker. At most `max_waiting` wait; beyond it a request is answered at once, as if its time were up."""
 
-    __slots__ = ("_deadlines", "_max_waiting", "_waiting", "queues")
+    __slots__ = ("_deadlines", "_max_waiting", "_waiting", "expired", "queues")
 
     def __init__(self, clock: Clock, max_waiting: int = MAX_OPERATIONS) -> None:
         self._deadlines = Deadlines(clock)
         self._max_waiting = max_waiting
         self._waiting = 0
+        self.expired = 0
+        """How many have run out of time."""
         self.queues: dict[TopicPartition, _Queue] = {}
         """Those that somebody waits in. For others to look at only."""
 
@@ -150,6 +152,7 @@ class Acks:
             return  # What the answer to another one has led to has answered it.
         key = one.partition.topic_partition
         queue = self.queues[key]
+        self.expired += 1
         one.done = True
         queue.leave()
         if not queue.waiting:

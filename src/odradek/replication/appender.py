@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.metrics.traffic import TopicTraffic, Traffic
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.delayed_produce import Appends, DelayedProduce, PartitionAppend
 from odradek.replication.flushing import Flusher
@@ -41,6 +42,8 @@ _PLAIN_ERRORS = frozenset(
 )
 """Answered without the log start offset, as Kafka does; all others carry it."""
 
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
 Entry = tuple[TopicPartition, memoryview]
 Guards = Mapping[TopicPartition, "VerificationGuard"]
 
@@ -53,12 +56,13 @@ def valid_acks(required_acks: int) -> bool:
 class Appender:
     """Writes to the hosted partitions."""
 
-    __slots__ = ("_delayed", "_flusher", "_partitions")
+    __slots__ = ("_delayed", "_flusher", "_partitions", "_traffic")
 
-    def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations, flusher: Flusher) -> None:
+    def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations, flusher: Flusher, traffic: Traffic | None = None) -> None:
         self._partitions = partitions
         self._delayed = delayed
         self._flusher = flusher
+        self._traffic = traffic or Traffic()
 
     def append(
         self,
@@ -126,13 +130,15 @@ class Appender:
                 raise KafkaError(code, f"Cannot append to internal topic {topic_partition.topic}")
             if partition is None:
                 partition = self._partitions.find(topic_partition)
+            partition.traffic.produces += 1
             info, advanced = partition.append_as_leader(records, required_acks, origin, guard, transaction_version)
         except KafkaError as error:
-            return self._refused(topic_partition, partition, error), None
+            return self._refused(topic_partition, partition, error, len(records)), None
         except OSError:
             return PartitionAppend(topic_partition, ErrorCode.KAFKA_STORAGE_ERROR), None
         except Exception:
             logger.exception("append to %s failed", topic_partition)
+            self._counts(partition).failed_produces += 1
             return PartitionAppend(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR, log_start_offset=_log_start(partition)), None
         if advanced:
             self._delayed.partition_changed(topic_partition, len(records))
@@ -147,16 +153,30 @@ class Appender:
         )
         return append, partition
 
-    def _refused(self, topic_partition: TopicPartition, partition: Partition | None, error: KafkaError) -> PartitionAppend:
+    def _refused(self, topic_partition: TopicPartition, partition: Partition | None, error: KafkaError, size: int) -> PartitionAppend:
         from odradek.records.validation import RecordValidationError
 
         append = PartitionAppend(topic_partition, error.code)
+        counts = self._counts(partition)
+        if partition is None:
+            counts.produces += 1
         if error.code not in _PLAIN_ERRORS:
             append.log_start_offset = _log_start(partition)
+            counts.failed_produces += 1
+        elif error.code in _TOO_LARGE:
+            counts.bytes_rejected += size
+        elif error.code is ErrorCode.CORRUPT_MESSAGE:
+            counts.bad_crc += 1
         if isinstance(error, RecordValidationError):
             append.record_errors = error.record_errors
             append.error_message = error.message
+            without_key = sum(1 for _, message in error.record_errors if message is not None and "without key" in message)
+            counts.without_key += without_key
+            counts.bad_sequence += len(error.record_errors) - without_key
         return append
+
+    def _counts(self, partition: Partition | None) -> TopicTraffic:
+        return self._traffic.unhosted if partition is None else partition.traffic
 
     def _await_replicas(self, appends: Appends, timeout_ms: int) -> Appends | Applied[Appends]:
         if len(appends) > 1:

@@ -65,6 +65,11 @@ class ImageClusterView:
     def has_partition(self, partition: TopicPartition) -> bool:
         return self._metadata.image.topics.partition(partition.topic, partition.partition) is not None
 
+    def is_reassigning(self, partition: TopicPartition) -> bool:
+        """Whether its replicas are being moved."""
+        registration = self._metadata.image.topics.partition(partition.topic, partition.partition)
+        return registration is not None and bool(registration.adding_replicas or registration.removing_replicas)
+
     def rack(self, broker_id: int, listener: str) -> str | None:
         broker = self._metadata.image.cluster.brokers.get(broker_id)
         return None if broker is None or broker.fenced or broker.endpoint(listener) is None else broker.rack

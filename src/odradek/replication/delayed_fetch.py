@@ -41,6 +41,10 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
             self._sizes[wanted] = read.size
             self._total += read.size
 
+    @property
+    def kind(self) -> str:
+        return "follower" if self._params.from_follower else "consumer"
+
     def falls_behind(self) -> bool:
         """Whether a partition has data in an older segment: it will not get more by waiting, however small `min_bytes` is."""
         for wanted in self._sizes:
@@ -56,6 +60,9 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
             return True
         try:
             log = partition.local_log(wanted.current_leader_epoch, leader_only=self._params.leader_only)
+            withholds = self._reader.withholds
+            if withholds is not None and self._params.from_follower and withholds(partition, self._params.replica_id):
+                return False
             return self._satisfied_by(log, wanted)
         except (KafkaError, OSError):
             # Reading again tells the client what is wrong.

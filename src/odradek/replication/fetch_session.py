@@ -73,6 +73,14 @@ class FetchContext:
         """The request's error, the session id to answer with, and the partitions to name in the response."""
         return ErrorCode.NONE, NO_SESSION, answers
 
+    def would_tell(self, answers: Sequence[tuple[FetchPartition, A]]) -> Sequence[tuple[FetchPartition, A]]:
+        """The partitions that `respond` would name; nothing changes."""
+        return answers
+
+    def postpone(self) -> tuple[ErrorCode, int]:
+        """As `respond` for an answer that comes later: a throttled client is told of no partition, and knows no more than before."""
+        return ErrorCode.NONE, NO_SESSION
+
 
 class SessionErrorContext(FetchContext):
     """The session does not exist or is not where the client thinks: nothing is served."""
@@ -82,6 +90,9 @@ class SessionErrorContext(FetchContext):
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(())
         self.error = error
+
+    def would_tell(self, answers: Sequence[tuple[FetchPartition, A]]) -> Sequence[tuple[FetchPartition, A]]:
+        return ()
 
     def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         return self.error, NO_SESSION, ()
@@ -148,6 +159,21 @@ class IncrementalFetchContext(FetchContext):
                     # Served now, so last in line next time: a busy partition cannot starve the others when the response is full.
                     session.served(partition)
         return ErrorCode.NONE, session.id, told
+
+    def would_tell(self, answers: Sequence[tuple[FetchPartition, A]]) -> Sequence[tuple[FetchPartition, A]]:
+        if self._session.epoch != self._epoch:
+            return ()
+        return [(partition, answer) for partition, answer in answers if _is_news(partition, answer)]
+
+    def postpone(self) -> tuple[ErrorCode, int]:
+        moved = self._session.epoch != self._epoch
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH if moved else ErrorCode.NONE, self._session.id
+
+
+def _is_news(partition: FetchPartition, answer: Answer) -> bool:
+    """As `_has_news`, and nothing is remembered."""
+    known = partition.high_watermark == answer.high_watermark and partition.local_log_start_offset == answer.log_start_offset
+    return not known or answer.size > 0 or answer.preferred_read_replica != -1 or answer.diverging or answer.error is not ErrorCode.NONE
 
 
 def _has_news(partition: FetchPartition, answer: Answer) -> bool:

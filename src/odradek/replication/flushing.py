@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from odradek.replication.partition import Partition
@@ -26,10 +28,14 @@ RunJob = Callable[[Callable[[], None]], Deferred[None]]
 class Flusher:
     """At most one flush of a log at a time. A failed fsync is never tried again: the log marks its directory as failed."""
 
-    __slots__ = ("_disk", "_held", "_run_job", "_waiting")
+    __slots__ = ("_clock", "_disk", "_held", "_run_job", "_waiting", "times_ms")
 
-    def __init__(self, disk: Disk, run_job: RunJob) -> None:
+    def __init__(self, disk: Disk, run_job: RunJob, clock: Clock | None = None) -> None:
+        """`clock`: by which flushes are timed, if they are."""
         self._disk = disk
+        self._clock = clock
+        self.times_ms = Histogram()
+        """How long flushes took."""
         self._run_job = run_job
         self._waiting: dict[TopicPartition, list[Deferred[None]]] = {}
         """Partitions under flush, or held -> who waits for the next one."""
@@ -76,10 +82,16 @@ class Flusher:
         if flush is None:
             self._finished(partition, callers, None)
             return
-        self._run_job(lambda: flush.run(self._disk)).add_callback(lambda job: self._ran(partition, log, flush, callers, job.error))
+        begun = 0.0 if self._clock is None else self._clock.monotonic()
+        self._run_job(lambda: flush.run(self._disk)).add_callback(lambda job: self._ran(partition, log, flush, callers, job.error, begun))
 
-    def _ran(self, partition: Partition, log: Log, flush: Flush, callers: list[Deferred[None]], error: BaseException | None) -> None:
+    def _ran(
+        self, partition: Partition, log: Log, flush: Flush, callers: list[Deferred[None]], error: BaseException | None, begun: float
+    ) -> None:
         if error is None:
+            if self._clock is not None:
+                now = self._clock.monotonic()
+                self.times_ms.record((now - begun) * 1000, now)
             log.finish_flush(flush)
             partition.flushed()
         else:

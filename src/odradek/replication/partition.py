@@ -26,6 +26,7 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
+from odradek.metrics.traffic import TopicTraffic
 from odradek.replication.alter_partition import RETRY_AFTER_S, IsrAnswer, IsrChange, IsrChannel
 from odradek.replication.cluster_view import ClusterView, is_isr_eligible
 from odradek.replication.delayed_operations import DelayedOperations
@@ -108,6 +109,7 @@ class Partition:
         "role",
         "topic_id",
         "topic_partition",
+        "traffic",
     )
 
     def __init__(
@@ -122,6 +124,7 @@ class Partition:
         delayed: DelayedOperations,
         broker_epoch: Callable[[], int],
         max_lag_ms: int,
+        traffic: TopicTraffic | None = None,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -147,6 +150,8 @@ class Partition:
         self._delayed = delayed
         self._broker_epoch = broker_epoch
         self._max_lag_s = max_lag_ms / 1000
+        self.traffic = traffic or TopicTraffic()
+        """What its topic's partitions count together."""
 
     # -- roles ----------------------------------------------------------------------------------------------------------------
 
@@ -325,6 +330,9 @@ class Partition:
         info = log.append_as_leader(
             records, self.leader_epoch, origin=origin, verification_guard=verification_guard, transaction_version=transaction_version
         )
+        traffic = self.traffic
+        traffic.bytes_in += info.size
+        traffic.messages_in += info.record_count
         return info, not under_min_isr and self._follow_in_sync(log, None)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int, *, high_watermark: int, log_start_offset: int) -> None:
@@ -344,6 +352,9 @@ class Partition:
                 # The leader's log start lies within a batch (DeleteRecords): an empty log begins with that batch.
                 log.truncate_fully_and_start_at(error.first_offset)
                 log.append_as_follower(records, leader_epoch)
+            self.traffic.replication_bytes_in += len(records)
+            if self._local_id in self._adding_replicas:
+                self.traffic.reassignment_bytes_in += len(records)
         before = log.high_watermark
         if high_watermark > before:
             self._note_change(log.update_high_watermark(high_watermark) > before)
@@ -564,6 +575,7 @@ class Partition:
             self._delayed.drain()
             return
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        self.traffic.isr_failures += 1
         if code in REFUSED:
             logger.info("%s: the controller refused %r (%s)", self.topic_partition, pending, code.name)
             self.isr = pending.committed
@@ -578,6 +590,10 @@ class Partition:
     def _isr_changed(self, pending: PendingIsr, answer: IsrAnswer) -> None:
         if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
             return  # Stay pending: newer metadata is on its way.
+        if isinstance(pending, PendingShrinkIsr):
+            self.traffic.isr_shrinks += 1
+        else:
+            self.traffic.isr_expands += 1
         logger.info("%s: ISR is now %s", self.topic_partition, sorted(answer.isr))
         self.isr = CommittedIsr(answer.isr)
         self.partition_epoch = answer.partition_epoch

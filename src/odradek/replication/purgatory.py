@@ -58,6 +58,17 @@ class DelayedOperation(Generic[K]):
         self.on_complete()
         return True
 
+    @property
+    def kind(self) -> str:
+        """What its purgatory counts it as when its time is up."""
+        return ""
+
+    def expire(self) -> bool:
+        """Its time is up."""
+        if self._purgatory is not None:
+            self._purgatory.expired[self.kind] = self._purgatory.expired.get(self.kind, 0) + 1
+        return self.force_complete()
+
     def park(self, purgatory: Purgatory[K], keys: Sequence[K], deadline: Deadline) -> None:
         """For `Purgatory.watch` only."""
         self._purgatory = purgatory
@@ -68,13 +79,15 @@ class DelayedOperation(Generic[K]):
 class Purgatory(Generic[K]):
     """The operations of one kind, by the keys they wait for."""
 
-    __slots__ = ("_deadlines", "_max_operations", "_operations", "name", "watchers")
+    __slots__ = ("_deadlines", "_max_operations", "_operations", "expired", "name", "watchers")
 
     def __init__(self, name: str, clock: Clock, max_operations: int = MAX_OPERATIONS) -> None:
         self.name = name
         self._deadlines = Deadlines(clock)
         self._max_operations = max_operations
         self._operations: dict[DelayedOperation[K], None] = {}
+        self.expired: dict[str, int] = {}
+        """How many have run out of time, by kind."""
         self.watchers: dict[K, dict[DelayedOperation[K], None]] = {}
         """Key -> the operations that wait for it, oldest first. For others to look at only."""
 
@@ -102,7 +115,7 @@ class Purgatory(Generic[K]):
                 watchers[key] = {operation: None}
             else:
                 waiting[operation] = None
-        operation.park(self, keys, self._deadlines.add(timeout_ms / 1000, operation.force_complete))
+        operation.park(self, keys, self._deadlines.add(timeout_ms / 1000, operation.expire))
 
     def check_and_complete(self, key: K) -> int:
         """Lets every operation that waits for `key` look at it, oldest first; returns how many completed."""

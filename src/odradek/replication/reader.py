@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.metrics.traffic import TopicTraffic, Traffic
 from odradek.replication.delayed_fetch import DelayedFetch, SessionFetch
 from odradek.replication.delayed_operations import DelayedOperations
 from odradek.replication.fetch_params import FetchParams, FetchPartition, Isolation
@@ -46,9 +47,11 @@ class PartitionRead:
         "last_stable_offset",
         "log_start_offset",
         "preferred_read_replica",
+        "reassigning",
         "settled",
         "size",
         "slices",
+        "traffic",
     )
 
     def __init__(self, error: ErrorCode = ErrorCode.NONE) -> None:
@@ -66,6 +69,10 @@ class PartitionRead:
         self.preferred_read_replica = -1
         self.settled: Replica | None = None
         """The follower that fetched, when it is in the ISR and there was nothing new for it."""
+        self.reassigning = False
+        """Whether it goes to a replica that a reassignment adds."""
+        self.traffic: TopicTraffic | None = None
+        """Where to count what is sent of it; None where nothing was read."""
 
     @property
     def diverging(self) -> bool:
@@ -85,13 +92,22 @@ Reads = list[tuple[FetchPartition, PartitionRead]]
 class Reader:
     """Serves fetches from the hosted partitions."""
 
-    __slots__ = ("_delayed", "_preferred", "partitions")
+    __slots__ = ("_delayed", "_preferred", "_traffic", "partitions", "withholds")
 
-    def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations, preferred: PreferredReplicas | None = None) -> None:
+    def __init__(
+        self,
+        partitions: HostedPartitions,
+        delayed: DelayedOperations,
+        preferred: PreferredReplicas | None = None,
+        traffic: Traffic | None = None,
+    ) -> None:
         """`preferred` knows better replicas for consumers; without it they read from the leader."""
         self.partitions = partitions
         self._delayed = delayed
         self._preferred = preferred
+        self.withholds: Callable[[Partition, int], bool] | None = None
+        """Whether a follower (its broker id) gets nothing of a partition for now; None while nobody is throttled."""
+        self._traffic = traffic or Traffic()
 
     def fetch(self, params: FetchParams, wanted: Collection[FetchPartition]) -> Reads | Deferred[Reads]:
         """Reads now, and answers now when there is enough, an error or no will to wait; else when `min_bytes` are there or time is up."""
@@ -153,7 +169,9 @@ class Reader:
         partition = self.partitions.by_name.get(wanted.topic_partition)
         try:
             if partition is None:
+                self._traffic.unhosted.fetches += 1
                 partition = self.partitions.find(wanted.topic_partition)
+            partition.traffic.fetches += 1
             return self._read(params, partition, wanted, limit, need_one, update_follower)
         except KafkaError as error:
             return PartitionRead(error.code)
@@ -161,6 +179,7 @@ class Reader:
             return PartitionRead(ErrorCode.KAFKA_STORAGE_ERROR)
         except Exception:
             logger.exception("fetch of %s at offset %d failed", wanted.topic_partition, wanted.fetch_offset)
+            (self._traffic.unhosted if partition is None else partition.traffic).failed_fetches += 1
             return PartitionRead(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _read(
@@ -186,7 +205,12 @@ class Reader:
         if wanted.last_fetched_epoch >= 0:
             answer.diverging_epoch = divergence(log, wanted)
         if answer.diverging_epoch is None:
-            self._read_log(answer, params, log, wanted, limit if limit < wanted.max_bytes else wanted.max_bytes, need_one)
+            max_bytes = limit if limit < wanted.max_bytes else wanted.max_bytes
+            self._read_log(answer, params, log, wanted, max_bytes, need_one, partition.traffic)
+            if self.withholds is not None and answer.size and replica is not None and self.withholds(partition, params.replica_id):
+                answer.release()
+            if replica is not None:
+                answer.reassigning = partition.is_adding_replica(replica.broker_id)
             if replica is not None and update_follower:
                 try:
                     partition.record_follower_fetch(
@@ -204,7 +228,14 @@ class Reader:
         return answer
 
     def _read_log(
-        self, answer: PartitionRead, params: FetchParams, log: Log, wanted: FetchPartition, max_bytes: int, need_one: bool
+        self,
+        answer: PartitionRead,
+        params: FetchParams,
+        log: Log,
+        wanted: FetchPartition,
+        max_bytes: int,
+        need_one: bool,
+        traffic: TopicTraffic,
     ) -> None:
         isolation = params.isolation
         end = visible_end(log, isolation)
@@ -218,6 +249,7 @@ class Reader:
             return
         answer.slices = read.slices
         answer.size = read.size
+        answer.traffic = traffic
         if isolation is Isolation.LAST_STABLE_OFFSET:
             answer.aborted = _aborted(log, wanted.fetch_offset, read) if read.size else ()
 

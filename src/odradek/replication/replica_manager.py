@@ -18,6 +18,7 @@ from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.metrics.traffic import Traffic
 from odradek.replication.alter_partition import AlterPartitionManager, SendAlterPartition
 from odradek.replication.appender import Appender
 from odradek.replication.cluster_view import CurrentLeader, ImageClusterView, ImageHolder
@@ -39,6 +40,7 @@ from odradek.storage.names import LONGEST_NAME, future_directory_name
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.quotas.replication import ReplicationQuota
     from odradek.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -79,19 +81,22 @@ class ReplicaManager:
         self.max_lag_ms = config.integer("replica.lag.time.max.ms")
         self.cluster = ImageClusterView(metadata)
         self.delayed = DelayedOperations(clock)
+        self.traffic = Traffic()
         self.partitions = HostedPartitions(self.cluster)
         self.checkpoints = HighWatermarkCheckpoints(disk)
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
         self._broker_epoch = broker_epoch
         self.run_job = self._run_job = run_job
         self._checkpointing = False
-        self.flusher = Flusher(disk, run_job)
-        self.appender = Appender(self.partitions, self.delayed, self.flusher)
+        self.flusher = Flusher(disk, run_job, clock)
+        self.appender = Appender(self.partitions, self.delayed, self.flusher, self.traffic)
         verify = config.flag("transaction.partition.verification.enable")
         self.verified_appender = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
         select = selector_for((config.optional_text("replica.selector.class") or "").strip())
         preferred = None if select is None else PreferredReplicas(select, self.cluster, clock, self.local_id)
-        self.reader = Reader(self.partitions, self.delayed, preferred)
+        self.reader = Reader(self.partitions, self.delayed, preferred, self.traffic)
+        self.leader_quota: ReplicationQuota | None = None
+        """leader.replication.throttled.rate; None while nobody is held back."""
         self.offsets = OffsetLookup(self.partitions)
         self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
         self.assign = assign
@@ -136,6 +141,7 @@ class ReplicaManager:
             delayed=self.delayed,
             broker_epoch=self._broker_epoch,
             max_lag_ms=self.max_lag_ms,
+            traffic=self.traffic.hosts(topic_partition.topic),
         )
         self.partitions.by_name[topic_partition] = partition
         return partition
@@ -229,6 +235,8 @@ class ReplicaManager:
         """Takes a partition off the table; requests waiting for it are answered."""
         self.future_replicas.stop(topic_partition, gone=True)
         partition = self.partitions.by_name.pop(topic_partition, None)
+        if partition is not None:
+            self.traffic.hosts_no_more(topic_partition.topic)
         if partition is not None and partition.role is not Role.DELETED:
             partition.mark_deleted()
         return partition

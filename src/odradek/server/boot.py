@@ -14,6 +14,8 @@ from odradek.server.internal_channel import OpenChannel
 from odradek.server.listeners import BindListeners, ServeClients, ServeControllers
 from odradek.server.log_directories import LockDirectories
 from odradek.server.log_loading import LoadLogs
+from odradek.server.metrics_listener import ServeMetrics
+from odradek.server.policies import LoadPolicies
 from odradek.server.publisher import FollowAsController, FollowMetadata
 from odradek.server.quorum import CatchUp, JoinQuorum
 from odradek.server.registration import Register, new_registrar
@@ -29,12 +31,16 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
     """Starts every step that the node's roles ask for. A cancelled start, or one that raises, is to be stopped by `startup`."""
     start = startup.start
 
+    policies = await start(LoadPolicies(node))
     identity = await start(ReadIdentity(node, format_if_empty=format_if_empty))
     directories = await start(LockDirectories(node, identity))
     listeners = await start(BindListeners(node))
+    meters = await start(ServeMetrics(node, listeners.acceptor))
     channel = await start(OpenChannel(node))
-    quorum = await start(JoinQuorum(node, identity, listeners, channel))
+    quorum = await start(JoinQuorum(node, identity, listeners, channel, policies))
     kraft = quorum.kraft
+    if meters is not None:
+        meters.follow(kraft)
     await start(ServeControllers(node, listeners, kraft))
     image = await start(CatchUp(node, quorum))
 
@@ -49,6 +55,6 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
         await start(RunTasks(node, directories.log_manager, replica_manager, publisher))
         await start(CleanLogs(node, directories.log_manager))
         await start(Register(node, kraft, registrar))
-        await start(ServeClients(node, listeners, registrar))
+        await start(ServeClients(node, listeners, registrar, kraft))
     else:
         await start(FollowAsController(node, kraft))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import OdradekError
@@ -25,11 +25,13 @@ from odradek.server.metadata_cache import MetadataCache
 from odradek.server.node import Node, StartError, problem_of
 from odradek.server.services import Services
 from odradek.server.step import Startup
+from odradek.server.tls import NodeTls
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
+    from odradek.config.references import Resolved
     from odradek.network.acceptor import BoundListener
     from odradek.server.node import Gate
 
@@ -37,6 +39,13 @@ logger = logging.getLogger(__name__)
 
 _FOREVER_MS = 2**53
 """What is longer than this is no time limit."""
+
+
+def follow_references(settings: Mapping[str, str], providers: Mapping[str, str]) -> Resolved:
+    """`config.dynamic_broker.Resolve`; what it takes is loaded when there is a reference for the first time."""
+    from odradek.providers.resolving import resolve_broker
+
+    return resolve_broker(settings, providers)
 
 
 class Broker:
@@ -77,7 +86,8 @@ class Broker:
         self._started = False
         self._stopping: asyncio.Future[None] | None = None
         services.config = config
-        services.dynamic_config = DynamicBrokerConfig(config)
+        services.dynamic_config = DynamicBrokerConfig(config, follow_references)
+        services.tls = NodeTls(services.dynamic_config)
         services.clock = self.clock
         services.random = rng or random.Random()
         services.disk = disk
@@ -85,6 +95,10 @@ class Broker:
         fences_early = config.integer("broker.session.disconnect.timeout.ms") >= 0
         services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000 if fences_early else 0.0)
         services.bound_listeners = []
+        if secret := config.optional_text("delegation.token.secret.key"):
+            from odradek.security.tokens import TokenSecret
+
+            services.token_secret = TokenSecret(secret)
         self._node = Node(
             config,
             loop=self.loop,
@@ -115,7 +129,7 @@ class Broker:
         """
         begin = self.clock.monotonic()
         for line in ineffective(self.config.given):
-            logger.warning("%s", line)
+            logger.warning("%s", self.config.hide(line))
         self.states.to(BrokerState.STARTING)
         steps = self.loop.create_task(start_node(self._startup, self._node, format_if_empty=self._format_if_empty))
         longest_ms = self.config.integer("server.max.startup.time.ms")

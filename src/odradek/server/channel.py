@@ -21,6 +21,7 @@ from odradek.network.peers import Address, Peers
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import decode_response
+from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.controller_requests import ControllerRequests
 
 if TYPE_CHECKING:
@@ -52,20 +53,23 @@ class InterBrokerChannel:
         dispatcher: Dispatcher,
         *,
         listener_names: dict[str, str],
+        principal: Callable[[str], Principal] = lambda _scope: ANONYMOUS,
         peers: Peers | None = None,
         broker: Callable[[int], Address | None] = lambda broker_id: None,
         controller: Callable[[], Address | None] | None = None,
         controller_timeout_s: float = 30.0,
         carry: Carry | None = None,
     ) -> None:
-        """`listener_names`: listener scope -> the name of the listener on which looped-back requests appear to come in. `broker` says
-        where a broker is reached, `controller` who is the active controller and where (None: nobody known; without it: this node).
-        `controller_timeout_s` (controller.socket.timeout.ms) bounds each wait for an answer of a controller, after which it is asked anew.
+        """`listener_names`: listener scope -> the name of the listener on which looped-back requests appear to come in, `principal`: whose
+        they are there. `broker` says where a broker is reached, `controller` who is the active controller
+        and where (None: nobody known; without it: this node). `controller_timeout_s` (controller.socket.timeout.ms) bounds each wait for an
+        answer of a controller, after which it is asked anew.
         """
         self._node_id = node_id
         self._clock = clock
         self._dispatcher = dispatcher
         self._listener_names = listener_names
+        self._principal = principal
         self._peers = peers
         self._broker = broker
         self._carry = carry
@@ -119,7 +123,13 @@ class InterBrokerChannel:
         return self._peers.send(controller, _PURPOSES.get(request.API_KEY, "rpc"), request, at_most=version, timeout_s=timeout_s)
 
     def _loop_back(self, scope: str, frame: bytes) -> Answer:
-        _, answer = self._dispatcher.handle_embedded(frame, scope=scope, listener_name=self._listener_names[scope], peer_host="127.0.0.1")
+        _, answer = self._dispatcher.handle_embedded(
+            frame,
+            scope=scope,
+            listener_name=self._listener_names[scope],
+            peer_host="127.0.0.1",
+            principal=self._principal(scope),
+        )
         return answer
 
     def _exchange(

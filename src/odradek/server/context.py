@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from odradek.base.errors import KafkaError
+from odradek.protocol.api_keys import ApiKey
+from odradek.security.principal import ANONYMOUS, Principal
+from odradek.security.resources import CLUSTER_NAME
 
 if TYPE_CHECKING:
+    from odradek.handlers.access import Check
+    from odradek.metrics.requests import Measured
     from odradek.server.services import Services
+    from odradek.server.throttling import Meter
 
-ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a connection that has not authenticated (KafkaPrincipal.ANONYMOUS)."""
+
+AUDIT_LOGGER: Final = "kafka.authorizer.logger"
+"""Who was denied what (INFO), and who was allowed what (DEBUG): the name that Kafka's configurations of loggers have."""
+
+_audit = logging.getLogger(AUDIT_LOGGER)
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class RequestContext:
     """One request on its way through the house.
 
     `listener_scope` is "broker" or "controller" (handlers.scopes); `received_at` is `clock.monotonic()` when its last byte was there.
-    `principal` is Kafka's text form, e.g. "User:ANONYMOUS". For a `forwarded` request, one that came in an Envelope, principal, host and
-    client id are those of the client.
+    For a `forwarded` request, one that came in an Envelope, principal, host and client id are those of the client.
     """
 
     __slots__ = (
@@ -28,6 +41,8 @@ class RequestContext:
         "forwarded",
         "listener_name",
         "listener_scope",
+        "measured",
+        "meter",
         "peer_host",
         "principal",
         "received_at",
@@ -46,7 +61,7 @@ class RequestContext:
         peer_host: str,
         received_at: float,
         services: Services,
-        principal: str = ANONYMOUS,
+        principal: Principal = ANONYMOUS,
         forwarded: bool = False,
     ) -> None:
         self.api_key = api_key
@@ -60,4 +75,60 @@ class RequestContext:
         self.principal = principal
         self.forwarded = forwarded
         self.received_at = received_at
+        self.measured: Measured | None = None
+        """Where the request is counted, from when its API is known."""
         self.services = services
+        self.meter: Meter | None = None
+        """What the request uses of its client's quotas; None while nobody has any."""
+
+    def of(self, api_key: int, api_version: int) -> RequestContext:
+        """Of another request that the same client is to have made."""
+        return RequestContext(
+            api_key,
+            api_version,
+            self.correlation_id,
+            self.client_id,
+            self.connection_id,
+            self.listener_name,
+            self.listener_scope,
+            self.peer_host,
+            self.received_at,
+            self.services,
+            self.principal,
+            self.forwarded,
+        )
+
+    def allows(self, check: Check, name: str = CLUSTER_NAME, *, count: int = 1) -> bool:
+        """Whether the client may do this to the resource; everybody may do everything where there is no authorizer.
+
+        `count`: how often the request names it, for the audit log.
+        """
+        authorizer = self.services.authorizer
+        if authorizer is None:
+            return True
+        allowed = authorizer.allows(self.principal, self.peer_host, check.operation, check.resource, name)
+        if _audit.isEnabledFor(logging.DEBUG if allowed else logging.INFO) and (allowed or not check.quiet):
+            self.services.audit.note(self, check, name, allowed=allowed, count=count)
+        return allowed
+
+    def allows_any(self, check: Check) -> bool:
+        """Whether there is any resource of the check's kind that the client may do this to."""
+        authorizer = self.services.authorizer
+        return authorizer is None or authorizer.allows_any(self.principal, self.peer_host, check.operation, check.resource)
+
+    def denied(self, check: Check, names: Iterable[str]) -> frozenset[str]:
+        """Those of the resources that the client may not do this to. Each is asked for once, however often it is named."""
+        if self.services.authorizer is None:
+            return _NOTHING
+        counts: dict[str, int] = {}
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+        return frozenset([name for name, count in counts.items() if not self.allows(check, name, count=count)])
+
+    def require(self, check: Check, name: str = CLUSTER_NAME) -> None:
+        """KafkaError with the check's error where the client may not."""
+        if not self.allows(check, name):
+            raise KafkaError(check.error, self._needs(check) if check.explained else None)
+
+    def _needs(self, check: Check) -> str:
+        return f"Request {ApiKey(self.api_key).name} of {self.principal} needs {check.operation.name} permission."

@@ -56,6 +56,21 @@ class Coordinators:
         self._closed = False
 
     @property
+    def made_verifier(self) -> ChannelVerifier | None:
+        """What asks coordinators about transactions, if that was needed."""
+        return self._verifier
+
+    @property
+    def made_groups(self) -> GroupCoordinator | None:
+        """The coordinator of groups if somebody has needed it."""
+        return self._groups
+
+    @property
+    def made_transactions(self) -> TransactionCoordinator | None:
+        """The coordinator of transactions if somebody has needed it."""
+        return self._transactions
+
+    @property
     def groups(self) -> GroupCoordinator:
         """Made on first use; after `close` it answers NOT_COORDINATOR."""
         if self._groups is None:

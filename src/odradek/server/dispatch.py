@@ -18,20 +18,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.access import declared, required
 from odradek.handlers.scopes import BROKER, CONTROLLER, LOOPBACK
 from odradek.handlers.table import APIS, Api
+from odradek.metrics.requests import Requests
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import RequestHeader, decode_request_header, encode_response_header
 from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
-from odradek.server.context import ANONYMOUS, RequestContext
+from odradek.security.principal import ANONYMOUS, Principal
+from odradek.server.context import RequestContext
+from odradek.server.measuring import SlowRequests, count_nothing, error_counter, log_request, request_log
 
 if TYPE_CHECKING:
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.core.result import ControllerResult
+    from odradek.handlers.access import Check
+    from odradek.metrics.requests import Measured
     from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.security.resources import Operation as AclOperation
+    from odradek.security.resources import ResourceType
+    from odradek.server.measuring import CountErrors
     from odradek.server.services import Services
+    from odradek.server.throttling import Throttling
 
     HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | None]
     Operation = Callable[[ControllerContext, Message, int], ControllerResult[Message]]
@@ -39,6 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_DEBUG = logging.DEBUG
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 """How the frame of a Produce request begins."""
 
@@ -54,10 +65,25 @@ class ApiRange(NamedTuple):
 class Route:
     """How requests of one API on one listener scope are served. The modules are imported with the first request."""
 
-    __slots__ = ("api_key", "decider", "error_response", "forward", "function", "max_version", "min_version", "request_class")
+    __slots__ = (
+        "api_key",
+        "count_errors",
+        "decider",
+        "error_response",
+        "forward",
+        "function",
+        "max_version",
+        "measured",
+        "min_version",
+        "request_class",
+        "scope",
+    )
 
-    def __init__(self, api: Api, scope: str, max_version: int) -> None:
+    def __init__(self, api: Api, scope: str, max_version: int, requests: Requests) -> None:
         self.api_key = api.api_key
+        self.measured: Measured = requests.of(API_INFO[api.api_key].name)
+        self.count_errors: CountErrors = count_nothing
+        self.scope = scope
         self.forward = scope not in api.deciders
         """Whether the active controller answers; the API's shape for errors is needed here too."""
         self.decider = api.deciders[CONTROLLER if self.forward else scope]
@@ -71,9 +97,24 @@ class Route:
         """Imports what answers; AttributeError when the table names a function that is not there."""
         module = import_module(self.decider.module)
         self.request_class = request_class(self.api_key)
+        self.count_errors = error_counter(response_class(self.api_key))
         self.error_response = getattr(module, self.decider.error_function, None)
         function = getattr(module, self.decider.function)
-        self.function = _on_active_controller(function) if self.decider.on_active_controller else function
+        if self.decider.on_active_controller:
+            function = _on_active_controller(function)
+        checks = () if self.forward else required(self.scope, self.api_key)
+        self.function = _for_those_who_may(checks, function) if checks else function
+
+
+def _for_those_who_may(checks: Sequence[Check], function: HandlerFunction) -> HandlerFunction:
+    """The handler, behind what the API requires of the whole request."""
+
+    def handle(context: RequestContext, request: Message, services: Services) -> Message | Deferred[Any] | None:
+        for check in checks:
+            context.require(check)
+        return function(context, request, services)
+
+    return handle
 
 
 def _on_active_controller(operation: Operation) -> HandlerFunction:
@@ -81,13 +122,30 @@ def _on_active_controller(operation: Operation) -> HandlerFunction:
 
     def handle(context: RequestContext, request: Message, services: Services) -> Deferred[Message]:
         version = context.api_version
-        return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__)
+        count = None if context.meter is None else context.meter.counter()
+        if services.authorizer is None and count is None:
+            return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__)
+
+        def allows(what: AclOperation, resource: ResourceType, name: str) -> bool:
+            return context.allows(declared(context.listener_scope, context.api_key, what, resource), name)
+
+        def operate(controller: ControllerContext) -> ControllerResult[Message]:
+            with controller.on_behalf_of(allows, count):
+                return operation(controller, request, version)
+
+        return services.kraft.submit(operate, operation.__name__)
 
     return handle
 
 
-def build_routes(scope: str, *, unstable: bool) -> tuple[dict[int, Route], list[ApiRange]]:
-    """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable)."""
+def build_routes(
+    scope: str, *, unstable: bool, requests: Requests | None = None, optional: bool = False
+) -> tuple[dict[int, Route], list[ApiRange]]:
+    """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable).
+
+    `optional`: whether the APIs are named that stand in the table as such.
+    """
+    requests = requests or Requests()
     routes: dict[int, Route] = {}
     ranges: list[ApiRange] = []
     for api in APIS:
@@ -97,8 +155,9 @@ def build_routes(scope: str, *, unstable: bool) -> tuple[dict[int, Route], list[
         info = API_INFO[api_key]
         if info.latest_version_unstable and not unstable and max_version == info.max_version:
             max_version -= 1
-        routes[api_key] = Route(api, scope, max_version)
-        ranges.append(ApiRange(int(api_key), api.advertised_from, max_version))
+        routes[api_key] = Route(api, scope, max_version, requests)
+        if optional or not api.optional:
+            ranges.append(ApiRange(int(api_key), api.advertised_from, max_version))
     return routes, ranges
 
 
@@ -108,12 +167,18 @@ class Dispatcher:
     def __init__(self, services: Services, *, unstable_versions: bool = False) -> None:
         self._services = services
         self._clock = services.clock
+        self.requests = Requests()
+        self.slow = SlowRequests()
         self._routes: dict[str, dict[int, Route]] = {}
         services.api_ranges = {}
         for scope in (BROKER, CONTROLLER):
-            self._routes[scope], services.api_ranges[scope] = build_routes(scope, unstable=unstable_versions)
+            self._routes[scope], services.api_ranges[scope] = build_routes(
+                scope, unstable=unstable_versions, requests=self.requests, optional=services.telemetry is not None
+            )
         self.forward: Forward | None = None
         """Set by the wiring on nodes with broker listeners: sends a request on to the active controller."""
+        self.throttling: Throttling | None = None
+        """Only while clients have quotas."""
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         header, offset = decode_request_header(frame)
@@ -129,12 +194,55 @@ class Dispatcher:
             connection.peer_host,
             self._clock.monotonic(),
             self._services,
+            connection.principal,
         )
-        return self.dispatch(context, header, frame, offset)
+        if self.throttling is not None:
+            answer = self._dispatch_metered(self.throttling, context, header, frame, offset, connection)
+        else:
+            answer = self.dispatch(context, header, frame, offset)
+        measured = context.measured
+        if measured is None:
+            return answer
+        now = self._clock.monotonic()
+        if isinstance(answer, Deferred) and not answer.done:
+            answer.add_callback(partial(self._waited, context, len(frame), now))
+            return answer
+        measured.answered(header.api_version, len(frame), context.received_at, now)
+        if now - context.received_at > self.slow.threshold_s:
+            self.slow.look(context, len(frame), now, now)
+        if request_log.level <= _DEBUG and request_log.isEnabledFor(_DEBUG):
+            log_request(context, len(frame), now, now)
+        return answer
+
+    def _waited(self, context: RequestContext, size: int, parked: float, _: Deferred[Sequence[Chunk] | None]) -> None:
+        """The answer that a request waited for has come."""
+        now = self._clock.monotonic()
+        if context.measured is not None:
+            context.measured.waited(context.api_version, size, context.received_at, parked, now)
+        if now - context.received_at > self.slow.threshold_s:
+            self.slow.look(context, size, parked, now)
+        if request_log.isEnabledFor(logging.DEBUG):
+            log_request(context, size, parked, now)
 
     def may_follow(self, frame: memoryview) -> bool:
         """Produce requests that wait for replicas let others follow: what they append is in the order of their frames all the same."""
         return bytes(frame[:2]) == _PRODUCE
+
+    def _dispatch_metered(
+        self,
+        throttling: Throttling,
+        context: RequestContext,
+        header: RequestHeader,
+        frame: memoryview,
+        offset: int,
+        connection: Connection | None,
+    ) -> Answer:
+        meter = throttling.meter(context, len(frame), connection)
+        meter.begin()
+        try:
+            return self.dispatch(context, header, frame, offset)
+        finally:
+            meter.end()
 
     def dispatch(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int) -> Answer:
         """The answer to the request whose body begins at `offset`, a frame in chunks; ProtocolError where the connection must close."""
@@ -142,11 +250,13 @@ class Dispatcher:
         if route is None:
             return self._unsupported_api_versions(context)
         assert route.request_class is not None
+        context.measured = route.measured
         request, _ = route.request_class.decode_prefix(frame, header.api_version, offset)
         if route.forward:
             if self.forward is None:
                 raise ProtocolError(f"no way to forward {route.api_key.name}")
-            return self.forward(context, frame, route, request)
+            forwarded = self.forward(context, frame, route, request)
+            return forwarded if context.meter is None else context.meter.forwarded(context, forwarded)
         return self._serve(context, route, request)
 
     def _route(self, context: RequestContext) -> Route | None:
@@ -197,10 +307,15 @@ class Dispatcher:
         request: Message,
         done: Deferred[Message | None],
     ) -> None:
+        if context.meter is not None:
+            context.meter.begin()
         try:
             answer.complete(self._finish_deferred(context, route, request, done))
         except Exception as error:
             answer.fail(error)
+        finally:
+            if context.meter is not None:
+                context.meter.end()
 
     def _finish_deferred(
         self, context: RequestContext, route: Route, request: Message, done: Deferred[Message | None]
@@ -212,6 +327,10 @@ class Dispatcher:
 
     def _finish(self, context: RequestContext, route: Route, request: Message, response: Message) -> Sequence[Chunk]:
         try:
+            if context.meter is not None:
+                context.meter.answer(response)
+            if context.measured is not None:
+                route.count_errors(response, context.measured.errors)
             return self._frame(context, response, context.api_version)
         except Exception as error:
             return self.error_frame(context, route, request, error)
@@ -235,7 +354,12 @@ class Dispatcher:
         """
         if context.forwarded and isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
             raise error
-        return self._frame(context, self._error(context, route, request, error), context.api_version)
+        response = self._error(context, route, request, error)
+        if context.meter is not None:
+            context.meter.answer(response)
+        if context.measured is not None:
+            route.count_errors(response, context.measured.errors)
+        return self._frame(context, response, context.api_version)
 
     def _error(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Message:
         if isinstance(error, ProtocolError):
@@ -262,7 +386,7 @@ class Dispatcher:
         scope: str,
         listener_name: str,
         peer_host: str,
-        principal: str = ANONYMOUS,
+        principal: Principal = ANONYMOUS,
         connection_id: str = LOOPBACK,
         forwarded: bool = False,
     ) -> tuple[RequestHeader, Answer]:
@@ -285,4 +409,6 @@ class Dispatcher:
             principal=principal,
             forwarded=forwarded,
         )
+        if self.throttling is not None and forwarded:
+            return header, self._dispatch_metered(self.throttling, context, header, view, offset, None)
         return header, self.dispatch(context, header, view, offset)

@@ -17,7 +17,7 @@ leader does not know of yet is asked for again much sooner at first: a new topic
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock, TimerHandle
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.protocol.schema import Message
+    from odradek.quotas.replication import ReplicationQuota
     from odradek.replication.flushing import RunJob
     from odradek.replication.hosted_partitions import HostedPartitions
     from odradek.storage.hardening import Hardening
@@ -48,6 +49,8 @@ _SHORT_WAIT_MS = 10
 """How long a fetch waits at most while partitions that it leaves out are about to come back, or when it begins a session."""
 _SHORTEST_PAUSE_S = 0.01
 """Even with replica.fetch.backoff.ms=0 a leader that cannot be reached must not keep the loop busy."""
+_THROTTLED_PAUSE_S = 0.1
+"""After which it is seen again whether a throttled partition may be fetched."""
 _FIRST_PAUSE_S = 0.02
 """Before a partition is asked for again that its leader does not know yet; each further pause is twice as long."""
 _LIST_OFFSETS_VERSION = 4
@@ -104,6 +107,8 @@ class ReplicaFetchers:
         """(leader, number) -> fetcher."""
         self._fetcher_of: dict[TopicPartition, Fetcher] = {}
         self._closed = False
+        self.quota: ReplicationQuota | None = None
+        """follower.replication.throttled.rate; None while nobody is held back."""
 
     # -- what is followed ------------------------------------------------------------------------------------------------------------
 
@@ -168,6 +173,19 @@ class ReplicaFetchers:
         """Records that the leader has committed and this broker lacks, by the last answer; None while that is not known."""
         followed = self.followed(topic_partition)
         return None if followed is None else followed.lag
+
+    def lags(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Each partition that is followed, with the name of what fetches it, as JVM Kafka's threads are called, and its lag (0 while that
+        is not known).
+        """
+        for (leader_id, number), fetcher in list(self._fetchers.items()):
+            for followed in list(fetcher.table):
+                yield f"ReplicaFetcherThread-{number}-{leader_id}", followed.topic_partition, followed.lag or 0
+
+    @property
+    def failed(self) -> int:
+        """Partitions that are not fetched any more in their leader epoch."""
+        return sum(followed.state is FetchState.FAILED for fetcher in self._fetchers.values() for followed in fetcher.table)
 
     def _fetcher_for(self, leader_id: int, topic_partition: TopicPartition) -> Fetcher:
         number = fetcher_number(topic_partition, self.config.integer("num.replica.fetchers"))
@@ -280,6 +298,8 @@ class Fetcher:
             self._later(self._pause_until - now)
             return
         self.table.resume_due(now)
+        if self._owner.quota is not None:
+            self._throttle(self._owner.quota, now)
         limits = self._owner.limits()
         limits = limits._replace(max_wait_ms=self._wait_ms(limits.max_wait_ms, now))
         request = self._session.next_request(self.table, self._owner.local_id, self._owner.broker_epoch(), limits)
@@ -290,6 +310,15 @@ class Fetcher:
             self._owner.discard(self)
         elif (due := self.table.next_due) is not None:
             self._later(due - now)
+
+    def _throttle(self, quota: ReplicationQuota, now: float) -> None:
+        """Leaves out for a while what is throttled and not in sync, when too much of it was fetched."""
+        if quota.exceeded(int(now * 1000)):
+            for followed in list(self.table):
+                fetched = followed.state is FetchState.FETCHING and followed.lag != 0
+                if fetched and quota.holds_for(*followed.topic_partition):
+                    self.table.delay(followed, now + _THROTTLED_PAUSE_S)
+                    followed.delays -= 1  # nothing is wrong with it
 
     def _wait_ms(self, most: int, now: float) -> int:
         """A fetch that the leader parks must not keep partitions waiting that will be back before it."""
@@ -384,6 +413,9 @@ class Fetcher:
             logger.exception("%s could not be appended to", followed.topic_partition)
             self._fail(followed, str(error))
         else:
+            quota = self._owner.quota
+            if quota is not None and quota.holds_for(*followed.topic_partition):
+                quota.record(len(append.records), int(self._clock.monotonic() * 1000))
             self.flush_if_due(partition, log)
             self.table.moved(followed, position_of(log))
             followed.lag = max(append.high_watermark - log.log_end_offset, 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError, code_of
 from odradek.handlers.scopes import TO_CONTROLLER
+from odradek.metrics.histogram import Histogram
 from odradek.protocol.framing import encode_size
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import decode_response
@@ -33,6 +34,10 @@ class Forwarder:
     def __init__(self, channel: InterBrokerChannel, dispatcher: Dispatcher) -> None:
         self._channel = channel
         self._dispatcher = dispatcher
+        self.under_way = 0
+        """Requests that the controller has not answered yet."""
+        self.times_ms = Histogram()
+        """How long it took to answer."""
 
     def forward(
         self, context: RequestContext, frame: memoryview | bytes, route: Route, request: Message
@@ -77,7 +82,13 @@ class Forwarder:
         """The frame of the answer, without its size."""
         result: Deferred[bytes] = Deferred()
 
+        begun = context.services.clock.monotonic()
+        self.under_way += 1
+
         def answered(done: Deferred[Message]) -> None:
+            self.under_way -= 1
+            now = context.services.clock.monotonic()
+            self.times_ms.record((now - begun) * 1000, now)
             if done.error is not None:
                 result.fail(_as_seen_by_the_client(done.error))
                 return
@@ -99,8 +110,8 @@ def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:
     from odradek.protocol.messages.default_principal import DefaultPrincipalData
     from odradek.protocol.messages.envelope import EnvelopeRequest
 
-    kind, _, name = context.principal.partition(":")
-    principal = b"\0\0" + DefaultPrincipalData(type=kind, name=name, token_authenticated=False).encode(0)
+    kind, name, token_authenticated = context.principal
+    principal = b"\0\0" + DefaultPrincipalData(type=kind, name=name, token_authenticated=token_authenticated).encode(0)
     try:
         address = ip_address(context.peer_host.partition("%")[0]).packed
     except ValueError:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.peers import Address, Peers, PeerSettings
+from odradek.security.principal import USER, Principal
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.forwarding import Forwarder
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.config.sasl import NodeLogin
+    from odradek.security.sasl.client import SaslClient
     from odradek.server.node import Node
     from odradek.server.services import Services
 
@@ -24,13 +27,19 @@ class OpenChannel(Step[InterBrokerChannel]):
     def __init__(self, node: Node) -> None:
         config, services = node.config, node.services
         self._services = services
-        self._peers = Peers(node.loop, node.clock, f"node-{config.node_id}", peer_settings(config))
+        logins = NodeLogins(config)
+        dynamic = services.dynamic_config
+        dynamic.subscribe(("sasl.mechanism.inter.broker.protocol",), lambda: logins.read(dynamic.current))
+        name = f"node-{config.node_id}"
+        self._peers = Peers(node.loop, node.clock, name, peer_settings(config), services.tls.towards, logins.client)
         listener = config.inter_broker_listener_name
+        names = {CONTROLLER: config.controller_listener_names[0], BROKER: listener}
         self._channel = InterBrokerChannel(
             config.node_id,
             node.clock,
             services.dispatcher,
-            listener_names={CONTROLLER: config.controller_listener_names[0], BROKER: listener},
+            listener_names=names,
+            principal=lambda scope: logins.principal(names[scope]) or services.tls.principal(names[scope]),
             peers=self._peers,
             broker=lambda broker_id: broker_address(services, broker_id, listener),
             controller=lambda: controller_address(services),
@@ -51,6 +60,48 @@ class OpenChannel(Step[InterBrokerChannel]):
         self._peers.close()
 
 
+class NodeLogins:
+    """How this node says to others who it is, listener by listener; nothing where there is no SASL."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._logins: dict[str, NodeLogin] = {}
+        self.read(config)
+
+    def read(self, config: BrokerConfig) -> None:
+        """As the configuration has it from now on: connections that are there have logged in already."""
+        controllers = config.controller_listener_names[0]
+        names = [controllers, config.inter_broker_listener_name] if config.is_broker else [controllers]
+        if not any("SASL" in config.listener_security_protocols.get(listener, "") for listener in names):
+            return
+        from odradek.config.sasl import node_login
+
+        logins = {controllers: node_login(config, controllers, "sasl.mechanism.controller.protocol")}
+        if config.is_broker:
+            brokers = config.inter_broker_listener_name
+            logins[brokers] = node_login(config, brokers, "sasl.mechanism.inter.broker.protocol")
+        self._logins = {listener: login for listener, login in logins.items() if login is not None}
+
+    def principal(self, listener: str) -> Principal | None:
+        """As whom it logs in there, which is also whom its requests to itself come from; None without a login."""
+        login = self._logins.get(listener)
+        return None if login is None else Principal(USER, login.name)
+
+    def client(self, listener: str) -> SaslClient | None:
+        """The client's side of a new exchange."""
+        login = self._logins.get(listener)
+        if login is None:
+            return None
+        if login.mechanism == "PLAIN":
+            from odradek.security.sasl.client import PlainClient
+
+            return PlainClient(login.name, login.password)
+        import secrets
+
+        from odradek.security.sasl.scram_client import ScramClient
+
+        return ScramClient(login.mechanism, login.name, login.password, secrets.token_urlsafe(24))
+
+
 def peer_settings(config: BrokerConfig) -> PeerSettings:
     """Of the keys that connections to other nodes have."""
     idle_ms = config.integer("connections.max.idle.ms")
@@ -65,11 +116,13 @@ def broker_address(services: Services, broker_id: int, listener: str) -> Address
     """Where the broker says, in the metadata published to this node, that others reach it."""
     broker = services.metadata.image.cluster.brokers.get(broker_id)
     endpoint = None if broker is None else broker.endpoint(listener)
-    return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port)
+    return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port, listener)
 
 
 def controller_address(services: Services) -> Address | None:
     """Of the leader of the metadata quorum, as far as this node knows it."""
     kraft = services.kraft
     endpoint = kraft.leader_endpoint()
-    return None if endpoint is None else Address(kraft.leader_and_epoch.leader_id, endpoint.host, endpoint.port)
+    if endpoint is None:
+        return None
+    return Address(kraft.leader_and_epoch.leader_id, endpoint.host, endpoint.port, services.config.controller_listener_names[0])

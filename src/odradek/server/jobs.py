@@ -14,6 +14,8 @@ from odradek.base.deferred import Deferred
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from odradek.server.throttling import Throttling
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -30,6 +32,8 @@ class Jobs:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.throttling: Throttling | None = None
+        """Only while clients have quotas: what a request has done here counts."""
 
     def run(self, job: Callable[[], T]) -> Deferred[T]:
         """The result of `job`, which runs in another thread; callbacks run on the loop."""
@@ -57,6 +61,8 @@ class Jobs:
             else:
                 result.complete(future.result())
 
+        if self.throttling is not None:
+            job = self.throttling.timed(job)
         self._loop.run_in_executor(executor, job).add_done_callback(finished)
         return result
 

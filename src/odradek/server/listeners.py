@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ConfigError
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.controller.core.brokers import fence_broker
 from odradek.controller.core.result import ControllerResult
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.probes import Probes
+from odradek.server.connection_rates import ConnectionLimits
 from odradek.server.disconnects import HeartbeatConnections
 from odradek.server.dispatch import Dispatcher
+from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import broker_address
 from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState
@@ -26,9 +27,13 @@ from odradek.server.registration import AdvertisedListener
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
     from odradek.config.listeners import Endpoint
+    from odradek.config.sasl import ListenerSasl
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.kraft.node import KRaftNode
+    from odradek.network.acceptor import FrameHandler
+    from odradek.server.authentication import SaslFrames
     from odradek.server.node import Node
     from odradek.server.registration import BrokerRegistrar
 
@@ -47,7 +52,8 @@ class Listeners:
     def __init__(self, acceptor: Acceptor) -> None:
         self.acceptor = acceptor
         self.bound: list[BoundListener] = []
-        """In the order of the configuration."""
+        """In the order of the configuration, those that were added while the node runs behind them."""
+        self.dynamic: DynamicListeners
 
     def port(self, name: str) -> int:
         """KeyError when no listener has this name."""
@@ -83,25 +89,77 @@ class BindListeners(Step[Listeners]):
     def __init__(self, node: Node) -> None:
         config, services = node.config, node.services
         self._node = node
+        if (endpoint := config.client_telemetry) is not None and config.is_broker:
+            from odradek.server.telemetry import ClientTelemetry
+
+            max_bytes = config.integer("telemetry.max.bytes")
+            services.telemetry = ClientTelemetry(endpoint, max_bytes, config.node_id, node.clock, node.jobs)
         services.dispatcher = Dispatcher(services, unstable_versions=config.flag("unstable.api.versions.enable"))
+        slow_ms = config.integer("odradek.log.slow.request.ms")
+        if slow_ms >= 0:
+            services.dispatcher.slow.threshold_s = slow_ms / 1000
         handler = services.dispatcher if node.gate is None else node.gate(services, services.dispatcher)
-        acceptor = Acceptor(node.loop, node.clock, handler, acceptor_limits(config), backlog=config.integer("socket.listen.backlog.size"))
-        self._listeners = Listeners(acceptor)
-        services.bound_listeners = self._listeners.bound
+        self._authentication = authentication(node, handler)
+        backlog = config.integer("socket.listen.backlog.size")
+        acceptor = Acceptor(node.loop, node.clock, self._authentication or handler, acceptor_limits(config), backlog=backlog)
+        if self._authentication is not None:
+            acceptor.on_connect = self._authentication.connected
+        services.connection_limits = ConnectionLimits(services.dynamic_config, acceptor)
+        self.listeners = Listeners(acceptor)
+        services.bound_listeners = self.listeners.bound
         follow_limits(services.dynamic_config, acceptor)
+        self.listeners.dynamic = DynamicListeners(node, self)
 
     async def start(self) -> Listeners:
         config = self._node.config
+        self._node.services.tls.check()
+        if self._authentication is not None:
+            for loading in self._authentication.load():
+                await as_future(self._node.loop, loading)
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
-            if endpoint.security_protocol != "PLAINTEXT":
-                raise ConfigError(f"listeners: {endpoint.listener} asks for {endpoint.security_protocol}; only PLAINTEXT is served yet")
-            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port)
-            self._listeners.bound.append(await self._listeners.acceptor.bind(listener))
-        return self._listeners
+            listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.services.tls.serving(endpoint.listener))
+            self.listeners.bound.append(await self.listeners.acceptor.bind(listener))
+        return self.listeners
+
+    def authenticate(self, listener: str, config: BrokerConfig) -> list[Deferred[object]]:
+        """Asks SASL of a listener that was not there at the start; what has to be read before it is served. ConfigError."""
+        from odradek.config.sasl import listener_sasl
+
+        acceptor = self.listeners.acceptor
+        if self._authentication is None:
+            self._authentication = sasl_frames(self._node, acceptor.handler, {})
+            acceptor.handler, acceptor.on_connect = self._authentication, self._authentication.connected
+        return self._authentication.add(listener, listener_sasl(config, listener))
 
     async def stop(self) -> None:
-        await self._listeners.acceptor.close()
+        await self.listeners.acceptor.close()
+        if self._authentication is not None:
+            self._authentication.close()
+
+
+def authentication(node: Node, handler: FrameHandler) -> SaslFrames | None:
+    """What stands before the handler of requests where a listener asks for SASL."""
+    asking = [each.listener for each in node.config.listeners if each.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")]
+    if not asking:
+        return None
+    from odradek.config.sasl import listener_sasl
+
+    return sasl_frames(node, handler, {name: listener_sasl(node.config, name) for name in asking})
+
+
+def sasl_frames(node: Node, handler: FrameHandler, listeners: dict[str, ListenerSasl]) -> SaslFrames:
+    """What stands before the handler of requests, for these listeners and those that are added."""
+    from odradek.server.authentication import SaslFrames
+
+    return SaslFrames(
+        handler,
+        node.services,
+        node.jobs,
+        listeners,
+        request_size=node.config.integer("socket.request.max.bytes"),
+        failed_delay_s=node.config.integer("connection.failed.authentication.delay.ms") / 1000,
+    )
 
 
 class ServeControllers(Step[None]):
@@ -171,16 +229,32 @@ class ServeClients(Step[None]):
     name = "broker_listeners"
     stop_timeout_s = _SHUTDOWN_TIMEOUT_S
 
-    def __init__(self, node: Node, listeners: Listeners, registrar: BrokerRegistrar) -> None:
+    def __init__(self, node: Node, listeners: Listeners, registrar: BrokerRegistrar, kraft: KRaftNode) -> None:
         self._node = node
         self._listeners = listeners
+        self._kraft = kraft
         self._registrar = registrar
 
     async def start(self) -> None:
+        telemetry, acceptor = self._node.services.telemetry, self._listeners.acceptor
+        if telemetry is not None:
+            self._kraft.add_publisher(telemetry)
+            others = acceptor.on_disconnect
+
+            def disconnected(connection_id: str) -> None:
+                telemetry.disconnected(connection_id)
+                if others is not None:
+                    others(connection_id)
+
+            acceptor.on_disconnect = disconnected
         await self._listeners.serve(BROKER)
+        await self._listeners.dynamic.follow()
 
     async def stop(self) -> None:
         node = self._node
+        await self._listeners.dynamic.stop()
+        if node.services.telemetry is not None:
+            node.services.telemetry.close()
         try:
             if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)

@@ -41,6 +41,7 @@ class LoadLogs(Step[None]):
         self._image = image
         self._configs: dict[str, TopicConfig] = {}
         self._progress_at = node.clock.monotonic() + _PROGRESS_INTERVAL_S
+        self._progress = node.services.recovery = {}
 
     async def start(self) -> None:
         log_manager = self._directories.log_manager
@@ -51,6 +52,7 @@ class LoadLogs(Step[None]):
         log_manager.settle_moves(self._assigned_directory)
         self._directories.raise_failure()
         self._directories.loaded = True
+        self._progress.clear()
 
     async def _load(self, directory: LogDirectory) -> DirectoryLoading:
         node = self._node
@@ -82,6 +84,7 @@ class LoadLogs(Step[None]):
         return None if partition is None else partition.directory(self._node.config.node_id)
 
     def _report(self, progress: LoadProgress) -> None:
+        self._progress[progress.directory] = progress
         """Says every few seconds how far loading is; runs in the loading threads."""
         now = self._node.clock.monotonic()
         if now >= self._progress_at:

@@ -6,9 +6,10 @@ import asyncio
 import gc
 import logging
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.server.logs import set_up
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -42,9 +43,7 @@ def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_
 
     OdradekError when it cannot start or go on, after all that was started has been stopped.
     """
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING if quiet else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    set_up(config, quiet=quiet)
     run_loop(_serve(config, format_if_empty, on_ready))
 
 

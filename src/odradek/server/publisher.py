@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.node import Node
     from odradek.server.registration import BrokerRegistrar
+    from odradek.server.replication_throttles import ReplicationThrottles
     from odradek.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class BrokerPublisher:
         coordinators: Coordinators,
         on_published: Callable[[MetadataImage], object],
         clock: Clock,
+        throttles: ReplicationThrottles,
     ) -> None:
         self._clock = clock
         self._config = config
@@ -54,6 +56,7 @@ class BrokerPublisher:
         self._replica_manager = replica_manager
         self._coordinators = coordinators
         self._on_published = on_published
+        self._throttles = throttles
         self._warnings = TopicWarnings()
         self.on_configured: Callable[[MetadataImage], object] | None = None
         """Called when configurations have changed and hold."""
@@ -75,6 +78,7 @@ class BrokerPublisher:
                 for line in self._warnings.lines(resource[1], overrides.items()):
                     logger.warning("%s", line)
         apply_broker_settings(self._config, image)
+        self._throttles.configure(image)
         self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic)))
         if self.on_configured is not None:
             self.on_configured(image)
@@ -115,6 +119,7 @@ class FollowMetadata(Step[BrokerPublisher]):
             self._coordinators,
             registrar.metadata_changed,
             node.clock,
+            services.replication_throttles,
         )
 
     async def start(self) -> BrokerPublisher:

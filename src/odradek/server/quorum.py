@@ -18,12 +18,14 @@ from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
 from odradek.server.jobs import as_future
 from odradek.server.node import problem_of
+from odradek.server.quota_publisher import QuotaPublisher
 from odradek.server.raft_channel import PeerRaftChannel
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
     import random
 
+    from odradek.controller.core.policies import Policies
     from odradek.metadata.image import MetadataImage
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.identity import NodeIdentity
@@ -49,17 +51,25 @@ class JoinQuorum(Step[Quorum]):
     name = "quorum"
     stop_timeout_s = 30.0
 
-    def __init__(self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel) -> None:
+    def __init__(
+        self, node: Node, identity: NodeIdentity, listeners: Listeners, channel: InterBrokerChannel, policies: Policies | None
+    ) -> None:
         self._node = node
         self._identity = identity
         self._listeners = listeners
         self._channel = channel
         self._kraft: KRaftNode | None = None
+        self._policies = policies
+        self._quotas = QuotaPublisher(node.services, node.jobs)
 
     async def start(self) -> Quorum:
         node, config = self._node, self._node.config
         directory = config.metadata_log_dir
-        raft_channel = PeerRaftChannel(node.services.peers, request_timeout_s=config.integer("controller.quorum.request.timeout.ms") / 1000)
+        raft_channel = PeerRaftChannel(
+            node.services.peers,
+            request_timeout_s=config.integer("controller.quorum.request.timeout.ms") / 1000,
+            listener=config.controller_listener_names[0],
+        )
         try:
             kraft = KRaftNode(
                 log=MetadataLog.open(node.disk, node.clock, config),
@@ -76,8 +86,14 @@ class JoinQuorum(Step[Quorum]):
                     for each in config.advertised_controller_listeners
                 ],
                 on_fault=lambda error: node.fatal(problem_of(error, directory)),
+                policies=self._policies,
             )
             self._kraft = node.services.kraft = kraft
+            if config.text("authorizer.class.name"):
+                from odradek.server.authorization import install
+
+                kraft.add_publisher(install(node.services))
+            kraft.add_publisher(self._quotas)
             kraft.on_leader.append(lambda _: self._channel.controller_changed())
             kraft.start()
         except (OSError, KafkaError) as error:
@@ -88,6 +104,7 @@ class JoinQuorum(Step[Quorum]):
 
     async def stop(self) -> None:
         if self._kraft is not None:
+            self._kraft.loader.remove_publisher(self._quotas)
             self._kraft.stop()
 
 

@@ -36,24 +36,25 @@ _MEANINGS: dict[ErrorCode, str] = {
 class PeerRaftChannel:
     """`controller.kraft.wire.RaftChannel`."""
 
-    def __init__(self, peers: Peers, *, request_timeout_s: float) -> None:
-        """`request_timeout_s`: controller.quorum.request.timeout.ms."""
+    def __init__(self, peers: Peers, *, request_timeout_s: float, listener: str = "") -> None:
+        """`request_timeout_s`: controller.quorum.request.timeout.ms. `listener`: the controllers' by which this node reaches them."""
         self._peers = peers
         self._request_timeout_s = request_timeout_s
+        self._listener = listener
         self.problems: dict[tuple[str, int], str] = {}
         """What came of the last request to each address (host, port) that did not answer as it should."""
         self._said: set[tuple[str, int, str]] = set()
 
     def send(self, node_id: int, host: str, port: int, api_key: ApiKey, request: Message) -> Deferred[Message]:
         """See `RaftChannel`."""
-        node = Address(node_id, host, port)
+        node = Address(node_id, host, port, self._listener)
         purpose = "raft-fetch" if api_key in _FETCHES else "raft"
         answer = self._peers.send(node, purpose, request, timeout_s=self._request_timeout_s)
         answer.add_callback(lambda done: self._answered(node, done))
         return answer
 
     def _answered(self, node: Address, done: Deferred[Message]) -> None:
-        error, place = done.error, node[1:]
+        error, place = done.error, node.place
         if error is not None:
             # That a node cannot be reached is logged by `Peers`.
             self.problems[place] = error.message or str(error) if isinstance(error, KafkaError) else str(error)

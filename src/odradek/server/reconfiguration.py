@@ -5,8 +5,10 @@ Whatever reads its key each time anew (topic defaults, the cleaner) needs no lin
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from odradek.config.listener_settings import own_value
 from odradek.network.limits import AcceptorLimits
 
 if TYPE_CHECKING:
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log_manager import LogManager
 
-_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate")
+_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
 _UNLIMITED = 1 << 62
+_MOST_HANDSHAKES = 4
 _ANSWERS_PART = 8
 """Answers may owe this part of the memory that requests may have: they leave as they are made, so long as peers read."""
 
@@ -35,12 +38,28 @@ def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
         response_memory=memory // _ANSWERS_PART,
         idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         max_connections=config.integer("max.connections"),
+        protected=_protected(config),
+        max_connections_of=_of_listeners(config, "max.connections"),
         max_connections_per_ip=config.integer("max.connections.per.ip"),
         per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
-        creation_rate=config.integer("max.connection.creation.rate"),
+        handshakes_at_once=max(1, min(_MOST_HANDSHAKES, (os.cpu_count() or 1) - 1)),
         receive_buffer=config.integer("socket.receive.buffer.bytes"),
         send_buffer=config.integer("socket.send.buffer.bytes"),
     )
+
+
+def _protected(config: BrokerConfig) -> list[str]:
+    """The listeners of nodes: clients that use up max.connections must not keep them from one another. Where clients use the listener
+    between brokers, there is none to protect.
+    """
+    others = any(each.listener != config.inter_broker_listener_name for each in config.broker_listeners)
+    return [*config.controller_listener_names, *([config.inter_broker_listener_name] if others else [])]
+
+
+def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
+    """The listeners that have a number of their own."""
+    values = {listener: own_value(config, listener, key) for listener in config.listener_security_protocols}
+    return {listener: value for listener, value in values.items() if isinstance(value, int)}
 
 
 def follow_limits(config: DynamicBrokerConfig, acceptor: Acceptor) -> None:

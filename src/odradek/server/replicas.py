@@ -9,6 +9,7 @@ from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.assignments import AssignmentsManager
 from odradek.server.fetchers import ReplicaFetchers
 from odradek.server.reconfiguration import follow_producer_settings
+from odradek.server.replication_throttles import ReplicationThrottles
 from odradek.server.senders import alter_partition_sender, fetch_sender
 from odradek.server.step import Step
 
@@ -71,6 +72,7 @@ class MakeReplicas(Step[ReplicaManager]):
             drain=manager.delayed.drain,
         )
         services.dynamic_config.subscribe(("num.replica.fetchers",), self._fetchers.resize)
+        services.replication_throttles = ReplicationThrottles(services.dynamic_config, node.clock, manager, self._fetchers)
         return manager
 
     async def stop(self) -> None:

@@ -16,6 +16,7 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.metrics.histogram import Histogram
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ class ChannelVerifier:
         self._here = here
         self._queues: dict[int, dict[str, _Question]] = {}
         self._busy: set[int] = set()
+        self.failures = 0
+        """Partitions that a coordinator has refused, or could not be asked about."""
+        self.times_ms = Histogram()
 
     def verify(
         self,
@@ -103,6 +107,8 @@ class ChannelVerifier:
     ) -> Deferred[Codes]:
         """The partitions that may not be written, with the reason. Never fails."""
         question = _Question(transactional_id, producer_id, producer_epoch, partitions, support)
+        begun = self._clock.monotonic()
+        question.answer.add_callback(lambda done: self._count(begun, done))
         if again is None:
             return self._ask(question)
         result: Deferred[Codes] = Deferred()
@@ -124,6 +130,11 @@ class ChannelVerifier:
 
         self._ask(question).add_callback(answered)
         return result
+
+    def _count(self, begun: float, done: Deferred[Codes]) -> None:
+        now = self._clock.monotonic()
+        self.times_ms.record((now - begun) * 1000, now)
+        self.failures += len(done.result())
 
     def _ask(self, question: _Question) -> Deferred[Codes]:
         node = self._coordinator_of(question.transactional_id)

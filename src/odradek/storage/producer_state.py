@@ -292,6 +292,12 @@ class ProducerStateManager:
             verification.lower(sequence, epoch)
         return verification.guard
 
+    def has_late_transaction(self, before_ms: int) -> bool:
+        """Whether a transaction is open to which nothing has been written since then."""
+        if not self._ongoing:
+            return False
+        return any(entry.txn_first_offset >= 0 and entry.last_timestamp < before_ms for entry in self.producers.values())
+
     def has_ongoing_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
         entry = self.producers.get(producer_id)
         return entry is not None and entry.txn_first_offset >= 0 and (epoch is None or entry.epoch == epoch)

@@ -194,6 +194,7 @@ class Gate:
             connection.peer_host,
             self._services.clock.monotonic(),
             self._services,
+            connection.principal,
         )
         refusal = self._dispatcher.refusal(context, header, frame, offset, KafkaError(ErrorCode(rule.error), rule.message))
         if not says(self._decoded(header, refusal), rule.error):

@@ -22,6 +22,7 @@ from odradek.network.connection import join_chunks
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.providers.resolving import resolve_broker
 from odradek.server.broker import Broker
 from odradek.server.jobs import as_future
 from odradek.storage.names import META_PROPERTIES
@@ -69,7 +70,8 @@ class NodeSpec(NamedTuple):
 
     def config(self) -> BrokerConfig:
         """ConfigError for settings that are not Kafka's."""
-        return standalone_config(self.settings) if self.standalone else BrokerConfig(self.settings)
+        settings = resolve_broker(self.settings)
+        return standalone_config(settings) if self.standalone else BrokerConfig(settings)
 
 
 class NodeAgent:

@@ -233,6 +233,17 @@ def test_offsets_are_deleted_unless_somebody_reads_the_topic() -> None:
     assert world.fetch("other")[0] == -1
 
 
+def test_commits_deletions_and_rebalances_are_counted() -> None:
+    world = World()
+    (member,), generation = world.stable_group(1, protocols=[("range", subscription("t"))])
+    world.commit(1, member=member, generation=generation)
+    world.commit(1, member=member, generation=generation, topic="other")
+    delete_offset(world, "other")
+    delete_offset(world)
+    counts = world.coordinator.counts
+    assert (counts.classic_rebalances, counts.commits, counts.deletions, counts.expirations) == (1, 2, 1, 0)
+
+
 def test_a_group_of_another_kind_must_be_empty() -> None:
     world = World()
     world.stable_group(1, protocol_type="connect")
@@ -315,6 +326,7 @@ def test_offsets_of_nobody_expire_by_their_commit_and_the_group_with_the_last() 
     assert world.fetch()[0] == -1
     assert world.fetch(partition=1)[0] == 2
     world.clock.advance_s(3 * DAY)
+    assert world.coordinator.counts.expirations == 2
     assert world.shard.groups.find(GROUP) is None
     assert isinstance(world.records()[-1].key, GroupMetadataKey)
     world.load()

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from odradek.base.errors import ConfigError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting
+from odradek.client.config import CONSUMER_CONFIG, ClientConfig, Setting, follow_references
 from odradek.client.consumer.commits import CommitCallback, OffsetsGiven
 from odradek.client.consumer.deserializers import Deserializer, take_deserializers
 from odradek.client.consumer.engine import ConsumerEngine
@@ -55,6 +55,7 @@ class AsyncConsumer:
             if name in given:
                 raise ConfigError(f"Configuration {name} is given twice")
             given[name] = value
+        given = follow_references(given)
         self._deserializers = take_deserializers(given)
         self.interceptors = take_interceptors(given)
         self._config = ClientConfig(CONSUMER_CONFIG, given)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.client import plugins
-from odradek.client.config import PRODUCER_CONFIG, ClientConfig
+from odradek.client.config import PRODUCER_CONFIG, ClientConfig, follow_references
 from odradek.client.core.metadata import ClusterView, TopicInfo
 from odradek.client.core.partitioner import Partitioner, RoundRobinPartitioner
 from odradek.client.producer.interceptors import Interceptors, take_interceptors
@@ -140,6 +140,7 @@ def producer_settings(config: Mapping[str, Given] | None, keywords: Mapping[str,
         if name in given:
             raise ConfigError(f"Configuration {name} is given twice")
         given[name] = value
+    given = follow_references(given)
     serializers = take_serializers(given)
     objects = {name: given.pop(name) for name in list(given) if name.replace("_", ".") in (_PARTITIONER, _INTERCEPTORS)}
     # Objects are made, and told of their settings, only for a producer that can be.

@@ -50,7 +50,6 @@ def register_broker(
 
     INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION or UNSUPPORTED_VERSION when it cannot be accepted.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
-    Known gaps: ACLs are not enforced yet.
     """
     state = context.state
     existing = state.brokers.get(request.broker_id)
@@ -197,7 +196,6 @@ def register_controller(
 
     UNSUPPORTED_VERSION while the metadata.version is too old for it, INVALID_REGISTRATION for a listener that lacks something.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
-    Known gaps: ACLs are not enforced yet.
     """
     if not features.controller_registration_supported(context.state.metadata_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The current MetadataVersion is too old to support controller registrations.")
@@ -225,8 +223,7 @@ def unregister_broker(
 ) -> ControllerResult[UnregisterBrokerResponse]:
     """UnregisterBroker (64): takes a broker's registration away. BROKER_ID_NOT_REGISTERED when there is no such broker.
 
-    ACL: ALTER on Cluster. Quota: controller mutations.
-    Known gaps: ACLs and quotas are not enforced yet.
+    ACL: ALTER on Cluster. Quota: request time.
     """
     broker_id = request.broker_id
     broker = context.state.brokers.get(broker_id)
@@ -248,7 +245,6 @@ def broker_heartbeat(
     """BrokerHeartbeat (63): a broker lives, wants to be unfenced, or wants to go. STALE_BROKER_EPOCH when it must register anew.
 
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
-    Known gaps: ACLs are not enforced yet.
     """
     state = context.state
     broker_id = request.broker_id

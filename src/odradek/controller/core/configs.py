@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
+from odradek.config.client_metrics import check_client_metrics
 from odradek.config.definition import LIST, ConfigDef
 from odradek.config.dynamic_broker import check_setting
 from odradek.config.group import GROUP_CONFIG, check_group_overrides
@@ -19,6 +20,8 @@ from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from odradek.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
+from odradek.security.resources import CLUSTER_NAME, ResourceType
+from odradek.security.resources import Operation as AclOperation
 
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
@@ -26,9 +29,14 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
+IMPLICIT_DELETE = 1000
+"""Of a key that AlterConfigs leaves out; no client can ask for it, since operations have one byte."""
 
 _OPERATION_NAMES = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
+
+_WITHOUT_LISTS = ConfigDef(())
+"""Of client metrics: Kafka's controllers do not know their keys by type, and so append to none."""
 
 Resource = tuple[int, str]
 """The type and the name of what is configured."""
@@ -50,6 +58,7 @@ def topic_creation_records(context: ControllerContext, topic: str, configs: Mapp
         check_topic_overrides(configs, context.config)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    context.policies.check_configs(RESOURCE_TOPIC, topic, configs)
     return [_record(RESOURCE_TOPIC, topic, name, value) for name, value in configs.items()]
 
 
@@ -80,7 +89,7 @@ def alter_configs(context: ControllerContext, request: AlterConfigsRequest, vers
         resource = (each.resource_type, each.resource_name)
         named = {config.name for config in each.configs}
         operations = [Operation(config.name, SET, config.value) for config in each.configs]
-        operations += [Operation(name, DELETE, None) for name in context.state.configs.get(resource) or {} if name not in named]
+        operations += [Operation(name, IMPLICIT_DELETE, None) for name in context.state.configs.get(resource) or {} if name not in named]
         changes.append((resource, operations))
     return _alter(context, changes, AlterConfigsResponse, validate_only=request.validate_only)
 
@@ -140,6 +149,7 @@ def _apply(
     context: ControllerContext, records: list[VersionedRecord], resource_type: int, resource_name: str, operations: list[Operation]
 ) -> KafkaError | None:
     try:
+        _check_access(context, resource_type, resource_name)
         check_size(len(records) + len(operations))
         records += _resource_records(context, resource_type, resource_name, operations)
     except KafkaError as error:
@@ -147,6 +157,18 @@ def _apply(
     except ConfigError as error:
         return KafkaError(ErrorCode.INVALID_CONFIG, str(error))
     return None
+
+
+def _check_access(context: ControllerContext, resource_type: int, resource_name: str) -> None:
+    """KafkaError when the client may not alter this resource's configuration."""
+    if resource_type == RESOURCE_TOPIC:
+        kind, code = ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif resource_type == RESOURCE_GROUP:
+        kind, code = ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED
+    else:
+        kind, code, resource_name = ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_NAME
+    if not context.allows(AclOperation.ALTER_CONFIGS, kind, resource_name):
+        raise KafkaError(code, f"{kind.name.capitalize()} authorization failed.")
 
 
 def _resource_records(
@@ -160,8 +182,9 @@ def _resource_records(
     current = context.state.configs.get((resource_type, resource_name)) or {}
     wanted = dict(current)
     records: list[VersionedRecord] = []
+    changed: dict[str, str | None] = {}
     for operation in operations:
-        value = new_value(definition, current, operation)
+        value = None if operation.operation == IMPLICIT_DELETE else new_value(definition, current, operation)
         if operation.name == MIN_INSYNC_REPLICAS and resource_type == RESOURCE_BROKER and context.state.elr_enabled:
             _check_min_isr_of_brokers(resource_name, value)
         if value is None:
@@ -171,16 +194,21 @@ def _resource_records(
         # brokers reload what a key points to (a key store) when it is set again to the same value
         if value != current.get(operation.name) or resource_type == RESOURCE_BROKER:
             records.append(_record(resource_type, resource_name, operation.name, value))
+            if operation.operation != IMPLICIT_DELETE:
+                changed[operation.name] = value
     if resource_type == RESOURCE_TOPIC:
         check_topic_overrides(wanted, context.config)
     elif resource_type == RESOURCE_GROUP:
         check_group_overrides(wanted, context.config)
+    elif resource_type == RESOURCE_CLIENT_METRICS:
+        check_client_metrics(wanted)
     else:
         for operation in operations:
             # What was set before and is not touched may be another implementation's.
             if operation.name in wanted:
-                check_setting(operation.name, wanted[operation.name])
+                check_setting(operation.name, wanted[operation.name], follows=True)
     _check_existence(context, resource_type, resource_name)
+    context.policies.check_configs(resource_type, resource_name, changed)
     return records
 
 
@@ -199,8 +227,9 @@ def _definition(resource_type: int) -> ConfigDef:
         return BROKER_CONFIG
     if resource_type == RESOURCE_GROUP:
         return GROUP_CONFIG
-    known = resource_type in (RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS)
-    code = ErrorCode.INVALID_REQUEST if known else ErrorCode.UNSUPPORTED_VERSION
+    if resource_type == RESOURCE_CLIENT_METRICS:
+        return _WITHOUT_LISTS
+    code = ErrorCode.INVALID_REQUEST if resource_type == RESOURCE_BROKER_LOGGER else ErrorCode.UNSUPPORTED_VERSION
     raise KafkaError(code, f"Configuration of resource type {resource_type} is not served by controllers")
 
 
@@ -212,6 +241,9 @@ def _check_name(resource_type: int, resource_name: str) -> None:
     elif resource_type == RESOURCE_GROUP:
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif resource_type == RESOURCE_CLIENT_METRICS:
+        if not resource_name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     elif resource_name and (not resource_name.isdecimal() or str(int(resource_name)) != resource_name):
         # No broker would look for its keys under another spelling of its number.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
@@ -221,8 +253,8 @@ def _check_existence(context: ControllerContext, resource_type: int, resource_na
     if resource_type == RESOURCE_TOPIC:
         if resource_name not in context.state.topic_ids:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
-    elif resource_type == RESOURCE_GROUP or not resource_name:
-        # A group may be configured before it exists.
+    elif resource_type in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS) or not resource_name:
+        # A group may be configured before it exists; a subscription exists by being configured.
         return
     elif int(resource_name) not in context.state.brokers and int(resource_name) not in context.state.controllers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {resource_name} found.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -12,9 +13,14 @@ from odradek.config.topic import EffectiveValue, effective_topic_value
 from odradek.controller.core.heartbeats import Heartbeats
 from odradek.controller.core.partition_change import PartitionChange
 from odradek.controller.core.placement import StripedPlacer, UsableBroker
+from odradek.controller.core.policies import Policies
 from odradek.controller.core.state import ControllerState, TopicControl
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC
 from odradek.metadata.registrations import PartitionRegistration
+from odradek.security.resources import CLUSTER_NAME, Operation, ResourceType
+
+Allows = Callable[[Operation, ResourceType, str], bool]
+Count = Callable[[int], None]
 
 MAX_RECORDS_PER_OPERATION = 10_000
 """As many records one client request may cause (QuorumController.MAX_RECORDS_PER_USER_OP)."""
@@ -27,18 +33,59 @@ class ControllerContext:
     quorum's own log says) are set by the shell before each operation.
     """
 
-    __slots__ = ("cluster_id", "config", "heartbeats", "kraft_version", "next_offset", "node_id", "now_s", "rng", "state")
+    __slots__ = (
+        "_allows",
+        "_count",
+        "cluster_id",
+        "config",
+        "heartbeats",
+        "kraft_version",
+        "next_offset",
+        "node_id",
+        "now_s",
+        "policies",
+        "rng",
+        "state",
+    )
 
-    def __init__(self, state: ControllerState, config: BrokerConfig, cluster_id: str, rng: random.Random) -> None:
+    def __init__(
+        self, state: ControllerState, config: BrokerConfig, cluster_id: str, rng: random.Random, policies: Policies | None = None
+    ) -> None:
         self.state = state
         self.config = config
         self.cluster_id = cluster_id
         self.node_id = config.node_id
         self.rng = rng
+        self.policies = policies or Policies()
         self.now_s = 0.0
         self.next_offset = 0
         self.kraft_version = 0
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms / 1000)
+        self._allows: Allows | None = None
+        self._count: Count | None = None
+
+    @contextmanager
+    def on_behalf_of(self, allows: Allows, count: Count | None = None) -> Generator[None]:
+        """What is decided meanwhile is decided for a client that may do what `allows` says. `count` is told of the partitions that are to
+        be created or deleted, and raises KafkaError where that is too much for the client's quota.
+        """
+        self._allows = allows
+        self._count = count
+        try:
+            yield
+        finally:
+            self._allows = self._count = None
+
+    def count_partitions(self, partitions: int) -> None:
+        """So many are to be created or deleted; THROTTLING_QUOTA_EXCEEDED where the client may not do that now."""
+        if self._count is not None:
+            self._count(partitions)
+
+    def allows(self, operation: Operation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether the client may do this; its API declares it in `handlers.access`. Everybody may without an authorizer, and the
+        controller itself.
+        """
+        return self._allows is None or self._allows(operation, resource, name)
 
     def placer(self) -> StripedPlacer:
         """Places replicas on the brokers that are registered, have room for new ones and are not shutting down."""

@@ -39,9 +39,8 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest, 
 
     All updates are made or none; an error stands for the whole request. As in Kafka 4.3, version 0's allow_downgrade allows nothing, and
     of several updates of one feature the last counts. Version 2 has no results by feature.
-    ACL: ALTER on Cluster. Quota: controller mutations.
-    Known gaps: levels that Odradek does not serve (`metadata.features.SERVED_LEVELS`) and kraft.version are not upgraded. ACLs and quotas
-    are not enforced yet.
+    ACL: ALTER on Cluster. Quota: request time.
+    Known gaps: levels that Odradek does not serve (`metadata.features.SERVED_LEVELS`) and kraft.version are not upgraded.
     """
     wanted = {update.feature: (update.max_version_level, update.upgrade_type) for update in request.feature_updates}
     proposed = dict(context.state.features.items()) | {name: level for name, (level, _) in wanted.items()}

@@ -109,6 +109,10 @@ class Heartbeats:
         ]
         return [broker_id for _, broker_id in sorted(stale)]
 
+    def silent_for(self, now_s: float) -> dict[int, float]:
+        """How long ago each broker that has a session was heard of, in seconds."""
+        return {broker_id: now_s - broker.contact_s for broker_id, broker in self._brokers.items() if broker.contact_s is not None}
+
     def next_check_s(self) -> float | None:
         """When the first session may run out; None when no broker is unfenced."""
         contacts = [broker.contact_s for broker in self._brokers.values() if not broker.fenced and broker.contact_s is not None]

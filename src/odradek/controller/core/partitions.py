@@ -74,7 +74,6 @@ def alter_partition(context: ControllerContext, request: AlterPartitionRequest, 
 
     STALE_BROKER_EPOCH for the request when its sender is not the broker it was.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
-    Known gaps: ACLs are not enforced yet.
     """
     context.state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
@@ -175,8 +174,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest, vers
     (type 1). Without partitions: of all that need it.
 
     REQUEST_TIMED_OUT for the request when its time is negative, INVALID_REQUEST for another type.
-    ACL: ALTER on Cluster. Quota: controller mutations.
-    Known gaps: ACLs and quotas are not enforced yet.
+    ACL: ALTER on Cluster. Quota: request time.
     """
     if request.timeout_ms < 0:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the time for the election was over before it began")
@@ -284,7 +282,6 @@ def list_partition_reassignments(
 
     Topics and partitions that do not exist are left out, and so are those that stay where they are. The timeout is not looked at.
     ACL: DESCRIBE on Cluster. Quota: request time.
-    Known gaps: ACLs and quotas are not enforced yet.
     """
     response = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is None:
@@ -318,7 +315,6 @@ def assign_replicas_to_directories(
 
     UNSUPPORTED_VERSION for the request while the metadata.version records none, STALE_BROKER_EPOCH for a broker's past life.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
-    Known gaps: ACLs are not enforced yet.
     """
     if not features.directory_assignment_supported(context.state.metadata_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")

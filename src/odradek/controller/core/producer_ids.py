@@ -20,7 +20,6 @@ def allocate_producer_ids(
 
     STALE_BROKER_EPOCH for a broker's past life, UNKNOWN_SERVER_ERROR when all ids are used up.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
-    Known gaps: ACLs are not enforced yet.
     """
     context.state.check_broker_epoch(request.broker_id, request.broker_epoch)
     first = context.state.next_producer_id

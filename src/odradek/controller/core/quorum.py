@@ -15,15 +15,18 @@ import random
 from odradek.base.undo import UndoJournal
 from odradek.config.broker import BrokerConfig
 from odradek.controller.core.context import ControllerContext
+from odradek.controller.core.policies import Policies
 from odradek.controller.core.state import ControllerState
 
 
 class QuorumControllerCore:
     """The state, and the context that operations read it through."""
 
-    def __init__(self, config: BrokerConfig, cluster_id: str, rng: random.Random, journal: UndoJournal) -> None:
+    def __init__(
+        self, config: BrokerConfig, cluster_id: str, rng: random.Random, journal: UndoJournal, policies: Policies | None = None
+    ) -> None:
         self.state = ControllerState(journal)
-        self.context = ControllerContext(self.state, config, cluster_id, rng)
+        self.context = ControllerContext(self.state, config, cluster_id, rng, policies)
 
     def begin(self, *, now_s: float, next_offset: int, kraft_version: int) -> ControllerContext:
         """What the next operation works with: monotonic seconds, the offset of its first record, the quorum's kraft.version."""

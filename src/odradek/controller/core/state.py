@@ -14,8 +14,8 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.undo import JournaledDict, UndoJournal
 from odradek.metadata import features
-from odradek.metadata.delta import change_broker
-from odradek.metadata.image import RESOURCE_TOPIC
+from odradek.metadata.delta import Entity, acl_entry, change_broker, quota_entity, token_of
+from odradek.metadata.image import RESOURCE_TOPIC, DelegationToken
 from odradek.metadata.registrations import (
     DIRECTORY_MIGRATING,
     DIRECTORY_UNASSIGNED,
@@ -24,9 +24,12 @@ from odradek.metadata.registrations import (
     PartitionRegistration,
 )
 from odradek.protocol.messages.metadata_records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     PartitionChangeRecord,
@@ -34,11 +37,16 @@ from odradek.protocol.messages.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
+from odradek.security.acls import AccessControlEntry
 
 
 class TopicControl:
@@ -64,7 +72,10 @@ class ControllerState:
     """Tables; `replay` is the only way to change them."""
 
     __slots__ = (
+        "acl_ids",
+        "acls",
         "brokers",
+        "client_quotas",
         "colliding_names",
         "configs",
         "controllers",
@@ -72,6 +83,8 @@ class ControllerState:
         "journal",
         "producer_ids",
         "registration_offsets",
+        "scram",
+        "tokens",
         "topic_ids",
         "topics",
     )
@@ -91,6 +104,15 @@ class ControllerState:
         self.configs: JournaledDict[tuple[int, str], Mapping[str, str]] = JournaledDict(journal)
         self.producer_ids: JournaledDict[str, int] = JournaledDict(journal)
         """"next": the first id of the next block."""
+        self.scram: JournaledDict[tuple[int, str], bool] = JournaledDict(journal)
+        """(mechanism, user) of each SCRAM credential there is."""
+        self.client_quotas: JournaledDict[Entity, Mapping[str, float]] = JournaledDict(journal)
+        """Entity -> key -> quota; an entity without any is not in it."""
+        self.tokens: JournaledDict[str, DelegationToken] = JournaledDict(journal)
+        """Delegation tokens by their id."""
+        self.acls: JournaledDict[UUID, AccessControlEntry] = JournaledDict(journal)
+        self.acl_ids: JournaledDict[AccessControlEntry, UUID] = JournaledDict(journal)
+        """The other way round; of two ids for the same ACL, which this controller never writes, the last."""
 
     # -- questions --------------------------------------------------------------------------------------------------------------------
 
@@ -242,6 +264,42 @@ class ControllerState:
             raise ValueError(f"producer ids go back from {self.next_producer_id} to {record.next_producer_id}")
         self.producer_ids["next"] = record.next_producer_id
 
+    def _scram(self, record: UserScramCredentialRecord, _offset: int) -> None:
+        self.scram[(record.mechanism, record.name)] = True
+
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord, _offset: int) -> None:
+        if self.scram.pop((record.mechanism, record.name)) is None:
+            raise ValueError(f"a record removes a SCRAM credential of {record.name}, which has none")
+
+    def _client_quota(self, record: ClientQuotaRecord, _offset: int) -> None:
+        entity = quota_entity(record)
+        quotas = dict(self.client_quotas.get(entity) or {})
+        if record.remove:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+        if quotas:
+            self.client_quotas[entity] = quotas
+        else:
+            self.client_quotas.pop(entity)
+
+    def _token(self, record: DelegationTokenRecord, _offset: int) -> None:
+        self.tokens[record.token_id] = token_of(record)
+
+    def _remove_token(self, record: RemoveDelegationTokenRecord, _offset: int) -> None:
+        self.tokens.pop(record.token_id)
+
+    def _acl(self, record: AccessControlEntryRecord, _offset: int) -> None:
+        entry = acl_entry(record)
+        self.acls[record.id] = entry
+        self.acl_ids[entry] = record.id
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord, _offset: int) -> None:
+        entry = self.acls.pop(record.id)
+        if entry is None:
+            raise ValueError(f"a record removes the ACL {record.id}, which does not exist")
+        self.acl_ids.pop(entry)
+
     _REPLAY: ClassVar[dict[type, Callable[..., None]]] = {
         FeatureLevelRecord: _feature,
         RegisterBrokerRecord: _register_broker,
@@ -257,6 +315,13 @@ class ControllerState:
         RemoveTopicRecord: _remove_topic,
         ConfigRecord: _config,
         ProducerIdsRecord: _producer_ids,
+        UserScramCredentialRecord: _scram,
+        RemoveUserScramCredentialRecord: _remove_scram,
+        ClientQuotaRecord: _client_quota,
+        DelegationTokenRecord: _token,
+        RemoveDelegationTokenRecord: _remove_token,
+        AccessControlEntryRecord: _acl,
+        RemoveAccessControlEntryRecord: _remove_acl,
     }
 
     @property
@@ -275,6 +340,11 @@ class ControllerState:
             {name: sorted(names) for name, names in self.colliding_names.items()},
             {resource: dict(values) for resource, values in self.configs.items()},
             dict(self.producer_ids.items()),
+            dict(self.scram.items()),
+            dict(self.client_quotas.items()),
+            dict(self.tokens.items()),
+            dict(self.acls.items()),
+            dict(self.acl_ids.items()),
         )
 
 

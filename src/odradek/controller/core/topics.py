@@ -19,6 +19,7 @@ from odradek.protocol.messages.create_partitions import CreatePartitionsRequest,
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.messages.metadata_records import RemoveTopicRecord, TopicRecord
+from odradek.security.resources import Operation, ResourceType
 
 Creatable = CreateTopicsRequest.CreatableTopic
 Created = CreateTopicsResponse.CreatableTopicResult
@@ -32,10 +33,19 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest, vers
 
     POLICY_VIOLATION for the request when it asks for more than 10,000 partitions.
     ACL: CREATE on Cluster or on Topic. Quota: controller mutations.
-    Known gaps: ACLs and quotas are not enforced yet; there are no creation policies.
     """
     counts = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if counts[topic.name] == 1 and topic.name != CLUSTER_METADATA_TOPIC]
+    refused: list[Created] = []
+    if not context.allows(Operation.CREATE, ResourceType.CLUSTER):
+        denied = {topic.name for topic in wanted if not context.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)}
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        refused = [
+            Created(name=topic.name, error_code=code, error_message="Authorization failed.", configs=[])
+            for topic in wanted
+            if topic.name in denied
+        ]
+        wanted = [topic for topic in wanted if topic.name not in denied]
     partitions = sum(_asked_partitions(context, topic) for topic in wanted)
     if partitions > MAX_RECORDS_PER_OPERATION:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -53,9 +63,10 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest, vers
     for name in (name for name, count in counts.items() if count > 1):
         response.topics.append(Created(name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name.", configs=[]))
     if counts[CLUSTER_METADATA_TOPIC] == 1:
-        refused = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        prohibited = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         code = ErrorCode.INVALID_REQUEST
-        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=refused, configs=[]))
+        response.topics.append(Created(name=CLUSTER_METADATA_TOPIC, error_code=code, error_message=prohibited, configs=[]))
+    response.topics += refused
     return ControllerResult([] if request.validate_only else records, response, atomic=True)
 
 
@@ -81,10 +92,16 @@ def _create_topic(context: ControllerContext, topic: Creatable) -> tuple[Created
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
     config_records = topic_creation_records(context, topic.name, configs)
     partitions = _given_partitions(context, topic) if topic.assignments else _placed_partitions(context, topic)
+    counts = None if topic.assignments else (len(partitions), len(partitions[0].replicas))
+    context.policies.check_topic(topic.name, counts, {number: each.replicas for number, each in partitions.items()}, configs)
+    context.count_partitions(len(partitions))
     topic_id = _new_topic_id(context)
     records = [VersionedRecord(TopicRecord(name=topic.name, topic_id=topic_id), 0), *config_records]
     version = context.state.metadata_version
     records += [VersionedRecord(*partitions[number].to_record(topic_id, number, version)) for number in sorted(partitions)]
+    if not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return Created(name=topic.name, topic_id=topic_id, error_message=None, topic_config_error_code=code, configs=[]), records
     created = Created(
         name=topic.name,
         topic_id=topic_id,
@@ -217,7 +234,6 @@ def create_partitions(
     """CreatePartitions (37): more partitions for topics. Each topic succeeds or fails on its own.
 
     ACL: ALTER on Topic. Quota: controller mutations.
-    Known gaps: ACLs and quotas are not enforced yet.
     """
     counts = Counter(topic.name for topic in request.topics)
     records: list[VersionedRecord] = []
@@ -227,6 +243,9 @@ def create_partitions(
         response.results.append(result(name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."))
     for topic in request.topics:
         if counts[topic.name] > 1:
+            continue
+        if not context.allows(Operation.ALTER, ResourceType.TOPIC, topic.name):
+            response.results.append(result(name=topic.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         try:
             its_records = _more_partitions(context, topic)
@@ -261,15 +280,16 @@ def _more_partitions(context: ControllerContext, asked: CreatePartitionsRequest.
             f"The topic {asked.name} currently has {existing} partition(s); {asked.count} would not be an increase.",
         )
     check_size(additional)
+    if asked.assignments is not None and len(asked.assignments) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
+        )
+    context.count_partitions(additional)
     factor = len(topic.partitions[0].replicas)
     if asked.assignments is None:
         added = _place(context, additional, factor)
     else:
-        if len(asked.assignments) != additional:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
-            )
         added = [
             _given_partition(context, assignment.broker_ids, factor, existing + index) for index, assignment in enumerate(asked.assignments)
         ]
@@ -285,7 +305,6 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest, vers
 
     TOPIC_DELETION_DISABLED for the request when delete.topic.enable is false (INVALID_REQUEST before version 3).
     ACL: DELETE on Topic. Quota: controller mutations.
-    Known gaps: ACLs and quotas are not enforced yet.
     """
     if not context.config.delete_topic_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST)
@@ -315,6 +334,11 @@ def _resolve(context: ControllerContext, asked: Collection[tuple[str | None, UUI
     names = Counter(name for name, _ in asked if name is not None)
     found: list[UUID] = []
     refused: set[object] = set()
+    everything = context.allows(Operation.DELETE, ResourceType.CLUSTER)
+
+    def may(operation: Operation, name: str) -> bool:
+        return everything or context.allows(operation, ResourceType.TOPIC, name)
+
     for name, given_id in asked:
         topic_id = _id_of(context, name, given_id)
         answer = result(name=name, topic_id=given_id)
@@ -330,12 +354,23 @@ def _resolve(context: ControllerContext, asked: Collection[tuple[str | None, UUI
                 continue
             refused.add(key)
             _refuse(answer, ErrorCode.INVALID_REQUEST, "Duplicate topic name." if name is not None else "Duplicate topic id.")
+        elif name is not None and not may(Operation.DESCRIBE, name):
+            _refuse(answer, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
         elif topic_id is None:
             _refuse(answer, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID, None)
+        elif not may(Operation.DELETE, context.state.topics[topic_id].name):
+            _refuse(answer, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+            if may(Operation.DESCRIBE, context.state.topics[topic_id].name):
+                answer.name = context.state.topics[topic_id].name
         else:
             answer.name = context.state.topics[topic_id].name
             answer.topic_id = topic_id
-            found.append(topic_id)
+            try:
+                context.count_partitions(len(context.state.topics[topic_id].partitions))
+            except KafkaError as error:
+                _refuse(answer, error.code, error.message)
+            else:
+                found.append(topic_id)
     return found, response
 
 
@@ -351,6 +386,7 @@ def _refuse(answer: DeleteTopicsResponse.DeletableTopicResult, code: ErrorCode, 
 
 
 _DEFAULT_MESSAGES = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }

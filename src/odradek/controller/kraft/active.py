@@ -28,6 +28,7 @@ from odradek.controller.kraft.activation import activation_records
 from odradek.controller.kraft.records import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Batch, encode_record, split_values
 from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.versioned import VersionedRecord
+from odradek.metrics.histogram import Histogram
 from odradek.protocol.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 if TYPE_CHECKING:
@@ -67,10 +68,13 @@ class LogWriter(Protocol):
 
 
 class _Waiting:
-    __slots__ = ("deferred", "offset", "response")
+    """A response that waits for a commit, since a time of the monotonic clock."""
 
-    def __init__(self, offset: int, deferred: Deferred[Any], response: object) -> None:
+    __slots__ = ("deferred", "offset", "response", "since")
+
+    def __init__(self, offset: int, deferred: Deferred[Any], response: object, since: float) -> None:
         self.offset = offset
+        self.since = since
         self.deferred = deferred
         self.response = response
 
@@ -114,6 +118,8 @@ class MetadataController:
         """The first offset that may still be taken back."""
         self._transaction_start: int | None = None
         self._waiting: deque[_Waiting] = deque()
+        self.commit_times_ms = Histogram()
+        """How long records took from their append to their commit."""
 
     @property
     def is_active(self) -> bool:
@@ -156,7 +162,7 @@ class MetadataController:
         if self.replayed_to <= self.committed_to:
             deferred.complete(response)
         else:
-            self._waiting.append(_Waiting(self.replayed_to, deferred, response))
+            self._waiting.append(_Waiting(self.replayed_to, deferred, response, self._clock.monotonic()))
 
     def _append(self, records: list[VersionedRecord], *, atomic: bool) -> bool:
         """Replays and appends; False when leadership went meanwhile. Whatever it leaves by, an inactive controller has the state of the
@@ -251,6 +257,8 @@ class MetadataController:
         self.journal.commit_to(final)
         while self._waiting and self._waiting[0].offset <= self.committed_to:
             waiting = self._waiting.popleft()
+            now = self._clock.monotonic()
+            self.commit_times_ms.record((now - waiting.since) * 1000, now)
             waiting.deferred.complete(waiting.response)
 
     # Leadership ------------------------------------------------------------------------------------------------------------

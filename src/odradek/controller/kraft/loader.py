@@ -50,6 +50,7 @@ class MetadataLoader:
         "image",
         "leader",
         "next_offset",
+        "snapshots_loaded",
     )
 
     def __init__(self, *, tolerant: bool = False) -> None:
@@ -58,6 +59,7 @@ class MetadataLoader:
         self.image = EMPTY
         self.next_offset = 0
         """The first offset that was not taken in yet."""
+        self.snapshots_loaded = 0
         self.ends_with_a_batch = True
         """Whether the image ends where a batch does. Within one, where a metadata transaction begins, there can be no snapshot."""
         self.leader = LeaderAndEpoch(-1, 0)
@@ -113,6 +115,7 @@ class MetadataLoader:
         """The image becomes what the snapshot holds; what it does not hold is gone."""
         delta.finish_snapshot()
         self._bytes_since_snapshot = 0
+        self.snapshots_loaded += 1
         self.next_offset = snapshot_id.offset
         self._apply(delta, MetadataProvenance(snapshot_id.offset - 1, snapshot_id.epoch, last_contained_log_time_ms))
         self.ends_with_a_batch = True

@@ -49,10 +49,12 @@ from odradek.controller.kraft.periodic import PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
 from odradek.controller.kraft.records import encode_values
 from odradek.controller.kraft.snapshotting import Snapshots
+from odradek.metrics.histogram import Histogram
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.controller.core.context import ControllerContext
+    from odradek.controller.core.policies import Policies
     from odradek.controller.core.quorum import QuorumControllerCore
     from odradek.controller.core.result import ControllerResult
     from odradek.controller.kraft.wire import RaftChannel
@@ -84,13 +86,15 @@ class KRaftNode:
         loop: asyncio.AbstractEventLoop | None = None,
         endpoints: Sequence[Endpoint] | None = None,
         on_fault: Callable[[BaseException], None] | None = None,
+        policies: Policies | None = None,
     ) -> None:
         """`log` is open; `stop` closes it. `directory_id` is that of metadata.log.dir. `core_factory` makes the controller's core; without
         one, a node with the controller role makes its own.
 
         `loop` runs fsyncs in its executor; without one they run inline. `endpoints` are the controller listeners this node is reached at
         (from the configuration unless given, which is needed where a port was chosen by the system). `on_fault` is told of an error after
-        which this node must not go on (a failed fsync, a log that cannot be read); without it the error is logged.
+        which this node must not go on (a failed fsync, a log that cannot be read); without it the error is logged. The controller asks
+        `policies`.
 
         StorageError or OSError when what the log directory holds cannot be used.
         """
@@ -102,6 +106,9 @@ class KRaftNode:
         self._channel = channel
         self._on_fault = on_fault
         self._failure: BaseException | None = None
+        self.queue_times_ms = Histogram()
+        """How long operations waited before they were begun, and how long each was at work."""
+        self.processing_times_ms = Histogram()
         self._started = False
         self._stopped = False
         if endpoints is None:
@@ -119,7 +126,7 @@ class KRaftNode:
         self._controller: MetadataController | None = None
         if config.is_controller:
             self._controller = MetadataController(
-                core_factory=core_factory or (lambda journal: _new_core(config, cluster_id, rng, journal)),
+                core_factory=core_factory or (lambda journal: _new_core(config, cluster_id, rng, journal, policies)),
                 writer=self,
                 clock=clock,
                 bootstrap=read_bootstrap(disk, config.metadata_log_dir),
@@ -305,10 +312,16 @@ class KRaftNode:
             deferred.fail(KafkaError(ErrorCode.NOT_CONTROLLER, f"Node {self.node_id} is not a controller ({name})." if name else None))
             return deferred
 
+        put = self._clock.monotonic()
+
         def run() -> None:
+            begun = self._clock.monotonic()
             self._performer.tick_if_due()
             controller.run(operation, deferred)
             self._periodic.watch_heartbeats(controller.core.context.heartbeats)
+            now = self._clock.monotonic()
+            self.queue_times_ms.record((begun - put) * 1000, now)
+            self.processing_times_ms.record((now - begun) * 1000, now)
 
         self._queue.put(run)
         return deferred
@@ -320,6 +333,16 @@ class KRaftNode:
     def write_snapshot(self) -> None:
         """Writes a snapshot now, in the background; nothing when there is nothing new."""
         self._queue.put(self._snapshots.write)
+
+    @property
+    def names_static_voters(self) -> bool:
+        """Whether the configuration names the voters (controller.quorum.voters)."""
+        return bool(self._config.controller_quorum_voters)
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Of the metadata, written by this node."""
+        return self._snapshots
 
     # For `wire` and the handlers of Raft's APIs -------------------------------------------------------------------------------
 
@@ -393,10 +416,12 @@ def _timeouts(config: BrokerConfig) -> RaftTimeouts:
     )
 
 
-def _new_core(config: BrokerConfig, cluster_id: str, rng: random.Random, journal: UndoJournal) -> QuorumControllerCore:
+def _new_core(
+    config: BrokerConfig, cluster_id: str, rng: random.Random, journal: UndoJournal, policies: Policies | None
+) -> QuorumControllerCore:
     from odradek.controller.core.quorum import QuorumControllerCore
 
-    return QuorumControllerCore(config, cluster_id, rng, journal)
+    return QuorumControllerCore(config, cluster_id, rng, journal, policies)
 
 
 def _check_voters(voters: VoterSet, local: Voter) -> None:

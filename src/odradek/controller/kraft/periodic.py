@@ -58,6 +58,11 @@ class PeriodicTasks:
         if config.flag("auto.leader.rebalance.enable"):
             balance_s = config.integer("leader.imbalance.check.interval.seconds")
             self._every("electPreferred", balance_s, lambda context: _widen(balance_leaders(context)))
+        if config.optional_text("delegation.token.secret.key"):
+            from odradek.controller.core.tokens import sweep_expired_tokens
+
+            sweep_s = config.integer("delegation.token.expiry.check.interval.ms") / 1000
+            self._every("expireDelegationTokens", sweep_s, lambda context: _widen(sweep_expired_tokens(context, self._clock.time_ms())))
         unclean_s = config.integer("unclean.leader.election.interval.ms") / 1000
         self._every("electUnclean", unclean_s, lambda context: _widen(elect_unclean_leaders(context)))
 

@@ -47,6 +47,13 @@ class Snapshots:
         self._on_error = on_error
         self._writing = False
         self._last_s = clock.monotonic()
+        self.written_bytes = 0
+        """Of the latest snapshot that was written here."""
+
+    @property
+    def written_s_ago(self) -> float:
+        """Since the latest one was begun, or since the start."""
+        return self._clock.monotonic() - self._last_s
 
     # Own -------------------------------------------------------------------------------------------------------------------
 
@@ -82,6 +89,7 @@ class Snapshots:
                 voters=voters,
             )
             write_snapshot(self._disk, self._log.directory, snapshot_id, batches)
+            self.written_bytes = sum(map(len, batches))
 
         self._background.run(write, lambda error: self._written(snapshot_id, error))
 

@@ -24,6 +24,8 @@ class Caller(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     """As Java prints an address: "/127.0.0.1"."""
+    may_describe: Callable[[str], bool] | None = None
+    """Whether it may describe a topic; None where everybody may."""
 
 
 class OffsetExpiry(NamedTuple):

@@ -28,7 +28,7 @@ from odradek.coordinator.group.committed_offsets import (
 from odradek.coordinator.group.group import Caller, Group, KeepAlive
 from odradek.coordinator.group.records import Commit, has_metadata, offset_commits, offset_tombstone, parse_offset_key
 from odradek.coordinator.group.registry import Groups
-from odradek.coordinator.group.settings import GroupSettings
+from odradek.coordinator.group.settings import GroupCounts, GroupSettings
 from odradek.coordinator.records import CoordinatorRecord, EncodedRecords
 from odradek.coordinator.shard import CoordinatorResult
 from odradek.protocol.messages.group_records import OffsetCommitValue
@@ -95,7 +95,7 @@ class OffsetManager:
         self._keep_alive(group, request.member_id)
         now_ms = self._time_ms()
         expires_at = None if request.retention_time_ms == _NO_RETENTION_TIME else now_ms + request.retention_time_ms
-        commits = _Commits(self, request.group_id, now_ms, expires_at)
+        commits = _Commits(self, self._settings.counts, request.group_id, now_ms, expires_at)
         limit = self._settings.offset_metadata_max_bytes
         topics: list[CommitTopic] = []
         for topic in request.topics:
@@ -146,7 +146,7 @@ class OffsetManager:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from None
             raise
         now_ms = self._time_ms()
-        commits = _Commits(self, request.group_id, now_ms)
+        commits = _Commits(self, self._settings.counts, request.group_id, now_ms)
         limit = self._settings.offset_metadata_max_bytes
         topics: list[TxnTopic] = []
         for topic in request.topics:
@@ -224,6 +224,7 @@ class OffsetManager:
                     for each in topic.partitions
                     if self._is_known(request.group_id, topic.name, each.partition_index)
                 ]
+        self._settings.counts.deletions += len(records)
         return CoordinatorResult(records, OffsetDeleteResponse(topics=topics))
 
     def _is_known(self, group_id: str, topic: str, partition: int) -> bool:
@@ -274,6 +275,7 @@ class OffsetManager:
                 expired = is_expired(stored, now_ms, expiry.base_timestamp, retention_ms)
                 if expired and not self.pending.has(group_id, topic, partition):
                     records.append(offset_tombstone(group_id, topic, partition))
+                    self._settings.counts.expirations += 1
                 else:
                     all_expired = False
         return all_expired and not self.pending.has_group(group_id)
@@ -353,8 +355,9 @@ class OffsetManager:
 class _Commits:
     """What one request commits, encoded as it comes."""
 
-    def __init__(self, offsets: OffsetManager, group_id: str, now_ms: int, expires_at: int | None = None) -> None:
+    def __init__(self, offsets: OffsetManager, counts: GroupCounts, group_id: str, now_ms: int, expires_at: int | None = None) -> None:
         self._offsets = offsets
+        self._counts = counts
         self._group_id = group_id
         self._now_ms = now_ms
         self._expires_at = expires_at
@@ -366,6 +369,7 @@ class _Commits:
             self._group_id, topic, commits, commit_timestamp=self._now_ms, expire_timestamp=self._expires_at, topic_id=topic_id
         )
         self.records += encoded
+        self._counts.commits += len(encoded)
         self._topics.append((topic, encoded))
 
     def result(self, response: T) -> CoordinatorResult[T]:

@@ -69,6 +69,7 @@ class GroupCoordinator:
     ) -> None:
         self.runtime = runtime
         self._settings = settings
+        self.counts = settings.counts
         self._topic = topic
         self._partition_count = partition_count
         self.verify = verify

@@ -27,11 +27,30 @@ _POLICIES = {
 }
 
 
+class GroupCounts:
+    """What the coordinator counts, for its metrics: on all of its shards, since the broker started."""
+
+    __slots__ = ("classic_rebalances", "commits", "consumer_rebalances", "deletions", "expirations")
+
+    def __init__(self) -> None:
+        self.commits = 0
+        """Offsets that were committed, as the others: decided here, whether their records are replicated in time or not."""
+        self.deletions = 0
+        """Offsets that were deleted by request."""
+        self.expirations = 0
+        """Offsets that expired."""
+        self.classic_rebalances = 0
+        """Generations of classic groups that began with members."""
+        self.consumer_rebalances = 0
+        """Epochs of consumer groups that began."""
+
+
 class GroupSettings:
-    """Current values; times in ms."""
+    """Current values; times in ms. With them goes what all shards count together."""
 
     def __init__(self, config: DynamicBrokerConfig) -> None:
         self._config = config
+        self.counts = GroupCounts()
 
     @property
     def initial_rebalance_delay_ms(self) -> int:

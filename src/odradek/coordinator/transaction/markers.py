@@ -93,6 +93,11 @@ class MarkerSender:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    @property
+    def homeless(self) -> int:
+        """Transactions with markers that wait for a leader of their partition."""
+        return len(self._homeless)
+
     def start(self, coordinator: TopicPartition, coordinator_epoch: int, transaction: Transaction) -> Deferred[bool]:
         """Writes the markers of a prepared transaction; True when all are written, False when it has become somebody else's business.
 

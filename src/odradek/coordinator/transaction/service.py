@@ -97,6 +97,11 @@ class TransactionCoordinator:
 
     # -- the cluster -------------------------------------------------------------------------------------------------------------
 
+    @property
+    def unknown_destinations(self) -> int:
+        """Transactions with markers that wait for a leader of their partition."""
+        return self._markers.homeless
+
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """A new image of the cluster."""
         self.runtime.publish(delta, image)

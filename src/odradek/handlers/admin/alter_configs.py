@@ -1,7 +1,6 @@
 """AlterConfigs (API key 33): replaces whole configurations (KIP-133; superseded by IncrementalAlterConfigs).
 
 ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet; client metrics are refused with INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """AlterReplicaLogDirs (API key 34): moves replicas to other log directories of this broker (KIP-113).
 
 ACL: ALTER on Cluster. Quota: request time; replica.alter.log.dirs.io.max.bytes.per.second for the copying.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.protocol.schema import Message
+    from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
@@ -23,13 +24,17 @@ logger = logging.getLogger(__name__)
 _being_created: WeakKeyDictionary[Services, dict[str, Deferred[bool]]] = WeakKeyDictionary()
 """Per broker, the topics whose automatic creation is under way: asking again must not create them twice."""
 
+_VERSION = 7
 _REFUSED_KNOWN = 1000
 _refused: WeakKeyDictionary[Services, dict[str, str]] = WeakKeyDictionary()
 """Per broker, why topics could not be created when they were last asked for: clients ask again and again, and the log says it once."""
 
 
-def create_topics(services: Services, names: Iterable[str], client_id: str | None) -> dict[str, Deferred[bool]]:
-    """Asks the controller for the topics that `client_id` wanted; the client will ask again.
+def create_topics(
+    services: Services, names: Iterable[str], client_id: str | None, on_behalf_of: RequestContext | None = None
+) -> dict[str, Deferred[bool]]:
+    """Asks the controller for the topics that `client_id` wanted; the client will ask again. With `on_behalf_of` the client itself asks,
+    whose quota of mutations may refuse it.
 
     Returns by name whether the controller has the topic, completed when it has answered; the topic may reach this broker's metadata later.
     """
@@ -60,7 +65,10 @@ def create_topics(services: Services, names: Iterable[str], client_id: str | Non
             answer.complete(why is None)
 
     request = creation_request(services.config, wanted)
-    services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, 7).add_callback(created)
+    if on_behalf_of is None:
+        services.channel.send(TO_CONTROLLER, ApiKey.CREATE_TOPICS, request, _VERSION).add_callback(created)
+    else:
+        services.forwarder.ask(on_behalf_of.of(ApiKey.CREATE_TOPICS, _VERSION), request).add_callback(created)
     return answers
 
 

@@ -16,6 +16,10 @@ from odradek.controller.core.configs import DELETE, SET, Operation
 
 ROOT = "root"
 _OURS = "odradek"
+_KAFKAS = frozenset({"kafka.authorizer.logger", "kafka.request.logger"})
+"""Loggers by their names in Kafka. The first tells who was denied what, and at DEBUG who was allowed what, where there is an authorizer;
+the second of each request, at DEBUG.
+"""
 
 LEVELS = {
     "FATAL": logging.CRITICAL,
@@ -58,7 +62,11 @@ def alter_loggers(operations: Sequence[Operation], *, validate_only: bool) -> No
 
 def _known() -> set[str]:
     loggers = logging.root.manager.loggerDict
-    return {name for name, logger in loggers.items() if isinstance(logger, logging.Logger) and name.partition(".")[0] == _OURS} | {_OURS}
+    return {
+        name
+        for name, logger in loggers.items()
+        if isinstance(logger, logging.Logger) and (name.partition(".")[0] == _OURS or name in _KAFKAS)
+    } | {_OURS}
 
 
 def _logger(name: str) -> logging.Logger:

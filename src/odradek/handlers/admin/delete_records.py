@@ -1,7 +1,6 @@
 """DeleteRecords (API key 21): raises the start of partitions' logs, so that what lies before is gone (KIP-107).
 
 ACL: DELETE on Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.handlers.access import DELETE_RECORDS
 from odradek.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from odradek.replication.delete_records import INVALID_LOW_WATERMARK, Deletions
 
@@ -24,18 +24,21 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 def handle(context: RequestContext, request: DeleteRecordsRequest, services: Services) -> Deferred[DeleteRecordsResponse]:
     # A partition named twice: the last offset counts, as in Kafka.
+    denied = context.denied(DELETE_RECORDS, [topic.name for topic in request.topics])
     offsets = {
         TopicPartition(topic.name, partition.partition_index): partition.offset
         for topic in request.topics
+        if topic.name not in denied
         for partition in topic.partitions
     }
+    refused = _refused([topic for topic in request.topics if topic.name in denied], DELETE_RECORDS.error)
     answer: Deferred[DeleteRecordsResponse] = Deferred()
     deleted = services.replica_manager.deleter.delete_records(offsets, request.timeout_ms)
-    deleted.add_callback(lambda done: answer.complete(_response(done.result())))
+    deleted.add_callback(lambda done: answer.complete(_response(done.result(), refused)))
     return answer
 
 
-def _response(deletions: Deletions) -> DeleteRecordsResponse:
+def _response(deletions: Deletions, refused: list[TopicResult]) -> DeleteRecordsResponse:
     topics: dict[str, DeleteRecordsResponse.DeleteRecordsTopicResult] = {}
     for key, deletion in deletions.items():
         topic = topics.get(key.topic)
@@ -44,20 +47,21 @@ def _response(deletions: Deletions) -> DeleteRecordsResponse:
         topic.partitions.append(
             PartitionResult(partition_index=key.partition, low_watermark=deletion.low_watermark, error_code=deletion.error)
         )
-    return DeleteRecordsResponse(topics=list(topics.values()))
+    return DeleteRecordsResponse(topics=list(topics.values()) + refused)
 
 
 def error_response(request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
     """Every partition of the request with the same error."""
-    return DeleteRecordsResponse(
-        topics=[
-            TopicResult(
-                name=topic.name,
-                partitions=[
-                    PartitionResult(partition_index=each.partition_index, low_watermark=INVALID_LOW_WATERMARK, error_code=error.code)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
+    return DeleteRecordsResponse(topics=_refused(request.topics, error.code))
+
+
+def _refused(topics: list[DeleteRecordsRequest.DeleteRecordsTopic], code: ErrorCode) -> list[TopicResult]:
+    """Each topic once, as in Kafka."""
+    found: dict[str, TopicResult] = {}
+    for topic in topics:
+        result = found.setdefault(topic.name, TopicResult(name=topic.name, partitions=[]))
+        result.partitions += [
+            PartitionResult(partition_index=each.partition_index, low_watermark=INVALID_LOW_WATERMARK, error_code=code)
+            for each in topic.partitions
         ]
-    )
+    return list(found.values())

@@ -1,8 +1,6 @@
 """DescribeClientQuotas (48): the quotas in the metadata whose entity matches a filter (KIP-546; org.apache.kafka.image.ClientQuotasImage).
 
-Those of a directory that JVM Kafka has written are shown; new ones cannot be set yet.
 ACL: DESCRIBE_CONFIGS on Cluster. Quota: request time.
-Known gaps: ACLs and quotas, those shown here included, are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """DescribeConfigs (API key 32): configuration of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569).
 
 ACL: DESCRIBE_CONFIGS on Topic or Cluster. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -20,11 +19,13 @@ from odradek.config.describe import (
     describe_topic,
 )
 from odradek.config.topic import SOURCE_DYNAMIC_BROKER_LOGGER
+from odradek.handlers.access import DESCRIBE_CLUSTER_CONFIGS, DESCRIBE_GROUP_CONFIGS, DESCRIBE_TOPIC_CONFIGS
 from odradek.handlers.admin.broker_loggers import describe_loggers
 from odradek.handlers.scopes import CONTROLLER
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.metadata.topic_names import check_topic_name
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from odradek.security.resources import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
@@ -37,6 +38,9 @@ Config = DescribeConfigsResponse.DescribeConfigsResourceResult
 _INTEGER = re.compile(r"[+-]?\d{1,10}")
 """The form of a text that Java parses as an int; its range is not checked."""
 
+_CHECKS = {RESOURCE_TOPIC: DESCRIBE_TOPIC_CONFIGS, RESOURCE_GROUP: DESCRIBE_GROUP_CONFIGS}
+"""Resource type -> the check for each of its resources; the others are the cluster's."""
+
 RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
 
 
@@ -47,10 +51,16 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
     # Keys in the metadata that this broker ignores (another implementation's) are not shown as if they were in effect.
     dynamic = services.dynamic_config
-    layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster)
+    layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster, dynamic.current)
     response = DescribeConfigsResponse()
+    refused: list[Result] = []
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        check = _CHECKS.get(resource.resource_type, DESCRIBE_CLUSTER_CONFIGS)
+        if not context.allows(check, resource.resource_name if resource.resource_type in _CHECKS else CLUSTER_NAME):
+            result.error_code, result.error_message = check.error, f"{check.resource.name.capitalize()} authorization failed."
+            refused.append(result)
+            continue
         response.results.append(result)
         try:
             described = _describe(resource, image, layers, services.node_id)
@@ -59,6 +69,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
         else:
             result.error_message = ""
             result.configs = [_shown(config, request) for config in described]
+    response.results += refused
     return response
 
 

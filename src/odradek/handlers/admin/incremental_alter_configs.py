@@ -1,7 +1,6 @@
 """IncrementalAlterConfigs (API key 44): sets, deletes, appends to and subtracts from single values (KIP-339).
 
 ACL: ALTER_CONFIGS on Cluster or on Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet; client metrics are refused with INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.controller.core.configs import Operation, incremental_alter_configs_error
+from odradek.handlers.access import ALTER_LOGGERS
 from odradek.handlers.admin.broker_loggers import alter_loggers
 from odradek.handlers.admin.config_changes import (
     Change,
@@ -33,6 +33,7 @@ def handle(
     def check(change: Change) -> None:
         if change.type == RESOURCE_BROKER_LOGGER:
             check_node_id(change, services)
+            context.require(ALTER_LOGGERS)
             alter_loggers(change.operations, validate_only=request.validate_only)
             change.done = True
             return

@@ -1,7 +1,6 @@
 """ListConfigResources (API key 74): the names of what can be configured, by type (KIP-1142; version 0 is KIP-714's list of client metrics).
 
 ACL: DESCRIBE_CONFIGS on Cluster. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations

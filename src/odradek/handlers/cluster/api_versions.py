@@ -6,7 +6,6 @@
 - From version 3 on the client's software name and version must match Kafka's pattern, else INVALID_REQUEST (KIP-511).
 
 ACL: none; it comes before authentication. Quota: request time.
-Known gaps: quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -31,6 +30,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest, services: Servi
     version = context.api_version
     if version >= 3 and not (_is_valid(request.client_software_name) and _is_valid(request.client_software_version)):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if version >= 3 and services.telemetry is not None:
+        services.telemetry.introduced(context.connection_id, request.client_software_name, request.client_software_version)
     image = services.metadata.image
     # The level of kraft.version is in the quorum's control records, not in the metadata image.
     finalized = {**image.features.finalized, KRAFT_VERSION: services.kraft.kraft_version}

@@ -2,7 +2,6 @@
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 Errors by partition: FENCED_LEADER_EPOCH, INVALID_REQUEST, INVALID_VOTER_KEY.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """BrokerHeartbeat (63), controller listener: an operation of the active controller that also notes over which connection a broker beats.
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

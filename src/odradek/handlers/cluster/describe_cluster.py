@@ -1,7 +1,6 @@
 """DescribeCluster (API key 60): the brokers of the cluster, or on a controller listener the controllers (KIP-700, KIP-919, KIP-1073).
 
 ACL: DESCRIBE on Cluster. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.access import CLUSTER_DESCRIPTION
 from odradek.handlers.cluster.metadata import any_alive_broker
-from odradek.handlers.operations import CLUSTER_OPERATIONS
+from odradek.handlers.operations import authorized_operations
 from odradek.handlers.scopes import CONTROLLER
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
@@ -43,7 +44,8 @@ def handle(context: RequestContext, request: DescribeClusterRequest, services: S
     else:
         _add_brokers(context, request, services, response)
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        allowed = context.allows(CLUSTER_DESCRIPTION)
+        response.cluster_authorized_operations = authorized_operations(context, ResourceType.CLUSTER) if allowed else 0
     return response
 
 

@@ -2,7 +2,6 @@
 
 ACL: DESCRIBE on Cluster. Quota: none.
 Brokers forward it to the active controller; another controller answers NOT_LEADER_OR_FOLLOWER by partition.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

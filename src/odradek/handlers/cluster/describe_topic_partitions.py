@@ -1,7 +1,6 @@
 """DescribeTopicPartitions (API key 75): topics page by page, with eligible leader replicas (KIP-966).
 
 ACL: DESCRIBE on Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,13 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.operations import TOPIC_OPERATIONS
+from odradek.handlers.access import TOPIC_PARTITIONS
+from odradek.handlers.operations import authorized_operations
 from odradek.metadata.queries import describe_topics
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
+
+
+DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 
 
 def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, services: Services) -> DescribeTopicPartitionsResponse:
@@ -29,10 +33,11 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, ser
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The topics asked for do not contain the cursor's topic {first_topic}")
     if cursor is not None and cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The cursor's partition {cursor.partition_index} is not valid")
+    denied = context.denied(TOPIC_PARTITIONS, names)
     limit = max(min(services.config.integer("max.request.partition.size.limit"), request.response_partition_limit), 1)
     response = describe_topics(
         image,
-        sorted(names),
+        sorted(names - denied),
         context.listener_name,
         first_topic=first_topic,
         first_partition=0 if cursor is None else cursor.partition_index,
@@ -40,11 +45,12 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, ser
         only_existing=everything,
     )
     for topic in response.topics:
-        topic.topic_authorized_operations = TOPIC_OPERATIONS
+        topic.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, topic.name or "")
+    if not everything:
+        response.topics += [DescribedTopic(error_code=TOPIC_PARTITIONS.error, name=name) for name in sorted(denied)]
     return response
 
 
 def error_response(request: DescribeTopicPartitionsRequest, error: KafkaError) -> DescribeTopicPartitionsResponse:
     """Every topic of the request with the same error."""
-    topic_class = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-    return DescribeTopicPartitionsResponse(topics=[topic_class(error_code=error.code, name=topic.name) for topic in request.topics])
+    return DescribeTopicPartitionsResponse(topics=[DescribedTopic(error_code=error.code, name=topic.name) for topic in request.topics])

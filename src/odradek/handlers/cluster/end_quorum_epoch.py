@@ -2,7 +2,6 @@
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 The first of the preferred candidates stands at once, the others after a growing back-off.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

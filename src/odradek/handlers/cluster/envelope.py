@@ -5,7 +5,6 @@
   INVALID_REQUEST (an API that brokers do not forward), NOT_CONTROLLER (ask another one). Everything else is in the response inside.
 
 ACL: CLUSTER_ACTION on Cluster (the broker's principal); the request inside is judged by the client's own principal. Quota: none.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from odradek.protocol.api_keys import API_INFO
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.default_principal import DefaultPrincipalData
 from odradek.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.security.principal import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,14 +74,14 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
     return result
 
 
-def _principal(data: bytes | None) -> str:
+def _principal(data: bytes | None) -> Principal:
     try:
         if data is None or len(data) < 2:
             raise ProtocolError("no principal")
         principal, _ = DefaultPrincipalData.decode_prefix(data, int.from_bytes(data[:2], "big", signed=True), 2)
     except ProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, f"the principal in the envelope cannot be read: {error}") from None
-    return f"{principal.type}:{principal.name}"
+    return Principal(principal.type, principal.name, principal.token_authenticated)
 
 
 def _wrap(answer: Sequence[Chunk] | None) -> EnvelopeResponse:

@@ -2,7 +2,6 @@
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 Bounded by controller.quorum.fetch.snapshot.max.bytes. SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE by partition.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Metadata (API key 3): brokers, topics, partitions and their leaders; creates topics that are asked for by name where that is on.
 
 ACL: DESCRIBE on Topic, CREATE on Topic or Cluster for automatic creation. Quota: request time, controller mutations.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
-from odradek.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from odradek.handlers import access
+from odradek.handlers.operations import authorized_operations
 from odradek.metadata.queries import metadata_topics, unknown_topic_error, with_listener
 from odradek.metadata.topic_names import is_internal
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
@@ -40,26 +41,39 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
         names = list(image.topics.by_name)
     else:
         names, unknown_ids, by_id = _names(image, asked or [])
-    topics = metadata_topics(image, names, context.listener_name, hide_unreachable=version == 0, listener_errors=version >= 6)
+    refused: list[MetadataResponse.MetadataResponseTopic] = []
+    denied = context.denied(access.METADATA_ANY_TOPIC if everything else access.METADATA_TOPIC, names)
+    if denied:
+        refused = [] if everything else [_denied_topic(image, name, by_id=by_id) for name in names if name in denied]
+        names = [name for name in names if name not in denied]
+    missing: list[str] = []
+    create = False
     if not everything:
         missing = [name for name in names if name not in image.topics.by_name]
         create = request.allow_auto_topic_creation and not by_id and services.config.auto_create_topics_enable
+        if create and missing and not context.allows(access.METADATA_CREATION):
+            uncreatable = context.denied(access.METADATA_TOPIC_CREATION, missing)
+            refused += [_uncreatable_topic(name) for name in missing if name in uncreatable]
+            missing = [name for name in missing if name not in uncreatable]
+    topics = metadata_topics(image, names, context.listener_name, hide_unreachable=version == 0, listener_errors=version >= 6)
+    if not everything:
         topics += [_missing_topic(name) for name in missing]
         if create:
             from odradek.handlers.admin.auto_creation import create_topics
 
             creatable = [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-            create_topics(services, creatable, context.client_id)
+            create_topics(services, creatable, context.client_id, context if context.meter is not None else None)
     if version >= 8 and request.include_topic_authorized_operations:
         for topic in topics:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
-    response = MetadataResponse(cluster_id=services.cluster_id, topics=unknown_ids + topics)
+            topic.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, topic.name or "")
+    response = MetadataResponse(cluster_id=services.cluster_id, topics=unknown_ids + topics + refused)
     for broker, endpoint in with_listener(services.metadata.listed(services.clock.monotonic()), context.listener_name):
         response.brokers.append(
             MetadataResponse.MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
         )
     if 8 <= version <= 10 and request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        allowed = context.allows(access.METADATA_CLUSTER)
+        response.cluster_authorized_operations = authorized_operations(context, ResourceType.CLUSTER) if allowed else 0
     response.controller_id = any_alive_broker(image, services)
     return response
 
@@ -106,6 +120,18 @@ def _names(
         if topic_id not in image.topics.by_id
     ]
     return known, unknown, True
+
+
+def _denied_topic(image: MetadataImage, name: str, *, by_id: bool) -> MetadataResponse.MetadataResponseTopic:
+    """Of a topic that was asked for by its id, not even the name is told."""
+    code = access.METADATA_TOPIC.error
+    if by_id:
+        return Topic(error_code=code, name=None, topic_id=image.topics.topic_id(name) or ZERO_UUID, partitions=[])
+    return Topic(error_code=code, name=name, partitions=[])
+
+
+def _uncreatable_topic(name: str) -> MetadataResponse.MetadataResponseTopic:
+    return Topic(error_code=access.METADATA_TOPIC_CREATION.error, name=name, is_internal=is_internal(name), partitions=[])
 
 
 def _missing_topic(name: str) -> MetadataResponse.MetadataResponseTopic:

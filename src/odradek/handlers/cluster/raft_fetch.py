@@ -3,7 +3,6 @@
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 Exactly one topic and partition, `__cluster_metadata`-0; no sessions. Bounded by controller.quorum.fetch.max.bytes.
 Waits up to max_wait_ms at the end of the log. Diverging epoch and snapshot id tell a replica how to come back in line.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

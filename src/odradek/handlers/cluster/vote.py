@@ -2,7 +2,6 @@
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 The vote is durable before the answer. Another cluster's id: INCONSISTENT_CLUSTER_ID; another topic: INVALID_REQUEST.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations

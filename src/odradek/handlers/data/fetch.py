@@ -4,17 +4,18 @@ ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwi
 replication throttle.
 Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
 socket drains. A follower's session is answered for what has changed (`replication.subscriptions`); a consumer that names its rack may be
-told of a nearer replica (`replication.selector`).
-Known gaps: ACLs and quotas are not enforced yet.
+told of a nearer replica (`replication.selector`). A client that has used up a quota gets an empty answer, which counts as nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers import access
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.replication.fetch_params import FetchParams, FetchPartition, isolation_for
 from odradek.replication.fetch_session import FetchContext, PartitionKey
@@ -22,13 +23,15 @@ from odradek.replication.reader import PartitionRead, Reads
 
 if TYPE_CHECKING:
     from odradek.metadata.image import TopicsImage
+    from odradek.network.connection import Chunk
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionResponse = FetchResponse.PartitionData
 
-_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""What is told before anything is read."""
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -37,6 +40,8 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     replica_id, replica_epoch = request.replica_id, -1
     if version >= 15:
         replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    if replica_id >= 0 and context.measured is not None:
+        context.measured = context.measured.other
     isolation = isolation_for(replica_id, request.isolation_level)
     topics = services.metadata.image.topics
     manager = services.replica_manager
@@ -59,10 +64,23 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
                 continue
             fetch.name(partition, name)
         known.append(partition)
+    if services.authorizer is not None:
+        if replica_id >= 0:
+            if not context.allows(access.FETCH_AS_FOLLOWER):
+                everything = [partition for partition, _ in unknown] + known
+                refused: Reads = [(partition, PartitionRead(access.FETCH_AS_FOLLOWER.error)) for partition in everything]
+                return _respond(context, fetch, refused, told_leaders=False)
+        else:
+            denied = context.denied(access.FETCH_TOPIC, [partition.topic or "" for partition in known])
+            if denied:
+                unknown += [(partition, PartitionRead(access.FETCH_TOPIC.error)) for partition in known if partition.topic in denied]
+                known = [partition for partition in known if partition.topic not in denied]
     session = fetch.subscription
     if not known and (session is None or not session.has_clean):
         return _respond(context, fetch, unknown, told_leaders=replica_id < 0)
     max_bytes = min(request.max_bytes, manager.fetch_max_bytes)
+    if context.meter is not None and replica_id < 0:
+        max_bytes = int(min(max_bytes, context.meter.most_to_fetch()))
     params = FetchParams(
         replica_id,
         isolation,
@@ -148,14 +166,31 @@ def _complete_later(
 
 def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told_leaders: bool) -> FetchResponse:
     """Followers are not told where leaders are (`told_leaders`): the controller tells them."""
+    meter = context.meter
+    if meter is not None:
+        if not told_leaders:
+            meter.exempt = True
+        elif meter.fetched(_size(context, fetch, reads)):
+            return _postponed(fetch, reads)
     error, session_id, told = fetch.respond(_unknown_last(reads))
     if error is not ErrorCode.NONE:
         for _, read in reads:
             read.release()
+    if not told_leaders and (quota := context.services.replica_manager.leader_quota) is not None:
+        sent = sum([read.size for partition, read in told if quota.holds_for(partition.topic, partition.partition)])
+        quota.record(sent, int(context.services.clock.monotonic() * 1000))
     responses: list[FetchResponse.FetchableTopicResponse] = []
     endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
     last: FetchPartition | None = None
     for partition, read in told:
+        traffic = read.traffic
+        if traffic is not None:
+            if told_leaders:
+                traffic.bytes_out += read.size
+            else:
+                traffic.replication_bytes_out += read.size
+                if read.reassigning:
+                    traffic.reassignment_bytes_out += read.size
         data = _partition_response(context, partition, read, endpoints)
         # Neighbours of one topic share an entry; the order of the partitions is what the session decided.
         if last is not None and last.topic == partition.topic and last.topic_id == partition.topic_id:
@@ -165,6 +200,29 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told
         last = partition
     nodes = list(endpoints.values()) if told_leaders else []
     return FetchResponse(error_code=error, session_id=session_id, responses=responses, node_endpoints=nodes)
+
+
+def _size(context: RequestContext, fetch: FetchContext, reads: Reads) -> int:
+    """Of the answer, without its header, with the size before it (FetchResponse.sizeOf)."""
+    by_topic = groupby(fetch.would_tell(reads), key=lambda pair: (pair[0].topic or "", pair[0].topic_id))
+    topics = [
+        TopicResponse(topic=name, topic_id=topic_id, partitions=[_partition_response(context, *pair, {}) for pair in pairs])
+        for (name, topic_id), pairs in by_topic
+    ]
+    chunks = FetchResponse(responses=topics).encode_chunks(context.api_version)
+    return 4 + sum([_length(chunk) for chunk in chunks])
+
+
+def _length(chunk: Chunk) -> int:
+    return len(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.size
+
+
+def _postponed(fetch: FetchContext, reads: Reads) -> FetchResponse:
+    """Nothing for now: the client has to wait first."""
+    for _, read in reads:
+        read.release()
+    error, session_id = fetch.postpone()
+    return FetchResponse(error_code=error, session_id=session_id)
 
 
 def _unknown_last(reads: Reads) -> Reads:

@@ -1,7 +1,7 @@
 """ListOffsets (API key 2): offsets by timestamp and the special positions.
 
 ACL: DESCRIBE on Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet; nothing is ever in remote storage, so the tiered positions (-5, -6) answer offset -1.
+Known gaps: nothing is ever in remote storage, so the tiered positions (-5, -6) answer offset -1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.handlers import access
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.replication.fetch_params import check_isolation_level
 
@@ -26,11 +27,13 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 def handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse:
     check_isolation_level(request.isolation_level)
+    denied = context.denied(access.LIST_OFFSETS_TOPIC, [topic.name for topic in request.topics])
+    refused = [topic for topic in request.topics if topic.name in denied]
     duplicates = _duplicates(request)
     answered: set[TopicPartition] = set()
     responses: dict[str, ListOffsetsResponse.ListOffsetsTopicResponse] = {}
     for topic in request.topics:
-        if not topic.partitions:
+        if not topic.partitions or topic.name in denied:
             continue
         response = responses.get(topic.name)
         if response is None:
@@ -44,17 +47,19 @@ def handle(context: RequestContext, request: ListOffsetsRequest, services: Servi
                 response.partitions.append(_error(partition.partition_index, ErrorCode.INVALID_REQUEST))
             else:
                 response.partitions.append(_look_up(context, request, key, partition, services))
-    return ListOffsetsResponse(topics=list(responses.values()))
+    return ListOffsetsResponse(topics=list(responses.values()) + _refused(refused, access.LIST_OFFSETS_TOPIC.error))
 
 
 def error_response(request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
     """Every partition of the request with the same error."""
-    return ListOffsetsResponse(
-        topics=[
-            TopicResponse(name=topic.name, partitions=[_error(partition.partition_index, error.code) for partition in topic.partitions])
-            for topic in request.topics
-        ]
-    )
+    return ListOffsetsResponse(topics=_refused(request.topics, error.code))
+
+
+def _refused(topics: list[ListOffsetsRequest.ListOffsetsTopic], code: ErrorCode) -> list[ListOffsetsResponse.ListOffsetsTopicResponse]:
+    return [
+        TopicResponse(name=topic.name, partitions=[_error(partition.partition_index, code) for partition in topic.partitions])
+        for topic in topics
+    ]
 
 
 def _duplicates(request: ListOffsetsRequest) -> set[TopicPartition]:

@@ -1,7 +1,6 @@
 """OffsetForLeaderEpoch (API key 23): where a leader epoch ends, for followers and consumers that look for truncation (KIP-101, KIP-320).
 
 ACL: CLUSTER_ACTION on Cluster, or DESCRIBE on Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.handlers import access
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 if TYPE_CHECKING:
@@ -24,25 +24,33 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, services: Services) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            TopicResult(topic=topic.topic, partitions=[_look_up(topic.topic, partition, services) for partition in topic.partitions])
-            for topic in request.topics
-        ]
-    )
+    denied: frozenset[str] = frozenset()
+    if not context.allows(access.EPOCHS_AS_FOLLOWER):
+        denied = context.denied(access.EPOCHS_TOPIC, [topic.topic for topic in request.topics])
+    found = [
+        TopicResult(topic=topic.topic, partitions=[_look_up(topic.topic, partition, services) for partition in topic.partitions])
+        for topic in request.topics
+        if topic.topic not in denied
+    ]
+    refused = _refused([topic for topic in request.topics if topic.topic in denied], access.EPOCHS_TOPIC.error)
+    return OffsetForLeaderEpochResponse(topics=found + refused)
 
 
 def error_response(request: OffsetForLeaderEpochRequest, error: KafkaError) -> OffsetForLeaderEpochResponse:
     """Every partition of the request with the same error."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            TopicResult(
-                topic=topic.topic,
-                partitions=[EpochEndOffset(partition=partition.partition, error_code=error.code) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    return OffsetForLeaderEpochResponse(topics=_refused(request.topics, error.code))
+
+
+def _refused(
+    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic], code: ErrorCode
+) -> list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult]:
+    return [
+        TopicResult(
+            topic=topic.topic,
+            partitions=[EpochEndOffset(partition=partition.partition, error_code=code) for partition in topic.partitions],
+        )
+        for topic in topics
+    ]
 
 
 def _look_up(

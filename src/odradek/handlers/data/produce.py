@@ -8,7 +8,7 @@
   (KAFKA-18659).
 
 ACL: WRITE on Topic; WRITE on TransactionalId for transactional batches. Quota: produce bandwidth, request time.
-Known gaps: ACLs and quotas are not enforced yet. Null records are INVALID_RECORD here, where Kafka 4.3 never answers.
+Known gaps: null records are INVALID_RECORD here, where Kafka 4.3 never answers.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.base.ids import TopicPartition
+from odradek.handlers import access
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.schema import records_view
 from odradek.records.batch import (
@@ -46,6 +47,7 @@ ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write to internal topics (kafka.admin.AdminUtils)."""
 
 COMPRESSION_MASK = 0x07
+_NOTHING: frozenset[str] = frozenset()
 _SHORTEST_RECORD = 14
 _BATCH = struct.Struct(">8xi4xb4xh")
 """Batch length, magic, attributes."""
@@ -62,6 +64,7 @@ def handle(
     entries: dict[TopicPartition, memoryview] = {}
     refused: dict[TopicPartition, PartitionAppend] = {}
     unknown_ids = False
+    denied = _denied(context, request, services) if services.authorizer is not None else _NOTHING
     for topic in request.topic_data:
         name = topic.name
         if version >= 13:
@@ -74,6 +77,8 @@ def handle(
             key = TopicPartition(name, partition.index)
             records = records_view(partition.records)
             error = check_records(records, version, request.transactional_id)
+            if name in denied:
+                error = access.PRODUCE_TOPIC.error
             if error is None:
                 entries[key] = records
             else:
@@ -96,6 +101,24 @@ def handle(
     else:
         answer = []
     return _respond(context, request, refused, answer, unknown_ids)
+
+
+def _denied(context: RequestContext, request: ProduceRequest, services: Services) -> frozenset[str]:
+    """The topics that the client may not write to; KafkaError when it may not use its transactional id."""
+    names: list[str] = []
+    transactional = False
+    for topic in request.topic_data:
+        name = topic.name or services.metadata.image.topics.topic_name(topic.topic_id)
+        for partition in topic.partition_data:
+            records = records_view(partition.records)
+            if len(records) >= HEADER_SIZE:
+                _, magic, attributes = _BATCH.unpack_from(records)
+                transactional = transactional or (magic == MAGIC_V2 and bool(attributes & TRANSACTIONAL_MASK))
+            if name:
+                names.append(name)
+    if transactional and request.transactional_id is not None:
+        context.require(access.PRODUCE_TRANSACTION, request.transactional_id)
+    return context.denied(access.PRODUCE_TOPIC, names)
 
 
 def _let_go_of_records(request: ProduceRequest) -> None:
@@ -188,6 +211,8 @@ def _complete_later(
 def _respond(
     context: RequestContext, request: ProduceRequest, refused: dict[TopicPartition, PartitionAppend], appends: Appends, unknown_ids: bool
 ) -> ProduceResponse | None:
+    if context.meter is not None:
+        context.meter.produced(request.acks)
     if request.acks == 0:
         failed = unknown_ids or bool(refused) or any(append.error is not ErrorCode.NONE for append in appends)
         if failed:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.coordinator.group.group import Caller
 
 if TYPE_CHECKING:
+    from odradek.handlers.access import Check
     from odradek.server.context import RequestContext
 
 
-def caller_of(context: RequestContext) -> Caller:
-    """Its version, client id, and host as Java prints addresses."""
-    return Caller(context.api_version, context.client_id or "", f"/{context.peer_host}")
+def caller_of(context: RequestContext, pattern: Check | None = None) -> Caller:
+    """Its version, client id, and host as Java prints addresses. `pattern`: what it needs of the topics that a subscribed pattern finds."""
+    may_describe = None if pattern is None or context.services.authorizer is None else partial(context.allows, pattern)
+    return Caller(context.api_version, context.client_id or "", f"/{context.peer_host}", may_describe)

@@ -2,7 +2,6 @@
 
 UNSUPPORTED_VERSION while the protocol is off: group.coordinator.rebalance.protocols, or the feature group.version at level 0.
 ACL: READ on the group, DESCRIBE on each topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.access import CONSUMER_HEARTBEAT_GROUP, CONSUMER_HEARTBEAT_MATCH, CONSUMER_HEARTBEAT_TOPIC
 from odradek.handlers.group.caller import caller_of
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -24,7 +24,10 @@ def handle(
 ) -> Deferred[ConsumerGroupHeartbeatResponse] | ConsumerGroupHeartbeatResponse:
     if not serves_consumer_groups(services):
         return error_response(request, KafkaError(ErrorCode.UNSUPPORTED_VERSION))
-    return services.groups.consumer_group_heartbeat(caller_of(context), request)
+    context.require(CONSUMER_HEARTBEAT_GROUP, request.group_id)
+    if context.denied(CONSUMER_HEARTBEAT_TOPIC, request.subscribed_topic_names or ()):
+        raise KafkaError(CONSUMER_HEARTBEAT_TOPIC.error)
+    return services.groups.consumer_group_heartbeat(caller_of(context, CONSUMER_HEARTBEAT_MATCH), request)
 
 
 def serves_consumer_groups(services: Services) -> bool:

@@ -1,7 +1,6 @@
 """DeleteGroups (42): removes groups without members, with all their offsets.
 
 ACL: DELETE on each group. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
+from odradek.handlers.access import DELETE_GROUP
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -21,14 +21,17 @@ Result = DeleteGroupsResponse.DeletableGroupResult
 
 def handle(context: RequestContext, request: DeleteGroupsRequest, services: Services) -> Deferred[DeleteGroupsResponse]:
     response: Deferred[DeleteGroupsResponse] = Deferred()
+    wanted = list(dict.fromkeys(request.groups_names))
+    denied = context.denied(DELETE_GROUP, wanted)
+    refused = [Result(group_id=group_id, error_code=DELETE_GROUP.error) for group_id in wanted if group_id in denied]
 
     def deleted(done: Deferred[list[Result]]) -> None:
         if done.error is not None:
             response.fail(done.error)
         else:
-            response.complete(DeleteGroupsResponse(results=done.result()))
+            response.complete(DeleteGroupsResponse(results=done.result() + refused))
 
-    services.groups.delete_groups(list(dict.fromkeys(request.groups_names))).add_callback(deleted)
+    services.groups.delete_groups([group_id for group_id in wanted if group_id not in denied]).add_callback(deleted)
     return response
 
 

@@ -6,7 +6,7 @@
 - librdkafka takes version 0 as the sign that LZ4 is framed as everywhere else: do not raise the first version.
 
 ACL: DESCRIBE on the group or transactional id. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet. There is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which
+Known gaps: there is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which
 clients retry.
 """
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.partitioning import partition_of
+from odradek.handlers.access import FIND_GROUP_COORDINATOR, FIND_SHARE_COORDINATOR, FIND_TRANSACTION_COORDINATOR
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Coordinator = FindCoordinatorResponse.Coordinator
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
+_CHECKS = {GROUP: FIND_GROUP_COORDINATOR, TRANSACTION: FIND_TRANSACTION_COORDINATOR}
 _NOBODY = -1
 _BATCHED_SINCE = 4
 _NO_MESSAGE = "NONE"
@@ -39,7 +41,7 @@ def handle(
     context: RequestContext, request: FindCoordinatorRequest, services: Services
 ) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
     topic = _TOPICS.get(request.key_type)
-    if topic is None or topic in services.metadata.image.topics.by_name:
+    if topic is None or topic in services.metadata.image.topics.by_name or not _may_find_any(context, request):
         return _answer(context, request, services)
     from odradek.handlers.admin.auto_creation import create_topics
 
@@ -52,6 +54,13 @@ def handle(
     services.coordinators.await_topic(topic, _CREATION_S).add_callback(answer)
     create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else answer(done))
     return result
+
+
+def _may_find_any(context: RequestContext, request: FindCoordinatorRequest) -> bool:
+    """Whether there is a key that the client may ask for: nobody else has the coordinator's topic created."""
+    check = _CHECKS[request.key_type]
+    keys = request.coordinator_keys if context.api_version >= _BATCHED_SINCE else [request.key]
+    return len(context.denied(check, keys)) < len(set(keys))
 
 
 def error_response(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:
@@ -81,9 +90,14 @@ def _find(context: RequestContext, key_type: int, key: str, services: Services) 
 
 
 def _coordinator(context: RequestContext, key_type: int, key: str, services: Services) -> FindCoordinatorResponse.Coordinator:
+    check = _CHECKS.get(key_type)
+    if check is not None:
+        context.require(check, key)
     known = (GROUP, TRANSACTION, SHARE) if context.api_version >= 6 else (GROUP, TRANSACTION)
     if key_type not in known:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no key type {key_type} in version {context.api_version}")
+    if key_type == SHARE:
+        context.require(FIND_SHARE_COORDINATOR)
     name = _TOPICS.get(key_type)
     if name is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no share coordinator yet")
@@ -100,4 +114,4 @@ def _coordinator(context: RequestContext, key_type: int, key: str, services: Ser
 
 
 def _nobody(key: str, error: KafkaError) -> FindCoordinatorResponse.Coordinator:
-    return Coordinator(key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=error.code, error_message=error.message)
+    return Coordinator(key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=error.code, error_message=error.message or "")

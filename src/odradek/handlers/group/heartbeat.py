@@ -1,13 +1,13 @@
 """Heartbeat (12): a member of a classic group is alive, and hears whether it must join again.
 
 ACL: READ on the group. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.handlers.access import HEARTBEAT
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -17,4 +17,5 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, request: HeartbeatRequest, services: Services) -> Deferred[HeartbeatResponse]:
+    context.require(HEARTBEAT, request.group_id)
     return services.groups.heartbeat(request)

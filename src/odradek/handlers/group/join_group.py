@@ -2,7 +2,6 @@
 
 Parked until the group has rebalanced.
 ACL: READ on the group. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import KafkaError
 from odradek.coordinator.group.classic.group import join_error
+from odradek.handlers.access import JOIN_GROUP, JOIN_GROUP_MATCH
 from odradek.handlers.group.caller import caller_of
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 _NULL_PROTOCOL_SINCE = 7
 
 
-def handle(context: RequestContext, request: JoinGroupRequest, services: Services) -> Deferred[JoinGroupResponse]:
+def handle(context: RequestContext, request: JoinGroupRequest, services: Services) -> Deferred[JoinGroupResponse] | JoinGroupResponse:
+    if not context.allows(JOIN_GROUP, request.group_id):
+        response = join_error(request.member_id, JOIN_GROUP.error)
+        response.protocol_name = None if context.api_version >= _NULL_PROTOCOL_SINCE else ""
+        return response
     if context.api_version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     result: Deferred[JoinGroupResponse] = Deferred()
@@ -36,7 +40,7 @@ def handle(context: RequestContext, request: JoinGroupRequest, services: Service
             response.protocol_name = ""
         result.complete(response)
 
-    services.groups.join_group(caller_of(context), request).add_callback(joined)
+    services.groups.join_group(caller_of(context, JOIN_GROUP_MATCH), request).add_callback(joined)
     return result
 
 

@@ -1,7 +1,6 @@
 """LeaveGroup (13): members leave a classic group, or are removed from it; since version 3 several at once.
 
 ACL: READ on the group. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.handlers.access import LEAVE_GROUP
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _BATCHED_SINCE = 3
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest, services: Services) -> Deferred[LeaveGroupResponse]:
+    context.require(LEAVE_GROUP, request.group_id)
     if context.api_version >= _BATCHED_SINCE:
         return services.groups.leave_group(request)
     request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]

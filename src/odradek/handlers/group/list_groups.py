@@ -1,13 +1,13 @@
 """ListGroups (16): the groups that this broker coordinates; by state since version 4, by type since 5.
 
 ACL: DESCRIBE on the cluster, or on each group listed. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.handlers.access import LIST_ALL_GROUPS, LIST_GROUP
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -16,4 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(context: RequestContext, request: ListGroupsRequest, services: Services) -> ListGroupsResponse:
-    return services.groups.list_groups(request)
+    response = services.groups.list_groups(request)
+    if not context.allows(LIST_ALL_GROUPS):
+        response.groups = [group for group in response.groups if context.allows(LIST_GROUP, group.group_id)]
+    return response

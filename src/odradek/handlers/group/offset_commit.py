@@ -1,7 +1,6 @@
 """OffsetCommit (8): how far a group, or a consumer without one, has read; since version 10 by topic ids.
 
 ACL: READ on the group and on each topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.service import commit_error
+from odradek.handlers.access import OFFSET_COMMIT_GROUP, OFFSET_COMMIT_TOPIC
 from odradek.handlers.group.caller import caller_of
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -28,11 +28,17 @@ _TOPIC_IDS_SINCE = 10
 def handle(
     context: RequestContext, request: OffsetCommitRequest, services: Services
 ) -> Deferred[OffsetCommitResponse] | OffsetCommitResponse:
+    context.require(OFFSET_COMMIT_GROUP, request.group_id)
     image = services.metadata.image
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     refused: list[ResponseTopic] = []
     valid: list[RequestTopic] = []
-    for topic in request.topics:
+    named = [image.topics.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topics]
+    denied = context.denied(OFFSET_COMMIT_TOPIC, [name for name in named if name is not None])
+    for topic, name in zip(request.topics, named, strict=True):
+        if name in denied:
+            refused.append(_refusal(topic, [each.partition_index for each in topic.partitions], OFFSET_COMMIT_TOPIC.error))
+            continue
         found = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
         if found is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

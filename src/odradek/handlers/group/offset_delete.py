@@ -1,7 +1,6 @@
 """OffsetDelete (47): forgets offsets of a group in topics that none of its members is subscribed to.
 
 ACL: DELETE on the group, READ on each topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
+from odradek.handlers.access import DELETE_OFFSETS_GROUP, DELETE_OFFSETS_TOPIC
 from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 if TYPE_CHECKING:
@@ -24,20 +24,21 @@ ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 def handle(
     context: RequestContext, request: OffsetDeleteRequest, services: Services
 ) -> Deferred[OffsetDeleteResponse] | OffsetDeleteResponse:
+    context.require(DELETE_OFFSETS_GROUP, request.group_id)
+    denied = context.denied(DELETE_OFFSETS_TOPIC, [topic.name for topic in request.topics])
     topics = services.metadata.image.topics
     refused: list[ResponseTopic] = []
     valid: list[RequestTopic] = []
     for topic in request.topics:
         found = topics.by_name.get(topic.name)
         numbers = [each.partition_index for each in topic.partitions]
-        missing = numbers if found is None else [number for number in numbers if number not in found.partitions]
+        code = DELETE_OFFSETS_TOPIC.error if topic.name in denied else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        missing = numbers if found is None or topic.name in denied else [number for number in numbers if number not in found.partitions]
         if missing:
             refused.append(
                 ResponseTopic(
                     name=topic.name,
-                    partitions=[
-                        ResponsePartition(partition_index=each, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for each in missing
-                    ],
+                    partitions=[ResponsePartition(partition_index=each, error_code=code) for each in missing],
                 )
             )
         present = [each for each in topic.partitions if each.partition_index not in missing]

@@ -1,7 +1,6 @@
 """OffsetFetch (9): the offsets that a group has committed; since version 8 of several groups, since 10 by topic ids.
 
 ACL: DESCRIBE on the group and on each topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.access import OFFSET_FETCH_ANY_TOPIC, OFFSET_FETCH_GROUP, OFFSET_FETCH_TOPIC
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def handle(context: RequestContext, request: OffsetFetchRequest, services: Servi
     version = context.api_version
     groups = request.groups if version >= _GROUPS_SINCE else [_single(request)]
     by_id = version >= _TOPIC_IDS_SINCE
-    fetched = [_fetch(group, services, require_stable=request.require_stable, by_id=by_id) for group in groups]
+    fetched = [_fetch(context, group, services, require_stable=request.require_stable, by_id=by_id) for group in groups]
     result: Deferred[OffsetFetchResponse] = Deferred()
     left = len(fetched)
 
@@ -72,20 +72,26 @@ def _single(request: OffsetFetchRequest) -> RequestGroup:
     return RequestGroup(group_id=request.group_id, topics=topics)
 
 
-def _fetch(group: RequestGroup, services: Services, *, require_stable: bool, by_id: bool) -> Deferred[Group]:
-    if not by_id:
+def _fetch(context: RequestContext, group: RequestGroup, services: Services, *, require_stable: bool, by_id: bool) -> Deferred[Group]:
+    if not context.allows(OFFSET_FETCH_GROUP, group.group_id):
+        return Deferred.of(Group(group_id=group.group_id, topics=[], error_code=OFFSET_FETCH_GROUP.error))
+    if not by_id and services.authorizer is None:
         return services.groups.fetch_offsets(group, require_stable=require_stable)
     image = services.metadata.image
     unknown: list[Topic] = []
     if group.topics is not None:
         known: list[RequestTopic] = []
         for topic in group.topics:
-            name = image.topics.topic_name(topic.topic_id)
+            name = image.topics.topic_name(topic.topic_id) if by_id else topic.name
             if name is None:
                 unknown.append(_failed_topic(topic, ErrorCode.UNKNOWN_TOPIC_ID))
             else:
                 topic.name = name
                 known.append(topic)
+        denied = context.denied(OFFSET_FETCH_TOPIC, [topic.name for topic in known])
+        if denied:
+            unknown += [_failed_topic(topic, OFFSET_FETCH_TOPIC.error) for topic in known if topic.name in denied]
+            known = [topic for topic in known if topic.name not in denied]
         group = RequestGroup(group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=known)
     result: Deferred[Group] = Deferred()
 
@@ -95,7 +101,12 @@ def _fetch(group: RequestGroup, services: Services, *, require_stable: bool, by_
             return
         response = done.result()
         if not response.error_code:
-            response.topics = (_with_ids(response.topics, image) if group.topics is None else response.topics) + unknown
+            if group.topics is None:
+                hidden = context.denied(OFFSET_FETCH_ANY_TOPIC, [topic.name for topic in response.topics])
+                shown = [topic for topic in response.topics if topic.name not in hidden]
+                response.topics = _with_ids(shown, image) if by_id else shown
+            else:
+                response.topics += unknown
         result.complete(response)
 
     services.groups.fetch_offsets(group, require_stable=require_stable).add_callback(fetched)

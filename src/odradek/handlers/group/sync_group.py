@@ -2,7 +2,6 @@
 
 Parked until the leader's assignment is stored.
 ACL: READ on the group. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode
+from odradek.handlers.access import SYNC_GROUP
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -23,4 +23,5 @@ _PROTOCOL_SINCE = 5
 def handle(context: RequestContext, request: SyncGroupRequest, services: Services) -> Deferred[SyncGroupResponse] | SyncGroupResponse:
     if context.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    context.require(SYNC_GROUP, request.group_id)
     return services.groups.sync_group(request)

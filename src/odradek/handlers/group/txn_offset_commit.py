@@ -1,7 +1,6 @@
 """TxnOffsetCommit (28): offsets of a group that become visible with the producer's transaction.
 
 ACL: WRITE on the transactional id, READ on the group and on each topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.service import txn_commit_error
+from odradek.handlers.access import TXN_OFFSETS_GROUP, TXN_OFFSETS_TOPIC, TXN_OFFSETS_TRANSACTION
 from odradek.handlers.group.caller import caller_of
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -29,15 +29,21 @@ _LOADING_SINCE = 2
 def handle(
     context: RequestContext, request: TxnOffsetCommitRequest, services: Services
 ) -> Deferred[TxnOffsetCommitResponse] | TxnOffsetCommitResponse:
+    context.require(TXN_OFFSETS_TRANSACTION, request.transactional_id)
+    context.require(TXN_OFFSETS_GROUP, request.group_id)
+    denied = context.denied(TXN_OFFSETS_TOPIC, [topic.name for topic in request.topics])
     topics = services.metadata.image.topics
     refused: list[ResponseTopic] = []
     valid: list[RequestTopic] = []
     for topic in request.topics:
+        if topic.name in denied:
+            refused.append(_refusal(topic.name, [each.partition_index for each in topic.partitions], TXN_OFFSETS_TOPIC.error))
+            continue
         found = topics.by_name.get(topic.name)
         present = [] if found is None else [each for each in topic.partitions if each.partition_index in found.partitions]
         missing = [each.partition_index for each in topic.partitions if each not in present]
         if missing:
-            refused.append(_refusal(topic.name, missing))
+            refused.append(_refusal(topic.name, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if present:
             valid.append(RequestTopic(name=topic.name, partitions=present))
     if not valid:
@@ -60,8 +66,7 @@ def error_response(request: TxnOffsetCommitRequest, error: KafkaError) -> TxnOff
     return txn_commit_error(request, error.code)
 
 
-def _refusal(name: str, partitions: list[int]) -> ResponseTopic:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _refusal(name: str, partitions: list[int], code: ErrorCode) -> ResponseTopic:
     return ResponseTopic(name=name, partitions=[ResponsePartition(partition_index=each, error_code=code) for each in partitions])
 
 

@@ -1,56 +1,210 @@
-"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31): access control lists (KIP-140, KIP-290).
+"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31): access control lists (KIP-140, KIP-290; kafka.server.AclApis).
 
-There is no authorizer, and everything is answered SECURITY_DISABLED, as Kafka does without one (kafka.server.AclApis). A type, pattern,
-operation or permission of 0 (unknown) closes the connection, as in Kafka, which cannot even read such a request.
+Without an authorizer everything is answered SECURITY_DISABLED. A type, pattern, operation or permission of 0 (unknown) closes the
+connection, as in Kafka, which cannot even read such a request. The active controller writes ACLs into the metadata log; every node decides
+with those that it has read there.
 
 ACL: DESCRIBE on Cluster, to create and delete ALTER on Cluster. Quota: request time, to create and delete controller mutations.
-Known gaps: an authorizer cannot be configured yet (authorizer.class.name is refused); quotas are not enforced.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeGuard
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.scopes import CONTROLLER
 from odradek.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from odradek.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from odradek.security.acls import AccessControlEntry, AclFilter
+from odradek.security.resources import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 
 if TYPE_CHECKING:
+    from odradek.controller.core.acls import Removal
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
+
+Created = CreateAclsResponse.AclCreationResult
+FilterResult = DeleteAclsResponse.DeleteAclsFilterResult
+Matching = DeleteAclsResponse.DeleteAclsMatchingAcl
+Resource = DescribeAclsResponse.DescribeAclsResource
 
 UNKNOWN = 0
 """The code of what the sender did not know itself, in each of the enumerations of ACLs."""
 
 
+# -- describe -----------------------------------------------------------------------------------------------------------------------------
+
+
 def describe_acls(context: RequestContext, request: DescribeAclsRequest, services: Services) -> DescribeAclsResponse:
     _check(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
-    raise _disabled()
+    if services.authorizer is None:
+        raise _disabled()
+    wanted = AclFilter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
+    found: dict[tuple[int, str, int], Resource] = {}
+    for entry in image.acls.entries.values():
+        if wanted.matches(entry):
+            pattern = entry[:3]
+            resource = found.get(pattern)
+            if resource is None:
+                kind, name, pattern_type = pattern
+                resource = found[pattern] = Resource(resource_type=kind, resource_name=name, pattern_type=pattern_type)
+            resource.acls.append(
+                DescribeAclsResponse.AclDescription(
+                    principal=entry.principal, host=entry.host, operation=entry.operation, permission_type=entry.permission_type
+                )
+            )
+    return DescribeAclsResponse(resources=list(found.values()))
 
 
-def create_acls(context: RequestContext, request: CreateAclsRequest, services: Services) -> CreateAclsResponse:
+# -- create -------------------------------------------------------------------------------------------------------------------------------
+
+
+def create_acls(
+    context: RequestContext, request: CreateAclsRequest, services: Services
+) -> CreateAclsResponse | Deferred[CreateAclsResponse]:
     for each in request.creations:
         _check(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
-    raise _disabled()
+    if services.authorizer is None:
+        raise _disabled()
+    if any(map(_is_a_filter, request.creations)):
+        # In Kafka they cannot even be made, and the handler fails.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    entries = [
+        AccessControlEntry(
+            each.resource_type,
+            each.resource_name,
+            each.resource_pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission_type,
+        )
+        for each in request.creations
+    ]
+    refused = {entry: problem for entry in entries if (problem := _name_problem(entry)) is not None}
+    wanted = [entry for entry in entries if entry not in refused]
+    result: Deferred[CreateAclsResponse] = Deferred()
+
+    def created(done: Deferred[list[KafkaError | None]]) -> None:
+        problem = done.error
+        outcome: dict[AccessControlEntry, KafkaError | None]
+        if problem is None:
+            outcome = dict(zip(wanted, done.result(), strict=True))
+        elif _concerns_the_acls(problem):
+            outcome = dict.fromkeys(wanted, problem)
+        else:
+            result.fail(problem)
+            return
+        result.complete(CreateAclsResponse(results=[_created({**outcome, **refused}[entry]) for entry in entries]))
+
+    from odradek.controller.core import acls
+
+    services.kraft.submit(lambda controller: acls.create_acls(controller, wanted), "create_acls").add_callback(created)
+    return result
 
 
 def create_acls_error(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
     """Every ACL of the request with the same error."""
-    result = CreateAclsResponse.AclCreationResult
-    return CreateAclsResponse(results=[result(error_code=error.code, error_message=error.message) for _ in request.creations])
+    return CreateAclsResponse(results=[_created(error) for _ in request.creations])
 
 
-def delete_acls(context: RequestContext, request: DeleteAclsRequest, services: Services) -> DeleteAclsResponse:
+def _is_a_filter(creation: CreateAclsRequest.AclCreation) -> bool:
+    """Whether it names what can stand in filters only."""
+    return (
+        creation.resource_type == ResourceType.ANY
+        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or creation.operation == Operation.ANY
+        or creation.permission_type == PermissionType.ANY
+    )
+
+
+def _name_problem(entry: AccessControlEntry) -> KafkaError | None:
+    if entry.resource_type == ResourceType.CLUSTER and entry.resource_name != CLUSTER_NAME:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    return None if entry.resource_name else KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty resource name")
+
+
+def _created(error: KafkaError | None) -> Created:
+    return Created(error_message="") if error is None else Created(error_code=error.code, error_message=error.message)
+
+
+# -- delete -------------------------------------------------------------------------------------------------------------------------------
+
+
+def delete_acls(
+    context: RequestContext, request: DeleteAclsRequest, services: Services
+) -> DeleteAclsResponse | Deferred[DeleteAclsResponse]:
     for each in request.filters:
         _check(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
-    raise _disabled()
+    if services.authorizer is None:
+        raise _disabled()
+    wanted = [
+        AclFilter(
+            each.resource_type_filter,
+            each.resource_name_filter,
+            each.pattern_type_filter,
+            each.principal_filter,
+            each.host_filter,
+            each.operation,
+            each.permission_type,
+        )
+        for each in request.filters
+    ]
+    result: Deferred[DeleteAclsResponse] = Deferred()
+
+    def deleted(done: Deferred[list[Removal]]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+        else:
+            result.complete(DeleteAclsResponse(filter_results=_removed(done.result())))
+
+    from odradek.controller.core import acls
+
+    services.kraft.submit(lambda controller: acls.delete_acls(controller, wanted), "delete_acls").add_callback(deleted)
+    return result
 
 
 def delete_acls_error(request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
     """Every filter of the request with the same error."""
-    result = DeleteAclsResponse.DeleteAclsFilterResult
-    return DeleteAclsResponse(filter_results=[result(error_code=error.code, error_message=error.message) for _ in request.filters])
+    return DeleteAclsResponse(filter_results=[FilterResult(error_code=error.code, error_message=error.message) for _ in request.filters])
+
+
+def _removed(removals: Sequence[Removal]) -> list[FilterResult]:
+    return [
+        FilterResult(
+            error_code=ErrorCode.NONE if removal.error is None else removal.error.code,
+            error_message=None if removal.error is None else removal.error.message,
+            matching_acls=[
+                Matching(
+                    error_message=None,
+                    resource_type=entry.resource_type,
+                    resource_name=entry.resource_name,
+                    pattern_type=entry.pattern_type,
+                    principal=entry.principal,
+                    host=entry.host,
+                    operation=entry.operation,
+                    permission_type=entry.permission_type,
+                )
+                for entry in removal.removed
+            ],
+        )
+        for removal in removals
+    ]
+
+
+# -- both ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def _check(*codes: int) -> None:
@@ -60,3 +214,8 @@ def _check(*codes: int) -> None:
 
 def _disabled() -> KafkaError:
     return KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+
+
+def _concerns_the_acls(problem: BaseException) -> TypeGuard[KafkaError]:
+    """Whether it is said of each ACL; that the controller is another node is for the broker that forwarded the request."""
+    return isinstance(problem, KafkaError) and problem.code is not ErrorCode.NOT_CONTROLLER

@@ -1,24 +1,29 @@
 """CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41): KIP-48, KIP-373.
 
-Tokens are only for those who have authenticated. On PLAINTEXT listeners nobody has, and everything is answered
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED (kafka.server.KafkaApis.allowTokenRequests).
+Tokens are only for those who have authenticated, and not by a token: others are answered DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+(kafka.server.KafkaApis.allowTokenRequests). The controller takes what a broker forwards on whatever listener.
 
 ACL: CREATE_TOKENS on User to create a token for somebody else, DESCRIBE on DelegationToken or DESCRIBE_TOKENS on User to see those of
 others; whose token it is may renew and expire it. Quota: request time, controller mutations.
-Known gaps: there are no listeners that authenticate yet; quotas are not enforced.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.core.tokens import create_token, expire_token, owner_of, renew_token
+from odradek.handlers.access import CREATE_TOKEN_FOR, DESCRIBE_TOKEN, DESCRIBE_TOKENS_OF
 from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from odradek.security.principal import ANONYMOUS, USER, Principal
 
 if TYPE_CHECKING:
+    from odradek.metadata.image import DelegationToken
+    from odradek.protocol.schema import Message
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
@@ -27,30 +32,158 @@ REQUESTER_SINCE = 3
 _NEVER_MS = -1
 
 
-def create(context: RequestContext, request: CreateDelegationTokenRequest, services: Services) -> CreateDelegationTokenResponse:
-    kind, _, name = context.principal.partition(":")
+def create(
+    context: RequestContext, request: CreateDelegationTokenRequest, services: Services
+) -> CreateDelegationTokenResponse | Deferred[Message]:
+    """On a broker."""
+    problem = _create_problem(context, request, services)
+    if problem is None and any(renewer.principal_type != USER for renewer in request.renewers):
+        problem = ErrorCode.INVALID_PRINCIPAL_TYPE
+    return services.forwarder.ask(context, request) if problem is None else _not_created(context, request, problem)
+
+
+def create_here(
+    context: RequestContext, request: CreateDelegationTokenRequest, services: Services
+) -> CreateDelegationTokenResponse | Deferred[CreateDelegationTokenResponse]:
+    """On the controller."""
+    problem = _create_problem(context, request, services)
+    if problem is not None:
+        return _not_created(context, request, problem)
+    who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
+    created = services.kraft.submit(lambda controller: create_token(controller, request, who, now_ms, secret), "createDelegationToken")
+    return created if context.api_version >= REQUESTER_SINCE else _without_requester(created)
+
+
+def _without_requester(created: Deferred[CreateDelegationTokenResponse]) -> Deferred[CreateDelegationTokenResponse]:
+    """For versions that have no place for it."""
+    result: Deferred[CreateDelegationTokenResponse] = Deferred()
+
+    def done(finished: Deferred[CreateDelegationTokenResponse]) -> None:
+        if finished.error is not None:
+            result.fail(finished.error)
+            return
+        response = finished.result()
+        response.token_requester_principal_type = response.token_requester_principal_name = ""
+        result.complete(response)
+
+    created.add_callback(done)
+    return result
+
+
+def _create_problem(context: RequestContext, request: CreateDelegationTokenRequest, services: Services) -> ErrorCode | None:
+    if not _allowed(context, services):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    owner = owner_of(request, context.principal)
+    if owner != context.principal and not context.allows(CREATE_TOKEN_FOR, str(owner)):
+        return CREATE_TOKEN_FOR.error
+    return None
+
+
+def _not_created(context: RequestContext, request: CreateDelegationTokenRequest, problem: ErrorCode) -> CreateDelegationTokenResponse:
+    kind, name, _ = owner_of(request, context.principal)
     response = CreateDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        error_code=problem,
         principal_type=kind,
         principal_name=name,
         issue_timestamp_ms=_NEVER_MS,
         expiry_timestamp_ms=_NEVER_MS,
         max_timestamp_ms=_NEVER_MS,
     )
-    if request.owner_principal_name:
-        response.principal_type, response.principal_name = request.owner_principal_type or "", request.owner_principal_name
     if context.api_version >= REQUESTER_SINCE:
-        response.token_requester_principal_type, response.token_requester_principal_name = kind, name
+        response.token_requester_principal_type, response.token_requester_principal_name, _ = context.principal
     return response
 
 
-def renew(context: RequestContext, request: RenewDelegationTokenRequest, services: Services) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
+def renew(
+    context: RequestContext, request: RenewDelegationTokenRequest, services: Services
+) -> RenewDelegationTokenResponse | Deferred[Message]:
+    """On a broker."""
+    if not _allowed(context, services):
+        return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
+    return services.forwarder.ask(context, request)
 
 
-def expire(context: RequestContext, request: ExpireDelegationTokenRequest, services: Services) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
+def renew_here(
+    context: RequestContext, request: RenewDelegationTokenRequest, services: Services
+) -> RenewDelegationTokenResponse | Deferred[RenewDelegationTokenResponse]:
+    """On the controller."""
+    if not _allowed(context, services):
+        return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
+    who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
+    return services.kraft.submit(lambda controller: renew_token(controller, request, who, now_ms, secret), "renewDelegationToken")
+
+
+def expire(
+    context: RequestContext, request: ExpireDelegationTokenRequest, services: Services
+) -> ExpireDelegationTokenResponse | Deferred[Message]:
+    """On a broker."""
+    if not _allowed(context, services):
+        return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
+    return services.forwarder.ask(context, request)
+
+
+def expire_here(
+    context: RequestContext, request: ExpireDelegationTokenRequest, services: Services
+) -> ExpireDelegationTokenResponse | Deferred[ExpireDelegationTokenResponse]:
+    """On the controller."""
+    if not _allowed(context, services):
+        return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
+    who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
+    return services.kraft.submit(lambda controller: expire_token(controller, request, who, now_ms, secret), "expireDelegationToken")
 
 
 def describe(context: RequestContext, request: DescribeDelegationTokenRequest, services: Services) -> DescribeDelegationTokenResponse:
-    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    """On a broker, from what it knows of the metadata."""
+    if not _allowed(context, services):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    secret = services.token_secret
+    if secret is None:
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    wanted = None if request.owners is None else {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
+    response = DescribeDelegationTokenResponse()
+    for token_id, token in services.metadata.image.delegation_tokens.tokens.items():
+        if (wanted is None or token.owner in wanted) and _may_see(context, token_id, token):
+            response.tokens.append(_described(context, token_id, token, secret.mac(token_id)))
+    return response
+
+
+def _may_see(context: RequestContext, token_id: str, token: DelegationToken) -> bool:
+    own = str(context.principal)
+    return (
+        own == token.owner
+        or own in token.renewers
+        or context.allows(DESCRIBE_TOKEN, token_id)
+        or context.allows(DESCRIBE_TOKENS_OF, token.owner)
+    )
+
+
+def _described(
+    context: RequestContext, token_id: str, token: DelegationToken, mac: bytes
+) -> DescribeDelegationTokenResponse.DescribedDelegationToken:
+    owner, requester = Principal.parse(token.owner), Principal.parse(token.requester or token.owner)
+    renewers = [Principal.parse(each) for each in token.renewers]
+    told = requester if context.api_version >= REQUESTER_SINCE else Principal("", "")
+    return DescribeDelegationTokenResponse.DescribedDelegationToken(
+        principal_type=owner.kind,
+        principal_name=owner.name,
+        token_requester_principal_type=told.kind,
+        token_requester_principal_name=told.name,
+        issue_timestamp=token.issue_timestamp,
+        expiry_timestamp=token.expiration_timestamp,
+        max_timestamp=token.max_timestamp,
+        token_id=token_id,
+        hmac=mac,
+        renewers=[
+            DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer(principal_type=each.kind, principal_name=each.name)
+            for each in renewers
+        ],
+    )
+
+
+def _allowed(context: RequestContext, services: Services) -> bool:
+    if context.principal.token_authenticated:
+        return False
+    if context.forwarded:
+        return True
+    protocol = services.config.listener_security_protocols.get(context.listener_name, "PLAINTEXT")
+    return protocol.startswith("SASL_") or (protocol == "SSL" and context.principal != ANONYMOUS)

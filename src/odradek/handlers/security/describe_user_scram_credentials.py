@@ -1,8 +1,6 @@
 """DescribeUserScramCredentials (50): which SCRAM mechanisms users have credentials for (KIP-554; org.apache.kafka.image.ScramImage).
 
-Those of a directory that JVM Kafka has written are shown; new ones cannot be set yet.
 ACL: DESCRIBE on Cluster. Quota: request time.
-Known gaps: there are no SASL listeners that would ask for them; ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -34,7 +32,7 @@ def handle(
     asked = Counter([user.name for user in request.users]) if request.users else dict.fromkeys(by_user, 1)
     response = DescribeUserScramCredentialsResponse()
     for user, times in asked.items():
-        result = Result(user=user, error_message=None)
+        result = Result(user=user)
         response.results.append(result)
         if times > 1:
             result.error_code = ErrorCode.DUPLICATE_RESOURCE
@@ -45,3 +43,9 @@ def handle(
         else:
             result.credential_infos = by_user[user]
     return response
+
+
+def error_response(request: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
+    """The error, and once more for each user that was asked for, whose name is not said."""
+    results = [Result(error_code=error.code, error_message=error.message) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message, results=results)

@@ -1,10 +1,9 @@
 """SaslHandshake (17) and SaslAuthenticate (36): authentication of a connection (KIP-43, KIP-152).
 
-They are spoken on SASL listeners before anything else. On any other listener, and all of ours are PLAINTEXT, they come out of turn:
-ILLEGAL_SASL_STATE, and no mechanism is named (kafka.server.KafkaApis).
+They are spoken on SASL listeners before anything else, and answered by `server.authentication`. What comes here is out of turn: on another
+listener, or from somebody who has logged in for good. ILLEGAL_SASL_STATE, and no mechanism is named (kafka.server.KafkaApis).
 
 ACL: none; they come before authorization. Quota: request time.
-Known gaps: there are no SASL listeners yet (listener.security.protocol.map refuses them); quotas are not enforced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """AddOffsetsToTxn (API key 25): the partition that holds a group's offsets joins a producer's transaction (KIP-98).
 
 ACL: WRITE on TransactionalId, READ on Group. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
+from odradek.handlers.access import ADD_OFFSETS_GROUP, ADD_OFFSETS_TRANSACTION
 from odradek.handlers.transaction.errors import code_for
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -21,6 +21,8 @@ _FENCED_SINCE = 2
 
 
 def handle(context: RequestContext, request: AddOffsetsToTxnRequest, services: Services) -> Deferred[AddOffsetsToTxnResponse]:
+    context.require(ADD_OFFSETS_TRANSACTION, request.transactional_id)
+    context.require(ADD_OFFSETS_GROUP, request.group_id)
     result: Deferred[AddOffsetsToTxnResponse] = Deferred()
 
     def added(done: Deferred[None]) -> None:

@@ -2,7 +2,6 @@
 
 From version 4 on it comes from brokers, in batches.
 ACL: WRITE on TransactionalId and on each Topic; from version 4 on CLUSTER_ACTION on Cluster. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.handlers.access import ADD_PARTITIONS_AS_BROKER, ADD_PARTITIONS_TOPIC, ADD_PARTITIONS_TRANSACTION
 from odradek.handlers.transaction.errors import code_for
 from odradek.metadata.topic_names import INTERNAL_TOPICS
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -45,6 +45,13 @@ def handle(
     context: RequestContext, request: AddPartitionsToTxnRequest, services: Services
 ) -> AddPartitionsToTxnResponse | Deferred[AddPartitionsToTxnResponse]:
     version = context.api_version
+    denied: frozenset[str] = frozenset()
+    if version >= _FROM_BROKERS:
+        context.require(ADD_PARTITIONS_AS_BROKER)
+    else:
+        context.require(ADD_PARTITIONS_TRANSACTION, request.v3_and_below_transactional_id)
+        named = [topic.name for topic in request.v3_and_below_topics if topic.name not in INTERNAL_TOPICS]
+        denied = context.denied(ADD_PARTITIONS_TOPIC, named)
     asked = _asked(request, version)
     if not asked:
         return AddPartitionsToTxnResponse()
@@ -60,7 +67,7 @@ def handle(
             result.complete(_response(version, asked, results))
 
     for index, transaction in enumerate(asked):
-        decide(services, version, *transaction[:-1]).add_callback(lambda done, index=index: answered(index, done.result()))  # type: ignore[misc]
+        decide(services, version, *transaction[:-1], denied).add_callback(lambda done, index=index: answered(index, done.result()))  # type: ignore[misc]
     return result
 
 
@@ -95,9 +102,13 @@ def decide(
     producer_epoch: int,
     verify_only: bool,
     partitions: Sequence[TopicPartition],
+    denied: frozenset[str] = frozenset(),
 ) -> Deferred[Codes | ErrorCode]:
-    """A code for every partition of one transaction, or one for all of them, as `version` knows it; never fails."""
-    refused = _refused(services, version, partitions)
+    """A code for every partition of one transaction, or one for all of them, as `version` knows it; never fails.
+
+    `denied`: the topics that the producer may not write to.
+    """
+    refused = _refused(services, version, partitions, denied)
     if refused:
         # One partition that cannot be added fails them all; the others were not even tried.
         return Deferred.of({partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions})
@@ -117,12 +128,14 @@ def decide(
     return result
 
 
-def _refused(services: Services, version: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """The partitions to refuse: those that do not exist, and (from producers) those of internal topics."""
+def _refused(
+    services: Services, version: int, partitions: Iterable[TopicPartition], denied: frozenset[str]
+) -> dict[TopicPartition, ErrorCode]:
+    """The partitions to refuse: those that do not exist, and (from producers) those of internal topics and of topics that are denied."""
     topics = services.metadata.image.topics
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
-        if version < _FROM_BROKERS and partition.topic in INTERNAL_TOPICS:
+        if version < _FROM_BROKERS and (partition.topic in INTERNAL_TOPICS or partition.topic in denied):
             refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topics.partition(partition.topic, partition.partition) is None:
             refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

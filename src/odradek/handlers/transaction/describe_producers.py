@@ -3,7 +3,6 @@
 kafka-transactions find-hanging asks each broker for all of its replicas.
 
 ACL: READ on Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.handlers.access import DESCRIBE_PRODUCERS
 from odradek.metadata.topic_names import topic_name_error
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
@@ -23,21 +23,25 @@ if TYPE_CHECKING:
 Partition = DescribeProducersResponse.PartitionResponse
 Producer = DescribeProducersResponse.ProducerState
 
+_DENIED = "Topic authorization failed."
+
 
 def handle(context: RequestContext, request: DescribeProducersRequest, services: Services) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
             DescribeProducersResponse.TopicResponse(
                 name=topic.name,
-                partitions=_partitions(services, topic.name, topic.partition_indexes),
+                partitions=_partitions(context, services, topic.name, topic.partition_indexes),
             )
             for topic in request.topics
         ]
     )
 
 
-def _partitions(services: Services, topic: str, indexes: list[int]) -> list[Partition]:
+def _partitions(context: RequestContext, services: Services, topic: str, indexes: list[int]) -> list[Partition]:
     code, why = ErrorCode.INVALID_TOPIC_EXCEPTION, topic_name_error(topic)
+    if why is None and not context.allows(DESCRIBE_PRODUCERS, topic):
+        return [Partition(partition_index=index, error_code=DESCRIBE_PRODUCERS.error, error_message=_DENIED) for index in indexes]
     if why is None and topic not in services.metadata.image.topics.by_name:
         code, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}"
     if why is not None:

@@ -1,7 +1,6 @@
 """DescribeTransactions (API key 65): the state of transactional ids that this broker coordinates (KIP-664).
 
 ACL: DESCRIBE on TransactionalId and on each Topic. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import KafkaError
+from odradek.handlers.access import DESCRIBE_TRANSACTION, DESCRIBE_TRANSACTION_TOPIC
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
 if TYPE_CHECKING:
@@ -23,7 +23,11 @@ def handle(context: RequestContext, request: DescribeTransactionsRequest, servic
     states: list[State] = []
     for transactional_id in request.transactional_ids:
         try:
-            states.append(_state(services.transactions.describe(transactional_id)))
+            context.require(DESCRIBE_TRANSACTION, transactional_id)
+            state = _state(services.transactions.describe(transactional_id))
+            denied = context.denied(DESCRIBE_TRANSACTION_TOPIC, [topic.topic for topic in state.topics])
+            state.topics = [topic for topic in state.topics if topic.topic not in denied]
+            states.append(state)
         except KafkaError as error:
             states.append(State(error_code=error.code, transactional_id=transactional_id))
     return DescribeTransactionsResponse(transaction_states=states)

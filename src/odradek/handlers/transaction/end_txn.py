@@ -2,7 +2,6 @@
 
 From version 5 on the epoch is bumped with every transaction and stands in the answer.
 ACL: WRITE on TransactionalId. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.handlers.access import END_TRANSACTION
 from odradek.handlers.transaction.errors import code_for
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -22,6 +22,7 @@ _BUMPING_SINCE = 5
 
 
 def handle(context: RequestContext, request: EndTxnRequest, services: Services) -> Deferred[EndTxnResponse]:
+    context.require(END_TRANSACTION, request.transactional_id)
     result: Deferred[EndTxnResponse] = Deferred()
 
     def ended(done: Deferred[tuple[int, int]]) -> None:

@@ -3,7 +3,6 @@
 Version 6, with two-phase commit, is unstable in Kafka 4.3 (KIP-939).
 ACL: IDEMPOTENT_WRITE on Cluster or WRITE on any Topic; WRITE on TransactionalId with a transactional id; with two-phase commit also
 TWO_PHASE_COMMIT on it. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.access import INIT_ANY_TOPIC, INIT_IDEMPOTENCE, INIT_TRANSACTION, INIT_TWO_PHASE_COMMIT
 from odradek.handlers.transaction.errors import code_for
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -30,6 +30,12 @@ _FENCED_SINCE = 4
 def handle(
     context: RequestContext, request: InitProducerIdRequest, services: Services
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
+    if request.transactional_id is not None:
+        context.require(INIT_TRANSACTION, request.transactional_id)
+        if request.enable2_pc:
+            context.require(INIT_TWO_PHASE_COMMIT, request.transactional_id)
+    elif not context.allows(INIT_IDEMPOTENCE) and not context.allows_any(INIT_ANY_TOPIC):
+        raise KafkaError(INIT_ANY_TOPIC.error)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _error(ErrorCode.INVALID_REQUEST)
     result: Deferred[InitProducerIdResponse] = Deferred()

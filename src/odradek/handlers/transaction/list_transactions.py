@@ -1,7 +1,6 @@
 """ListTransactions (API key 66): the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152).
 
 ACL: DESCRIBE on TransactionalId. Quota: request time.
-Known gaps: ACLs and quotas are not enforced yet.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.patterns import compile_pattern
 from odradek.coordinator.transaction.state import STATE_OF_LABEL, Transaction, TransactionState
+from odradek.handlers.access import LIST_TRANSACTION
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def handle(context: RequestContext, request: ListTransactionsRequest, services: 
             return False
         return matches is None or matches(transaction.transactional_id)
 
+    shown = [transaction for transaction in found if wanted(transaction)]
+    denied = context.denied(LIST_TRANSACTION, [transaction.transactional_id for transaction in shown])
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[
@@ -50,7 +52,7 @@ def handle(context: RequestContext, request: ListTransactionsRequest, services: 
                 producer_id=transaction.producer_id,
                 transaction_state=transaction.state.label,
             )
-            for transaction in found
-            if wanted(transaction)
+            for transaction in shown
+            if transaction.transactional_id not in denied
         ],
     )

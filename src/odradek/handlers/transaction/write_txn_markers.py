@@ -1,7 +1,6 @@
 """WriteTxnMarkers (API key 27): a transaction coordinator ends transactions in the partitions this broker leads (KIP-98).
 
 ACL: ALTER or CLUSTER_ACTION on Cluster. Quota: none.
-Known gaps: ACLs are not enforced yet.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.coordinator.markers import marker_batch
+from odradek.handlers.access import WRITE_MARKERS_AS_ADMIN, WRITE_MARKERS_AS_BROKER
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.replication.appender import GROUP_METADATA_TOPIC
 from odradek.storage.append import AppendOrigin
@@ -42,6 +42,8 @@ _NOT_READY = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINAT
 def handle(
     context: RequestContext, request: WriteTxnMarkersRequest, services: Services
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
+    if not context.allows(WRITE_MARKERS_AS_ADMIN):
+        context.require(WRITE_MARKERS_AS_BROKER)
     result: Deferred[WriteTxnMarkersResponse] = Deferred()
     codes: list[dict[TopicPartition, ErrorCode]] = [{} for _ in request.markers]
     left = 1

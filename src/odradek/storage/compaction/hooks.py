@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from odradek.base.ids import TopicPartition
@@ -29,6 +30,10 @@ class CleanerHooks(Protocol):
 
     def resume(self, topic_partition: TopicPartition, owner: str) -> None:
         """Takes the `pause` of this owner back, if there is one."""
+        ...
+
+    def uncleanable_in(self, directory: str) -> Collection[TopicPartition]:
+        """The partitions of a log directory that cannot be compacted."""
         ...
 
     def directory_failed(self, directory: str) -> None:

@@ -34,6 +34,14 @@ class CleanerManager:
         self._uncleanable: dict[str, dict[TopicPartition, str]] = {}
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
         self._changed: set[str] = set()
+        self.looked_ms: int | None = None
+        """When logs were last looked at for what is to be cleaned, and how large the dirty part of the dirtiest was."""
+        self.dirtiest = 0.0
+        self.last_seconds = 0.0
+        """How long the latest cleaning that was finished took, and how much of what it read it wrote again."""
+        self.last_recopied = 0.0
+        self.last_utilization = 0.0
+        """How full its map of keys became, between 0 and 1."""
         for directory in log_manager.online_directories:
             path = f"{directory.path}/{CLEANER_OFFSET_CHECKPOINT}"
             try:
@@ -54,10 +62,12 @@ class CleanerManager:
         Its log counts as being cleaned until `done`, `failed` or `dropped` is called.
         """
         filthiest: CleaningPlan | None = None
+        self.looked_ms, self.dirtiest = now_ms, 0.0
         for log in self._log_manager.logs:
             plan = self._plan(log, now_ms) if self._may_clean(log) else None
             if plan is None or plan.total_bytes == 0:
                 continue
+            self.dirtiest = max(self.dirtiest, plan.cleanable_ratio)
             wanted = plan.cleanable_ratio > log.config.min_cleanable_dirty_ratio or (plan.overdue and plan.cleanable_bytes > 0)
             if wanted and (filthiest is None or plan.cleanable_ratio > filthiest.cleanable_ratio):
                 filthiest = plan
@@ -173,6 +183,10 @@ class CleanerManager:
     def uncleanable(self) -> Mapping[str, Mapping[TopicPartition, str]]:
         """By directory: the partitions that are left alone, with the reason."""
         return self._uncleanable
+
+    def uncleanable_in(self, directory: str) -> Collection[TopicPartition]:
+        """See `CleanerHooks`."""
+        return list(self._uncleanable.get(directory, ()))
 
     def is_uncleanable(self, log: Log) -> bool:
         return log.topic_partition in self._uncleanable.get(log.parent_directory, ())

@@ -167,6 +167,9 @@ class CleaningRun:
 
     def _report(self) -> None:
         stats, plan = self._cleaner.stats, self.plan
+        self._manager.last_seconds = self._clock.monotonic() - self._began
+        self._manager.last_utilization = stats.buffer_utilization
+        self._manager.last_recopied = stats.bytes_written / stats.bytes_read if stats.bytes_read else 0.0
         logger.info(
             "%s: cleaned offsets %d to %d in %.1f s, %d segments of %.1f MB and %d records became %.1f MB and %d records",
             plan.log.name,

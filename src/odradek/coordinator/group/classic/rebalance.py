@@ -128,6 +128,7 @@ class Rebalances:
             logger.info("group %s is empty in generation %d", group.group_id, group.generation_id)
             # Should the append fail, the generation before would come back after a restart and find that its members are gone.
             return CoordinatorResult([group.record({})], None, replay=False, on_committed=_warn(group, "that it is empty"))
+        self._settings.counts.classic_rebalances += 1
         logger.info("group %s begins generation %d with %d members", group.group_id, group.generation_id, len(group.members))
         for member in list(group.members.values()):
             group.complete_join(member, group.join_response(member.member_id, with_members=group.is_leader(member.member_id)))

@@ -68,7 +68,7 @@ class ClassicMembers:
         records: Records = []
         before = self._subscriber(group, member_id, request.group_instance_id, records, is_new=is_new)
         after = _updated(before, caller, request, subscription)
-        return self._joined(group, before, after, self._reported(subscription), request, response, records)
+        return self._joined(group, before, after, self._reported(subscription), caller, request, response, records)
 
     def _subscriber(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, records: Records, *, is_new: bool
@@ -94,6 +94,7 @@ class ClassicMembers:
         before: ConsumerMember,
         after: ConsumerMember,
         reported: Reported,
+        caller: Caller,
         request: JoinGroupRequest,
         response: Deferred[JoinGroupResponse],
         records: Records,
@@ -102,7 +103,7 @@ class ClassicMembers:
         existing = group.static_member(request.group_instance_id)
         downgrade = existing is not None and self._consumer.migration.may_downgrade_replacing(group, existing)
         names_changed = updates.metadata(group_id, before, after, records)
-        changed = updates.regex(group, before, after, records) is not RegexChange.NONE or names_changed
+        changed = updates.regex(group, before, after, records, caller.may_describe) is not RegexChange.NONE or names_changed
         epoch, homogeneous = updates.group_epoch(group, before, after, records, changed=changed)
         if downgrade:
             stale = group.epochs.target < epoch

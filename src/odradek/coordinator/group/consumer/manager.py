@@ -119,7 +119,7 @@ class ConsumerGroups:
         before = self._subscriber(group, member_id, request, reported, records, joins=joins)
         after = _updated(before, caller, request)
         names_changed = self.updates.metadata(group.group_id, before, after, records)
-        regex = self.updates.regex(group, before, after, records)
+        regex = self.updates.regex(group, before, after, records, caller.may_describe)
         bump = names_changed or regex is RegexChange.RESOLVED
         epoch, homogeneous = self.updates.group_epoch(group, before, after, records, changed=bump)
         target = self.updates.target(group, epoch, before, after, records, homogeneous=homogeneous)
@@ -270,6 +270,7 @@ class ConsumerGroups:
         records += [write.regex_tombstone(group_id, regex) for regex in unused]
         counts = group.topic_counts_without(members, unused)
         epoch = group.epochs.group + 1
+        self._settings.counts.consumer_rebalances += 1
         records.append(write.group_epoch(group_id, epoch, self.view.hashes.of_group(counts, self.view.image)))
         logger.info("group %s goes to epoch %d: %s left", group_id, epoch, [member.member_id for member in members])
         for member in members:

@@ -1,6 +1,6 @@
 """Subscribed patterns: matched against all topics beside the heartbeats, in turns, all patterns of a group at once (TopicRegexResolver).
 
-Known gap: all topics are matched, since nobody's right to describe them is asked for yet.
+A topic that the client may not describe, whose heartbeat began the evaluation, does not match.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ REFRESH_AGAIN_MS = 10_000
 _MATCHES_PER_TURN = 20_000
 
 Resolved = dict[str, ResolvedRegex]
+MayDescribe = Callable[[str], bool]
 Finished = Callable[[Resolved], CoordinatorResult[None]]
 
 
@@ -37,12 +38,14 @@ class RegexResolver:
     def is_running(self, group_id: str) -> bool:
         return group_id in self._running
 
-    def start(self, group_id: str, regexes: Iterable[str], image: MetadataImage, finished: Finished) -> None:
+    def start(
+        self, group_id: str, regexes: Iterable[str], image: MetadataImage, finished: Finished, may_describe: MayDescribe | None = None
+    ) -> None:
         """Hands the topics to `finished`, as a write operation of its own; nothing when the group is under way already."""
         if group_id in self._running:
             return
         self._running.add(group_id)
-        evaluation = _Evaluation(regexes, image, self._time_ms())
+        evaluation = _Evaluation(regexes, image, self._time_ms(), may_describe)
         self._timers.schedule(_key(group_id), 0, lambda: self._turn(group_id, evaluation, finished))
 
     def _turn(self, group_id: str, evaluation: _Evaluation, finished: Finished) -> CoordinatorResult[None]:
@@ -55,7 +58,8 @@ class RegexResolver:
 
 
 class _Evaluation:
-    def __init__(self, regexes: Iterable[str], image: MetadataImage, now_ms: int) -> None:
+    def __init__(self, regexes: Iterable[str], image: MetadataImage, now_ms: int, may_describe: MayDescribe | None) -> None:
+        self._may_describe = may_describe
         self._version = image.offset
         self._now_ms = now_ms
         self._names: Iterator[str] = iter(list(image.topics.by_name))
@@ -71,12 +75,13 @@ class _Evaluation:
 
     def go_on(self) -> bool:
         """Some more topics; whether that was the last of them."""
+        may_describe = self._may_describe
         turn = max(1, _MATCHES_PER_TURN // max(1, len(self._patterns)))
         count = 0
         for name in islice(self._names, turn):
             count += 1
             for matches, found in self._patterns:
-                if matches(name):
+                if matches(name) and (may_describe is None or may_describe(name)):
                     found.add(name)
         return count < turn
 

@@ -15,7 +15,7 @@ from odradek.coordinator.group.consumer import records as write
 from odradek.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex, SubscriptionCount, TopicCounts, is_homogeneous
 from odradek.coordinator.group.consumer.member import ConsumerMember, MemberState
 from odradek.coordinator.group.consumer.reconciliation import Reported, Target, reconcile
-from odradek.coordinator.group.consumer.regexes import REFRESH_AGAIN_MS, RegexResolver, Resolved
+from odradek.coordinator.group.consumer.regexes import REFRESH_AGAIN_MS, MayDescribe, RegexResolver, Resolved
 from odradek.coordinator.group.consumer.sessions import Outcome, Sessions
 from odradek.coordinator.group.consumer.view import TopicView
 from odradek.coordinator.group.registry import Groups
@@ -69,7 +69,14 @@ class Updates:
         records.append(write.member_metadata(group_id, after))
         return after.topic_names != before.topic_names
 
-    def regex(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, records: Records) -> RegexChange:
+    def regex(
+        self,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        after: ConsumerMember,
+        records: Records,
+        may_describe: MayDescribe | None = None,
+    ) -> RegexChange:
         """INVALID_REGULAR_EXPRESSION for a pattern that nobody of the group has had so far and that is none."""
         old, new = before.regex, after.regex
         change, unknown = RegexChange.NONE, False
@@ -86,10 +93,12 @@ class Updates:
             elif old is not None:
                 change = RegexChange.RESOLVED
         if unknown or group.regex_members:
-            self._refresh_regexes(group, before, after, unknown=unknown)
+            self._refresh_regexes(group, before, after, may_describe, unknown=unknown)
         return change
 
-    def _refresh_regexes(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, *, unknown: bool) -> None:
+    def _refresh_regexes(
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, may_describe: MayDescribe | None, *, unknown: bool
+    ) -> None:
         if self._resolver.is_running(group.group_id):
             return
         last = next(iter(group.regexes.values()), None)
@@ -108,7 +117,9 @@ class Updates:
         )
         if due:
             group_id = group.group_id
-            self._resolver.start(group_id, regexes, self._view.image, lambda resolved: self._regexes_resolved(group_id, resolved))
+            self._resolver.start(
+                group_id, regexes, self._view.image, lambda resolved: self._regexes_resolved(group_id, resolved), may_describe
+            )
 
     def _regexes_resolved(self, group_id: str, resolved: Resolved) -> Outcome:
         group = self._groups.find(group_id)
@@ -167,6 +178,7 @@ class Updates:
         epoch = epochs.group
         if changed or metadata_hash != epochs.metadata_hash:
             epoch += 1
+            self._settings.counts.consumer_rebalances += 1
             records.append(self._bumped(group, epoch, metadata_hash))
         self._looked(group, epoch)
         if epochs.has_partition_metadata:

@@ -21,31 +21,44 @@ class LoginModule(NamedTuple):
     name: str
     """The class without its package."""
     options: dict[str, str]
+    package: str = ""
 
     def __repr__(self) -> str:
         return f"LoginModule({self.name})"
 
 
-def parse_jaas(line: str) -> LoginModule:
-    """The one login module that the line names; ConfigError, which quotes nothing of it but the class, when it is none."""
+def parse_jaas(line: str, key: str = "sasl.jaas.config") -> LoginModule:
+    """The one login module that the line, the value of `key`, names; ConfigError, which quotes nothing of the line, when it is none."""
+    try:
+        return _parse(line)
+    except _Malformed as error:
+        raise ConfigError(f"Invalid value [hidden] for configuration {key}: {error}") from None
+
+
+class _Malformed(Exception):
+    """What is wrong, without anything of the line."""
+
+
+def _parse(line: str) -> LoginModule:
     tokens = _tokens(line)
     if len(tokens) < 3 or tokens[0] in ("=", ";"):
-        raise _bad('it must be `LoginModule required name="value" ...;`')
+        raise _Malformed('it must be `LoginModule required name="value" ...;`')
     if tokens[1].lower() not in _FLAGS:
-        raise _bad(f"the word after the login module must be one of {', '.join(_FLAGS)}")
+        raise _Malformed(f"the word after the login module must be one of {', '.join(_FLAGS)}")
     end = tokens.index(";") if ";" in tokens else -1
     if end < 0:
-        raise _bad("it must end with a semicolon")
+        raise _Malformed("it must end with a semicolon")
     if end != len(tokens) - 1:
-        raise _bad("it must name one login module and end with a semicolon")
+        raise _Malformed("it must name one login module and end with a semicolon")
     options: dict[str, str] = {}
     rest = tokens[2:end]
     for index in range(0, len(rest), 3):
         name, *tail = rest[index : index + 3]
         if len(tail) != 2 or tail[0] != "=" or name == "=" or tail[1] == "=":
-            raise _bad(f'option {index // 3 + 1} of the login module is not name="value"')
+            raise _Malformed(f'option {index // 3 + 1} of the login module is not name="value"')
         options[str(name)] = str(tail[1])
-    return LoginModule(tokens[0].rpartition(".")[2], options)
+    package, _, name = tokens[0].rpartition(".")
+    return LoginModule(name, options, package)
 
 
 def _tokens(line: str) -> list[str]:
@@ -55,7 +68,7 @@ def _tokens(line: str) -> list[str]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _bad("a quotation mark has no end")
+            raise _Malformed("a quotation mark has no end")
         position = match.end()
         kind = match.lastgroup
         if kind in ("double", "single"):
@@ -74,7 +87,3 @@ class _Quoted(str):
         return isinstance(other, _Quoted) and str.__eq__(self, other)
 
     __hash__ = str.__hash__
-
-
-def _bad(why: str) -> ConfigError:
-    return ConfigError(f"Invalid value [hidden] for configuration sasl.jaas.config: {why}")

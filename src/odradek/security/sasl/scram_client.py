@@ -11,13 +11,11 @@ import binascii
 import hashlib
 import hmac
 
-from odradek.client.core.sasl import SaslError
+from odradek.security.sasl.errors import SaslError
+from odradek.security.sasl.scram import HASHES, MIN_ITERATIONS
 
-MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 1_000_000
 """More would keep the client busy for longer than a second, whoever asks for it."""
-
-_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class ScramClient:
@@ -26,9 +24,11 @@ class ScramClient:
     `nonce` has to be random and new for each exchange, printable ASCII without a comma.
     """
 
+    takes_long = True
+
     def __init__(self, mechanism: str, username: str, password: str, nonce: str, *, extensions: dict[str, str] | None = None) -> None:
         self.mechanism = mechanism
-        self._hash = _HASHES[mechanism]
+        self._hash = HASHES[mechanism]
         self._username = username
         self._password = password.encode()
         self._extensions = "".join(f",{name}={value}" for name, value in (extensions or {}).items())

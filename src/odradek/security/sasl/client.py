@@ -8,17 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from odradek.base.errors import OdradekError
-
-
-class SaslError(OdradekError):
-    """The exchange cannot go on; the text holds no secret."""
+from odradek.security.sasl.errors import SaslError
 
 
 class SaslClient(Protocol):
     """The client's side of one exchange."""
 
     mechanism: str
+    takes_long: bool
+    """Whether `answer` works for more than a millisecond: on another thread, then."""
 
     def first(self) -> bytes:
         """The first message."""
@@ -31,6 +29,8 @@ class SaslClient(Protocol):
 
 class PlainClient:
     """User name and password as they are: for TLS."""
+
+    takes_long = False
 
     def __init__(self, username: str, password: str) -> None:
         self.mechanism = "PLAIN"
@@ -66,6 +66,8 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 class OAuthBearerClient:
     """A bearer token, and what the server may say of one that it refuses."""
+
+    takes_long = False
 
     def __init__(self, token: OAuthToken) -> None:
         self.mechanism = "OAUTHBEARER"

@@ -1,0 +1,61 @@
+"""`odradek metrics`: what a node tells of itself, as its metrics listener shows it."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from typing import Final
+
+import click
+
+from odradek.base.errors import OdradekError
+from odradek.cli.client_command import CONTEXT_SETTINGS, run
+
+NAME: Final = "odradek metrics"
+_PORT: Final = 9404
+_TIMEOUT_S: Final = 30.0
+_PIECE: Final = 1 << 16
+
+
+@click.command(context_settings=CONTEXT_SETTINGS)
+@click.option("-b", "--address", metavar="HOST:PORT", help=f"The metrics listener of a node; 127.0.0.1:{_PORT} when left out.")
+@click.option("--url", metavar="URL", help="The same as http://HOST:PORT, for what stands behind a proxy.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="MBeans as JSON, with rates, instead of Prometheus text.")
+@click.option("--health", type=click.Choice(["live", "ready"]), help="Ask whether the node is; exit status 1 when it is not.")
+def command(address: str | None, url: str | None, as_json: bool, health: str | None) -> int:
+    """Print the metrics of a node.
+
+    The node has to have odradek.metrics.listener set.
+    """
+    if address and url:
+        raise click.UsageError("--address and --url name the same thing; give one of them")
+    if as_json and health:
+        raise click.UsageError("--json is for metrics, not for --health")
+    base = (url or f"http://{address or f'127.0.0.1:{_PORT}'}").rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise click.UsageError(f"--url {base} does not begin with http:// or https://")
+    path = f"/health/{health}" if health else "/mbeans" if as_json else "/metrics"
+    return _print(base, path)
+
+
+def _print(base: str, path: str) -> int:
+    """Copies the answer to standard output; 1 where the node says that it is not healthy."""
+    try:
+        with urllib.request.urlopen(base + path, timeout=_TIMEOUT_S) as response:
+            while piece := response.read(_PIECE):
+                click.echo(piece, nl=False)
+        return 0
+    except urllib.error.HTTPError as error:
+        if path.startswith("/health/") and error.code == 503:
+            click.echo(error.read(), nl=False)
+            return 1
+        raise OdradekError(f"{base}{path} answers {error.code} {error.reason}; is it the metrics listener of a node?") from None
+    except (OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise OdradekError(
+            f"{base} cannot be asked: {getattr(reason, 'strerror', None) or reason}; is odradek.metrics.listener set?"
+        ) from None
+
+
+def main(arguments: list[str]) -> int:
+    return run(command, NAME, arguments)

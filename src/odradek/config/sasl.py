@@ -1,0 +1,271 @@
+"""What the keys of SASL say about each listener, and about how this node logs in to others (BrokerSecurityConfigs, JaasContext).
+
+A key may stand for one mechanism of a listener, for the listener, or for all; the most exact one holds. `sasl.jaas.config` exists for a
+mechanism of a listener only. Everything is checked at the start: ConfigError, one line that names the key and quotes no secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+from odradek.base.errors import ConfigError
+from odradek.config.definition import ConfigValue
+from odradek.config.listener_settings import listener_key, listener_value, own_value, parse_listener_key
+from odradek.config.listeners import SASL_PROTOCOLS
+from odradek.security.jaas import LoginModule, parse_jaas
+from odradek.security.sasl.bearer_tokens import UnsecuredRules, unsecured_rules
+from odradek.security.sasl.scram import HASHES
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
+"""Those that are served."""
+
+_JAAS = "sasl.jaas.config"
+_SERVER_HANDLER = "sasl.server.callback.handler.class"
+_LOGIN_HANDLER = "sasl.login.callback.handler.class"
+_JAVA = "org.apache.kafka.common.security"
+_MODULES = {
+    PLAIN: f"{_JAVA}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_JAVA}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_JAVA}.scram.ScramLoginModule",
+    OAUTHBEARER: f"{_JAVA}.oauthbearer.OAuthBearerLoginModule",
+}
+_USER = "user_"
+UNSECURED_HANDLER = f"{_JAVA}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+SIGNED_HANDLER = f"{_JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+_JWT_VALIDATORS = (f"{_JAVA}.oauthbearer.DefaultJwtValidator", f"{_JAVA}.oauthbearer.BrokerJwtValidator")
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+_SERVER_HANDLERS = {
+    OAUTHBEARER: (UNSECURED_HANDLER, SIGNED_HANDLER),
+    PLAIN: (f"{_JAVA}.plain.internals.PlainServerCallbackHandler",),
+    "SCRAM-SHA-256": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
+    "SCRAM-SHA-512": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
+}
+"""Classes that may be named, because what they do is what is done anyway."""
+
+
+class BearerSettings(NamedTuple):
+    """How bearer tokens are checked."""
+
+    unsecured: UnsecuredRules | None = None
+    """Whether tokens that nobody signs are taken, which say what they like."""
+    url: str = ""
+    """Where the keys of the provider are."""
+    issuer: str | None = None
+    audiences: tuple[str, ...] = ()
+    skew_s: float = 30.0
+    scope_claim: str = "scope"
+    subject_claim: str = "sub"
+    refresh_s: float = 3600.0
+    retry_s: float = 0.1
+    retry_max_s: float = 10.0
+    timeout_s: float = 10.0
+
+
+class ListenerSasl(NamedTuple):
+    """How clients of a listener authenticate. Its text form has no secret."""
+
+    listener: str
+    mechanisms: tuple[str, ...]
+    """In the order in which they are offered."""
+    max_receive_size: int
+    """Bytes of a message before its sender has authenticated."""
+    max_reauth_ms: Mapping[str, int]
+    """Mechanism -> how long a session lasts, 0 for ever."""
+    users: Mapping[str, str]
+    """Of PLAIN: name -> password."""
+    bearer: BearerSettings | None = None
+    """Of OAUTHBEARER."""
+
+    def __repr__(self) -> str:
+        return f"ListenerSasl({self.listener}, {','.join(self.mechanisms)})"
+
+
+class NodeLogin(NamedTuple):
+    """As whom this node logs in to others. Its text form has no secret."""
+
+    mechanism: str
+    name: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"NodeLogin({self.mechanism}, {self.name})"
+
+
+def sasl_value(config: BrokerConfig, listener: str, mechanism: str, key: str) -> ConfigValue:
+    """The value that holds for a mechanism of a listener."""
+    for each in (mechanism, ""):
+        own = own_value(config, listener, key, each)
+        if own is not None:
+            return own
+    return config.get(key)
+
+
+def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
+    """The settings of a listener that asks for SASL."""
+    name = "sasl.enabled.mechanisms"
+    own = own_value(config, listener, name)
+    mechanisms = tuple(cast("list[str]", own if own is not None else config.get(name)))
+    if own is not None:
+        name = listener_key(listener, name)
+    if not mechanisms:
+        raise ConfigError(f"{name} is empty, and the listener {listener} asks for SASL; it may have {', '.join(MECHANISMS)}")
+    for mechanism in mechanisms:
+        if mechanism not in MECHANISMS:
+            hint = "" if own is not None or config.is_set(name) else f" (Kafka's default); set it to some of {', '.join(MECHANISMS)}"
+            raise ConfigError(f"{name}: the listener {listener} offers {mechanism}{hint}, which Odradek does not serve")
+    return ListenerSasl(
+        listener,
+        mechanisms,
+        cast(int, listener_value(config, listener, "sasl.server.max.receive.size")),
+        {each: cast(int, sasl_value(config, listener, each, "connections.max.reauth.ms")) for each in mechanisms},
+        _users(config, listener) if PLAIN in mechanisms else {},
+        _bearer(config, listener) if OAUTHBEARER in mechanisms else None,
+    )
+
+
+def node_login(config: BrokerConfig, listener: str, mechanism_key: str) -> NodeLogin | None:
+    """As whom the node logs in to that listener of others, by the mechanism that the key names; None where it has no SASL."""
+    if config.listener_security_protocols.get(listener) not in SASL_PROTOCOLS:
+        return None
+    mechanism = config.text(mechanism_key)
+    if mechanism not in MECHANISMS:
+        hint = "" if config.is_set(mechanism_key) else f" (Kafka's default); set it to one of {', '.join(MECHANISMS)}"
+        raise ConfigError(f"{mechanism_key}={mechanism}{hint}: the listener {listener} asks for SASL, and {mechanism} is not served")
+    key = listener_key(listener, _JAAS, mechanism)
+    module = _module(config, listener, mechanism)
+    if module is None:
+        raise ConfigError(f"{key} is missing: it says as whom this node logs in to the listener {listener} of others")
+    if mechanism == OAUTHBEARER:
+        raise ConfigError(f"{mechanism_key}={mechanism}: nodes log in to each other by PLAIN or SCRAM only")
+    username, password = module.options.get("username"), module.options.get("password")
+    if not username or password is None:
+        raise ConfigError(f"{key} has no username or no password, as whom this node logs in to the listener {listener} of others")
+    return NodeLogin(mechanism, username, password)
+
+
+def check_sasl(config: BrokerConfig) -> None:
+    """ConfigError for the first thing about SASL that does not fit."""
+    _check_jaas_names(config)
+    for endpoint in config.listeners:
+        if endpoint.security_protocol in SASL_PROTOCOLS:
+            listener_sasl(config, endpoint.listener)
+    for listener, key in _login_listeners(config):
+        node_login(config, listener, key)
+    if config.is_broker:
+        _check_inter_broker(config)
+
+
+def _check_inter_broker(config: BrokerConfig) -> None:
+    name = "sasl.mechanism.inter.broker.protocol"
+    listener = config.inter_broker_listener_name
+    if config.listener_security_protocols.get(listener) in SASL_PROTOCOLS:
+        enabled = own_value(config, listener, "sasl.enabled.mechanisms") or config.items("sasl.enabled.mechanisms")
+        if config.text(name) not in cast("list[str]", enabled):
+            raise ConfigError(f"{name} must be included in sasl.enabled.mechanisms when SASL is used for inter-broker communication")
+
+
+def _login_listeners(config: BrokerConfig) -> list[tuple[str, str]]:
+    """The listeners of others that this node connects to, and the keys of their mechanisms."""
+    found = [(name, "sasl.mechanism.controller.protocol") for name in config.controller_listener_names[:1]]
+    if config.is_broker:
+        found.append((config.inter_broker_listener_name, "sasl.mechanism.inter.broker.protocol"))
+    return found
+
+
+def _check_jaas_names(config: BrokerConfig) -> None:
+    for name in config.given:
+        setting = parse_listener_key(name)
+        key = name if setting is None else setting.key
+        if key in (_JAAS, _SERVER_HANDLER, _LOGIN_HANDLER) and (setting is None or not setting.mechanism):
+            raise ConfigError(f"{name} has no effect: it is written for a mechanism of a listener, {listener_key('NAME', key, 'plain')}")
+        if setting is not None and setting.mechanism and setting.mechanism.upper() not in MECHANISMS:
+            raise ConfigError(f"{name}: {setting.mechanism.upper()} is not served; the mechanisms are {', '.join(MECHANISMS)}")
+        if setting is not None and key == _JAAS:
+            _module(config, setting.listener, setting.mechanism.upper())
+        elif setting is not None and key == _SERVER_HANDLER:
+            given = cast(str, own_value(config, setting.listener, _SERVER_HANDLER, setting.mechanism))
+            _check_handler(name, given, _SERVER_HANDLERS[setting.mechanism.upper()])
+
+
+def _check_handler(name: str, given: str, served: tuple[str, ...]) -> None:
+    if given not in served:
+        raise ConfigError(f"{name}={given}: classes of Java cannot run here; what is served has the name {' or '.join(served)}")
+
+
+def _module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule | None:
+    key = listener_key(listener, _JAAS, mechanism)
+    line = own_value(config, listener, _JAAS, mechanism)
+    if line is None:
+        return None
+    module = parse_jaas(cast(str, line), key)
+    wanted = _MODULES[mechanism]
+    if f"{module.package}.{module.name}" != wanted:
+        raise ConfigError(f"{key} must name the login module {wanted}")
+    return module
+
+
+def _users(config: BrokerConfig, listener: str) -> dict[str, str]:
+    module = _module(config, listener, PLAIN)
+    if module is None:
+        raise ConfigError(f"{listener_key(listener, _JAAS, PLAIN)} is missing: the listener {listener} offers PLAIN and knows no users")
+    return {name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)}
+
+
+def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
+    handler_key = listener_key(listener, _SERVER_HANDLER, OAUTHBEARER)
+    handler = own_value(config, listener, _SERVER_HANDLER, OAUTHBEARER)
+    if handler is None:
+        raise ConfigError(
+            f"{handler_key} is missing: OAUTHBEARER with signed tokens needs {SIGNED_HANDLER}; Kafka's default takes tokens that nobody "
+            f"signs, for tests only, and has to be named here, {UNSECURED_HANDLER}"
+        )
+    if handler == UNSECURED_HANDLER:
+        module = _module(config, listener, OAUTHBEARER)
+        try:
+            return BearerSettings(unsecured=unsecured_rules({} if module is None else module.options))
+        except ValueError as error:
+            raise ConfigError(f"{listener_key(listener, _JAAS, OAUTHBEARER)}: {error}") from None
+    validator = sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwt.validator.class")
+    if validator not in _JWT_VALIDATORS:
+        raise ConfigError(
+            f"sasl.oauthbearer.jwt.validator.class={validator}: classes of Java cannot run here; there is {_JWT_VALIDATORS[0]}"
+        )
+    url = cast("str | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.url"))
+    if not url:
+        raise ConfigError(
+            f"sasl.oauthbearer.jwks.endpoint.url is missing: the listener {listener} could not check the signatures of tokens"
+        )
+    _check_allowed(config, url)
+    audiences = cast("list[str] | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.expected.audience"))
+    connect_ms = cast("int | None", sasl_value(config, listener, OAUTHBEARER, "sasl.login.connect.timeout.ms"))
+    read_ms = cast("int | None", sasl_value(config, listener, OAUTHBEARER, "sasl.login.read.timeout.ms"))
+    return BearerSettings(
+        url=url,
+        issuer=cast("str | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.expected.issuer")),
+        audiences=tuple(audiences or ()),
+        skew_s=float(cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.clock.skew.seconds"))),
+        scope_claim=cast(str, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.scope.claim.name")),
+        subject_claim=cast(str, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.sub.claim.name")),
+        refresh_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.refresh.ms")) / 1000,
+        retry_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")) / 1000,
+        retry_max_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")) / 1000,
+        timeout_s=max(connect_ms or 10_000, read_ms or 10_000) / 1000,
+    )
+
+
+def _check_allowed(config: BrokerConfig, url: str) -> None:
+    """What a node reads is only what its operator has named a second time (ConfigurationUtils.throwIfURLIsNotAllowed)."""
+    scheme = urlsplit(url).scheme.lower()
+    if scheme not in ("file", "http", "https"):
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: it must begin with file:, http: or https:")
+    if url not in config.items(ALLOWED_URLS):
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url} cannot be accessed due to restrictions; add it to {ALLOWED_URLS}")
+    if scheme == "file" and unquote(urlsplit(url).path) not in config.items(ALLOWED_FILES):
+        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: the file is not named in {ALLOWED_FILES}")

@@ -1,0 +1,107 @@
+"""Quotas of users, client ids and addresses are set and removed (org.apache.kafka.controller.ClientQuotaControlManager, KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.core.context import ControllerContext, check_size
+from odradek.controller.core.result import ControllerResult, VersionedRecord
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from odradek.protocol.messages.metadata_records import ClientQuotaRecord
+from odradek.quotas.entities import ADDRESS_KEYS, CLIENT_ID, CLIENT_KEYS, IP, USER, canonical_address, value_problem
+
+Entry = AlterClientQuotasRequest.EntryData
+Answer = AlterClientQuotasResponse.EntryData
+Part = AlterClientQuotasResponse.EntityData
+
+_Entity = tuple[tuple[str, str | None], ...]
+_EMPTY = "Invalid empty client quota entity"
+
+
+def alter_client_quotas(
+    context: ControllerContext, request: AlterClientQuotasRequest, version: int
+) -> ControllerResult[AlterClientQuotasResponse]:
+    """AlterClientQuotas (49): sets and removes quotas, each entity on its own. One that is named twice is changed once, and fails.
+
+    ACL: ALTER_CONFIGS on Cluster. Quota: request time.
+    Known gaps: an address must be one: names of hosts are not looked up.
+    """
+    records: list[VersionedRecord] = []
+    problems: dict[_Entity, str | None] = {}
+    for entry in request.entries:
+        entity = _entity(entry)
+        keys = [op.key for op in entry.ops]
+        if entity in problems or len(set(keys)) < len(keys):
+            problems[entity] = f"Ignoring duplicate entity {_spoken(entity)}"
+            continue
+        try:
+            its_records = _altered(context, entity, {op.key: None if op.remove else op.value for op in entry.ops})
+        except KafkaError as error:
+            problems[entity] = error.message
+        else:
+            problems[entity] = None
+            records += its_records
+            check_size(len(records))
+    response = AlterClientQuotasResponse(entries=[_answer(entity, problem) for entity, problem in problems.items()])
+    return ControllerResult([] if request.validate_only else records, response, atomic=True)
+
+
+def alter_client_quotas_error(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    """Every entity of the request with the same error."""
+    entities = dict.fromkeys(_entity(entry) for entry in request.entries)
+    return AlterClientQuotasResponse(entries=[_answer(entity, error.message, error.code) for entity in entities])
+
+
+def _entity(entry: Entry) -> _Entity:
+    parts = {part.entity_type: part.entity_name for part in entry.entity}
+    return tuple(sorted(parts.items(), key=lambda pair: pair[0]))
+
+
+def _answer(entity: _Entity, problem: str | None, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> Answer:
+    parts = [Part(entity_type=kind, entity_name=name) for kind, name in entity]
+    return Answer(error_code=ErrorCode.NONE if problem is None else code, error_message=problem, entity=parts)
+
+
+def _spoken(entity: _Entity) -> str:
+    named = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+    return f"ClientQuotaEntity(entries={{{named}}})"
+
+
+def _altered(context: ControllerContext, entity: _Entity, wanted: Mapping[str, float | None]) -> list[VersionedRecord]:
+    """The records that make the entity's quotas as wanted; KafkaError where one cannot be."""
+    keys = _keys(dict(entity))
+    current = context.state.client_quotas.get(entity) or {}
+    records: list[VersionedRecord] = []
+    for key, value in wanted.items():
+        parts = [ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+        if value is None:
+            if key in current:
+                records.append(VersionedRecord(ClientQuotaRecord(entity=parts, key=key, remove=True), 0))
+            continue
+        problem = value_problem(keys, key, value)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+        if current.get(key) != value:
+            records.append(VersionedRecord(ClientQuotaRecord(entity=parts, key=key, value=value), 0))
+    return records
+
+
+def _keys(parts: Mapping[str, str | None]) -> dict[str, str]:
+    """The quotas that such an entity may have."""
+    if not parts:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _EMPTY)
+    for kind, name in parts.items():
+        if kind not in (USER, CLIENT_ID, IP):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Empty {kind} not supported")
+    if IP not in parts:
+        return CLIENT_KEYS
+    if len(parts) > 1:
+        text = "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+    address = parts[IP]
+    if address is not None and canonical_address(address) is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{address} is not a valid IP or resolvable host.")
+    return ADDRESS_KEYS

@@ -1,0 +1,49 @@
+"""PushTelemetry (API key 72, KIP-714): a client's metrics, as GetTelemetrySubscriptions has asked for them.
+
+They are decompressed off the loop and handed on; see `server.telemetry` and, for what is not taken, `metrics.telemetry`.
+
+ACL: none. Quota: request time.
+Known gaps: quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+def handle(
+    context: RequestContext, request: PushTelemetryRequest, services: Services
+) -> PushTelemetryResponse | Deferred[PushTelemetryResponse]:
+    own = services.telemetry
+    if own is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    client = own.client(context, request.client_instance_id)
+    own.telemetry.push(
+        client,
+        context.connection_id,
+        services.clock.monotonic() * 1000,
+        subscription_id=request.subscription_id,
+        compression=request.compression_type,
+        size=len(request.metrics),
+        terminating=request.terminating,
+    )
+    if not request.metrics:
+        return PushTelemetryResponse()
+    answer: Deferred[PushTelemetryResponse] = Deferred()
+
+    def taken(done: Deferred[None]) -> None:
+        if done.error is not None:
+            answer.fail(done.error)
+        else:
+            answer.complete(PushTelemetryResponse())
+
+    own.take(client, bytes(request.metrics), request.compression_type).add_callback(taken)
+    return answer

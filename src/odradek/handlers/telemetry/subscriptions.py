@@ -1,0 +1,41 @@
+"""GetTelemetrySubscriptions (API key 71, KIP-714): which metrics this broker wants of a client, and how often.
+
+A client without an id gets one. Named by ApiVersions only where odradek.client.telemetry says where the metrics go; else it is answered
+UNSUPPORTED_VERSION.
+
+ACL: none. Quota: request time.
+Known gaps: quotas are not enforced yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import random_uuid
+from odradek.metrics.telemetry import COMPRESSIONS
+from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
+
+if TYPE_CHECKING:
+    from odradek.server.context import RequestContext
+    from odradek.server.services import Services
+
+
+def handle(context: RequestContext, request: GetTelemetrySubscriptionsRequest, services: Services) -> GetTelemetrySubscriptionsResponse:
+    if services.telemetry is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    instance_id = request.client_instance_id
+    if not instance_id.int:
+        instance_id = random_uuid(services.random)
+    telemetry = services.telemetry.telemetry
+    client = services.telemetry.client(context, instance_id)
+    wanted = telemetry.ask(client, context.connection_id, services.clock.monotonic() * 1000)
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=instance_id,
+        subscription_id=wanted.subscription_id,
+        accepted_compression_types=list(COMPRESSIONS),
+        push_interval_ms=wanted.interval_ms,
+        telemetry_max_bytes=telemetry.max_bytes,
+        delta_temporality=True,
+        requested_metrics=list(wanted.metrics),
+    )

@@ -1,0 +1,70 @@
+"""What JVM Kafka shows by JMX and Odradek does not, with the reason. `*` stands for anything."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_S: Final = "kafka.server:type="
+_GROUPS: Final = f"{_S}group-coordinator-metrics."
+
+ABSENT: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (
+        (
+            f"{_S}Share*",
+            f"{_S}share-*",
+            f"{_S}BrokerTopicMetrics,name=*Share*",
+            f"{_GROUPS}share-*",
+        ),
+        "share groups are not served yet",
+    ),
+    ((f"{_GROUPS}streams-*",), "streams groups are not served yet"),
+    (
+        (
+            f"{_S}BrokerTopicMetrics,name=FetchMessageConversionsPerSec",
+            f"{_S}BrokerTopicMetrics,name=ProduceMessageConversionsPerSec",
+            "kafka.network:type=RequestMetrics,name=MessageConversionsTimeMs",
+            "kafka.network:type=RequestMetrics,name=TemporaryMemoryBytes",
+        ),
+        "no record is converted",
+    ),
+    (
+        (f"{_GROUPS}event-*", f"{_GROUPS}batch-*", f"{_GROUPS}thread-*", f"{_GROUPS}background-*"),
+        "coordinators work on the loop: they have neither threads nor queues nor buffers of their own",
+    ),
+    (
+        (
+            "kafka.controller:type=ControllerEventManager,name=AvgIdleRatio",
+            f"{_S}MetadataLoader,name=AvgIdleRatio",
+            f"{_S}BrokerMetadataListener,*",
+            f"{_S}AssignmentsManager,name=QueuedReplicaToDirAssignments",
+            f"{_S}*.queue-size",
+            "kafka.utils:type=Throttler,name=cleaner-io",
+            "kafka.log:type=LogCleaner,name=max-compaction-delay-secs",
+        ),
+        "queues, threads and samples of parts that only the JVM implementation has",
+    ),
+    (
+        (
+            f"{_S}*-channel-metrics.*",
+            f"{_S}alter-partition-metrics.*",
+            f"{_S}directory-assignments-metrics.*",
+            f"{_S}forwarding-metrics.*",
+            f"{_S}heartbeat-metrics.*",
+            f"{_S}registration-metrics.*",
+            f"{_S}socket-server-metrics.*",
+        ),
+        "what Java's selectors count of each thread's connections; connection-count and connection-creation-total are there",
+    ),
+    (
+        (f"{_S}ReplicaAlterLogDirsManager,*",),
+        "a replica that moves to another directory is copied by the loop, at the pace of its throttle; `odradek log-dirs` shows it",
+    ),
+    ((f"{_S}client-metrics.unknown-subscription-request-rate", f"{_S}Request.exempt-request-time"), "rates of what is counted beside them"),
+    ((f"{_S}raft-metrics.current-vote-directory-id",), "the id of the voter is there, and `odradek quorum` shows directories"),
+    (("kafka.log:type=Log,name=RetentionSizeInPercent",), "Size and retention.bytes say it"),
+    (
+        (f"{_S}kafka-metrics-count.count", "*,name=yammer-metrics-count", "kafka:type=*", f"{_S}app-info.*", f"{_S}ControllerServer,*"),
+        "about the JVM's libraries; levels of loggers are configuration, and a controller's host is under KafkaServer and Process",
+    ),
+)
+"""(MBeans, or attributes of them behind a dot; reason)."""

@@ -1,0 +1,60 @@
+"""Metrics as JMX shows them: MBean -> attribute -> value, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from odradek.metrics.histogram import Distribution
+from odradek.metrics.names import PERCENTILES, Kind, Metric
+from odradek.metrics.registry import Registry, Series, count_of
+
+
+def render_beans(registry: Registry, now: float) -> Iterator[str]:
+    """One JSON object, in pieces; "" where there may be a pause. Attributes of one MBean may come in several metrics: they are joined.
+
+    `now`: for the mean of rates, seconds of the clock by which `Registry.look` is called.
+    """
+    attributes: dict[str, dict[str, object]] = {}
+    comma = ""
+    yield "{"
+    for metric in list(registry.metrics()):
+        pieces: list[str] = []
+        for series in registry.read(metric):
+            if series is None:
+                yield ""
+                continue
+            keys, values, _ = series
+            bean = metric.mbean(tuple(zip(keys, values, strict=True)))
+            if metric.attribute:
+                attributes.setdefault(bean, {}).update(_attributes(registry, metric, series, now))
+                continue
+            pieces.append(f"{comma}\n{json.dumps(bean)}: {json.dumps(_attributes(registry, metric, series, now))}")
+            comma = ","
+            if len(pieces) >= 200:
+                yield "".join(pieces)
+                pieces = []
+        yield "".join(pieces)
+    for bean, values_of in attributes.items():
+        yield f"{comma}\n{json.dumps(bean)}: {json.dumps(values_of)}"
+        comma = ","
+    yield "\n}\n"
+
+
+def _attributes(registry: Registry, metric: Metric, series: Series, now: float) -> dict[str, object]:
+    keys, values, value = series
+    if metric.attribute:
+        return {metric.name: value if not isinstance(value, Distribution) else value.count}
+    if metric.kind in (Kind.GAUGE, Kind.TEXT):
+        return {"Value": value if not isinstance(value, Distribution) else value.count}
+    told: dict[str, object] = {"Count": count_of(value)}
+    if isinstance(value, Distribution):
+        told |= {"Mean": value.mean, "Min": value.smallest, "Max": value.largest}
+        bounds = value.percentiles([share for _, share in PERCENTILES])
+        told |= {name: bound for (name, _), bound in zip(PERCENTILES, bounds, strict=True)}
+    if metric.kind in (Kind.METER, Kind.TIMER):
+        rates = registry.rates(metric, keys, values)
+        one, five, fifteen = (0.0, 0.0, 0.0) if rates is None else rates.averages
+        mean = value if isinstance(value, float) else 0.0 if rates is None else rates.mean(count_of(value), now)
+        told |= {"MeanRate": mean, "OneMinuteRate": one, "FiveMinuteRate": five, "FifteenMinuteRate": fifteen}
+    return told

@@ -1,0 +1,60 @@
+"""The tables of docs/operations.md: `python -m odradek.metrics.document docs/operations.md` puts them into the page anew."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from odradek.metrics.absent import ABSENT
+from odradek.metrics.catalogue import CATALOGUE
+from odradek.metrics.names import Metric
+from odradek.metrics.prometheus import series_names
+
+_BEGIN: Final = "<!-- {} begins -->"
+_END: Final = "<!-- {} ends -->"
+
+
+def document(page: str) -> str:
+    """The page with its tables as they should be."""
+    for name, lines in (("metrics", metrics()), ("absent", absent())):
+        begin, end = _BEGIN.format(name), _END.format(name)
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = before + begin + "\n" + "\n".join(lines) + "\n" + end + after
+    return page
+
+
+def metrics() -> list[str]:
+    """A table for each type of MBean."""
+    lines: list[str] = []
+    heading = ""
+    for metric in CATALOGUE:
+        if heading != f"{metric.domain}:type={metric.type}":
+            heading = f"{metric.domain}:type={metric.type}"
+            lines += ["", f"### {heading}", "", "| Name | Kind | Tags | Meaning | In Prometheus |", "|---|---|---|---|---|"]
+        lines.append(_row(metric))
+    return [*lines, ""]
+
+
+def _row(metric: Metric) -> str:
+    unit = f" ({metric.unit})" if metric.unit else ""
+    shown = ", ".join(f"`{name}`" for name, _ in series_names(metric)) or "only in `/mbeans`"
+    kind = "attribute" if metric.attribute else metric.kind.value
+    return f"| `{metric.name}` | {kind} | {', '.join(metric.tags)} | {metric.help}{unit} | {shown} |"
+
+
+def absent() -> Iterable[str]:
+    """What JVM Kafka shows and Odradek does not."""
+    yield "| MBeans of JVM Kafka | Why not here |"
+    yield "|---|---|"
+    for names, reason in ABSENT:
+        for name in names:
+            yield f"| `{name}` | {reason} |"
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        made = document(file.read())
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        file.write(made)

@@ -1,0 +1,277 @@
+"""Key stores and trust stores: PEM (in a file or in the configuration itself, KIP-651), PKCS#12 and JKS, for clients and servers alike.
+
+As in Java, a store of the type JKS may be PKCS#12 and the other way round; without a type the file says what it is. PKCS#12 is read by
+`cryptography` (the extra `security`), which is imported when a file needs it.
+"""
+
+from __future__ import annotations
+
+import base64
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from odradek.base.errors import ConfigError
+from odradek.security import jks
+from odradek.security.pem import PemError, certificates, private_key
+from odradek.security.x509 import issuer, subject
+
+if TYPE_CHECKING:
+    from odradek.security.jks import Store
+
+_TYPES = ("PEM", "JKS", "PKCS12")
+_DER = b"\x30"
+
+
+class TlsKeys(Protocol):
+    """Where the ssl.* keys are read: a client's configuration, or what holds for a listener."""
+
+    def text(self, key: str) -> str | None:
+        """The value of a key of text, its default where it was not given; None or "" where there is neither."""
+        ...
+
+    def items(self, key: str) -> list[str]:
+        """The value of a list."""
+        ...
+
+    def given(self, key: str) -> bool:
+        """Whether the key was given, rather than defaulted."""
+        ...
+
+    def shown(self, key: str) -> str:
+        """The key as whoever wrote the configuration knows it."""
+        ...
+
+
+class KeyPair(NamedTuple):
+    """A private key with its certificates, the key's own first. `password` is that of the key, None where it needs none."""
+
+    alias: str
+    key: str
+    """PEM."""
+    chain: tuple[bytes, ...]
+    """DER."""
+    password: str | None
+    source: str
+    """The keys of the configuration that it came from."""
+
+    def __repr__(self) -> str:
+        return f"KeyPair({self.alias!r})"
+
+
+def read_trust(keys: TlsKeys) -> list[bytes] | None:
+    """The certificates that are trusted, in DER; None where no trust store is configured. ConfigError for what cannot be read."""
+    kind = _type(keys, "ssl.truststore.type")
+    inline = _optional(keys, "ssl.truststore.certificates")
+    location = _optional(keys, "ssl.truststore.location")
+    password = _optional(keys, "ssl.truststore.password")
+    name = keys.shown
+    if inline is not None:
+        if kind not in (None, "PEM"):
+            raise ConfigError(f"{name('ssl.truststore.certificates')} is PEM, but {name('ssl.truststore.type')}={kind}")
+        if location is not None:
+            raise _both(keys, "ssl.truststore.certificates", "ssl.truststore.location")
+        if password is not None:
+            raise _no_password(keys, "ssl.truststore")
+        return _trusted_pem(inline, name("ssl.truststore.certificates"))
+    if location is None:
+        if password is not None:
+            raise ConfigError(f"{name('ssl.truststore.password')} has no effect without {name('ssl.truststore.location')}")
+        return None
+    content = _read(location, name("ssl.truststore.location"))
+    kind = _kind(keys, "ssl.truststore", kind, content, location)
+    if kind == "PEM":
+        if password is not None:
+            raise _no_password(keys, "ssl.truststore")
+        return _trusted_pem(content.decode("utf-8", "replace"), name("ssl.truststore.location"))
+    if kind == "JKS":
+        store = _jks(keys, "ssl.truststore", content, location, password)
+        found = [certificate for _, certificate in store.trusted] + [entry.chain[0] for entry in store.keys if entry.chain]
+    else:
+        _, found = _pkcs12(keys, "ssl.truststore", content, location, password)
+    if not found:
+        raise ConfigError(f"{location} ({name('ssl.truststore.location')}) holds no certificates")
+    return found
+
+
+def read_keys(keys: TlsKeys) -> list[KeyPair]:
+    """The private keys, in the order of the store; empty where no key store is configured. ConfigError for what cannot be used."""
+    name = keys.shown
+    kind = _type(keys, "ssl.keystore.type")
+    chain, key = _optional(keys, "ssl.keystore.certificate.chain"), _optional(keys, "ssl.keystore.key")
+    location, own = _optional(keys, "ssl.keystore.location"), _optional(keys, "ssl.key.location")
+    password, key_password = _optional(keys, "ssl.keystore.password"), _optional(keys, "ssl.key.password")
+    if (chain is None) != (key is None):
+        raise ConfigError(f"{name('ssl.keystore.certificate.chain')} and {name('ssl.keystore.key')} are given together or not at all")
+    if chain is not None and key is not None:
+        if kind not in (None, "PEM"):
+            raise ConfigError(f"{name('ssl.keystore.key')} is PEM, but {name('ssl.keystore.type')}={kind}")
+        for other in ("ssl.keystore.location", "ssl.key.location"):
+            if keys.given(other):
+                raise _both(keys, "ssl.keystore.key", other)
+        if password is not None:
+            raise _no_password(keys, "ssl.keystore")
+        return [_pem_pair(chain, key, key_password, f"{name('ssl.keystore.certificate.chain')} and {name('ssl.keystore.key')}")]
+    if location is None:
+        if own is not None:
+            raise ConfigError(f"{name('ssl.key.location')} needs ssl.certificate.location")
+        if password is not None:
+            raise ConfigError(f"{name('ssl.keystore.password')} has no effect without {name('ssl.keystore.location')}")
+        return []
+    content = _read(location, name("ssl.keystore.location"))
+    kind = _kind(keys, "ssl.keystore", kind, content, location)
+    if kind == "PEM":
+        if password is not None:
+            raise _no_password(keys, "ssl.keystore")
+        text = content.decode("utf-8", "replace")
+        if own is None:
+            return [_pem_pair(text, text, key_password, name("ssl.keystore.location"))]
+        other = _read(own, name("ssl.key.location")).decode("utf-8", "replace")
+        return [_pem_pair(text, other, key_password, "ssl.certificate.location and ssl.key.location")]
+    if own is not None:
+        raise _both(keys, "ssl.keystore.location", "ssl.key.location")
+    if password is None:
+        raise ConfigError(f"{name('ssl.keystore.password')} is missing: {location} is a store of the type {kind}")
+    if kind == "JKS":
+        found = _jks_pairs(keys, content, location, password, key_password or password)
+    else:
+        if key_password not in (None, password):
+            raise ConfigError(
+                f"{name('ssl.key.password')} differs from {name('ssl.keystore.password')}: a store of PKCS12 has one password"
+            )
+        found, _ = _pkcs12(keys, "ssl.keystore", content, location, password)
+    if not found:
+        raise ConfigError(f"{location} ({name('ssl.keystore.location')}) holds no private key")
+    return found
+
+
+def pem_of(chain: tuple[bytes, ...]) -> str:
+    """Certificates as PEM."""
+    return "".join(_pem("CERTIFICATE", each) for each in chain)
+
+
+def _pem(kind: str, content: bytes) -> str:
+    lines = textwrap.wrap(base64.b64encode(content).decode(), 64)
+    return "\n".join((f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----", ""))
+
+
+def der_of(text: str) -> tuple[bytes, ...]:
+    """The certificates of PEM text, in their order; PemError."""
+    bodies = [block.rpartition("-----\n")[2] for block in certificates(text).split("\n-----END ")[:-1]]
+    try:
+        return tuple([base64.b64decode(body, validate=False) for body in bodies])
+    except ValueError:
+        raise PemError("a certificate in it is malformed") from None
+
+
+# -- what is configured -------------------------------------------------------------------------------------------------------------------
+
+
+def _type(keys: TlsKeys, key: str) -> str | None:
+    kind = keys.text(key)
+    if not kind:
+        return None
+    kind = {"PKCS#12": "PKCS12", "P12": "PKCS12"}.get(kind.upper(), kind.upper())
+    if kind not in _TYPES:
+        raise ConfigError(f"Invalid value {kind} for configuration {keys.shown(key)}: it must be one of {', '.join(_TYPES)}")
+    # A default says nothing about the PEM text that stands in the configuration itself: Kafka's own refuses that, and so does this.
+    return kind
+
+
+def _optional(keys: TlsKeys, key: str) -> str | None:
+    return (keys.text(key) or None) if keys.given(key) else None
+
+
+def _kind(keys: TlsKeys, store: str, kind: str | None, content: bytes, location: str) -> str:
+    """What the file is, as far as that agrees with what it is said to be."""
+    found = "JKS" if content.startswith(jks.MAGIC) else "PKCS12" if content.startswith(_DER) else "PEM"
+    if kind is None or kind == found or "PEM" not in (kind, found):
+        return found
+    shown = keys.shown(f"{store}.type")
+    raise ConfigError(f"{location} ({keys.shown(f'{store}.location')}) looks like {found}, but {shown}={kind}: {shown}={found} is missing")
+
+
+def _both(keys: TlsKeys, one: str, other: str) -> ConfigError:
+    return ConfigError(f"{keys.shown(one)} and {keys.shown(other)} are both given: one of them will do")
+
+
+def _no_password(keys: TlsKeys, store: str) -> ConfigError:
+    better = "" if store == "ssl.truststore" else f"; a key's own is {keys.shown('ssl.key.password')}"
+    return ConfigError(f"Configuration {keys.shown(f'{store}.password')} has no effect: PEM has no password of the store{better}")
+
+
+def _read(location: str, name: str) -> bytes:
+    try:
+        return Path(location).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"Invalid value {location} for configuration {name}: {error.strerror}") from None
+
+
+# -- the formats --------------------------------------------------------------------------------------------------------------------------
+
+
+def _trusted_pem(text: str, name: str) -> list[bytes]:
+    try:
+        return list(der_of(text))
+    except PemError as error:
+        raise ConfigError(f"{name} holds no certificates that can be read: {error}") from None
+
+
+def _pem_pair(chain: str, key: str, password: str | None, source: str) -> KeyPair:
+    try:
+        return KeyPair("kafka", private_key(key), der_of(chain), password, source)
+    except PemError as error:
+        raise ConfigError(f"{source}: {error}") from None
+
+
+def _jks(keys: TlsKeys, store: str, content: bytes, location: str, password: str | None) -> Store:
+    try:
+        return jks.read_store(content, password)
+    except jks.JksError as error:
+        raise ConfigError(f"{location} ({keys.shown(f'{store}.location')}) cannot be read: {error}") from None
+
+
+def _jks_pairs(keys: TlsKeys, content: bytes, location: str, password: str, key_password: str) -> list[KeyPair]:
+    source = keys.shown("ssl.keystore.location")
+    found: list[KeyPair] = []
+    for entry in _jks(keys, "ssl.keystore", content, location, password).keys:
+        try:
+            key = _pem("PRIVATE KEY", jks.unprotect(entry.protected, key_password))
+        except jks.JksError as error:
+            raise ConfigError(f"{location} ({source}): {error} ({keys.shown('ssl.key.password')})") from None
+        found.append(KeyPair(entry.alias, key, entry.chain, None, source))
+    return found
+
+
+def _pkcs12(keys: TlsKeys, store: str, content: bytes, location: str, password: str | None) -> tuple[list[KeyPair], list[bytes]]:
+    """The key with its chain, and all certificates."""
+    source = keys.shown(f"{store}.location")
+    try:
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError:
+        raise ConfigError(f"{location} ({source}) is PKCS12, which needs cryptography: pip install 'odradek[security]'") from None
+    try:
+        loaded = load_pkcs12(content, None if password is None else password.encode())
+    except (ValueError, TypeError):
+        which = keys.shown(f"{store}.password")
+        raise ConfigError(f"{location} ({source}) cannot be read as PKCS12: {which} is missing or wrong, or the file is damaged") from None
+    others = [each.certificate.public_bytes(Encoding.DER) for each in loaded.additional_certs]
+    own = loaded.cert.certificate.public_bytes(Encoding.DER) if loaded.cert is not None else None
+    if loaded.key is None or own is None:
+        return [], ([] if own is None else [own]) + others
+    alias = (loaded.cert.friendly_name or b"1").decode("utf-8", "replace") if loaded.cert is not None else "1"
+    key = loaded.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return [KeyPair(alias, key, _chain(own, others), None, source)], [own, *others]
+
+
+def _chain(own: bytes, others: list[bytes]) -> tuple[bytes, ...]:
+    """The certificate and those above it: a store of PKCS12 has them in any order, beside others."""
+    chain = [own]
+    try:
+        by_subject = {subject(each): each for each in others}
+        while (above := by_subject.pop(issuer(chain[-1]), None)) is not None:
+            chain.append(above)
+    except ValueError:
+        pass  # OpenSSL says what is wrong with it
+    return tuple(chain)

@@ -1,0 +1,77 @@
+"""SASL on an open connection, from the client's side: SaslHandshake chooses the mechanism, SaslAuthenticate carries its messages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from odradek.base.errors import ErrorCode, OdradekError, code_of
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from odradek.security.sasl.errors import SaslError
+
+if TYPE_CHECKING:
+    from odradek.base.deferred import Deferred
+    from odradek.network.transport import ClientConnection
+    from odradek.protocol.negotiation import ApiVersionTable
+    from odradek.protocol.schema import Message
+    from odradek.security.sasl.client import SaslClient
+
+_MOST_MESSAGES = 10
+"""No mechanism of ours needs more; a server that goes on for ever is left."""
+
+
+class LoginRefused(OdradekError):
+    """The other side refuses, in its words; `code` is its error."""
+
+    def __init__(self, message: str, code: ErrorCode) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def log_in(connection: ClientConnection, versions: ApiVersionTable, client: SaslClient, timeout_s: float) -> int:
+    """How long the session lasts, milliseconds (0: for ever). LoginRefused, SaslError when the exchange cannot go on, ConnectionLost,
+    KafkaError(UNSUPPORTED_VERSION). Each answer may take `timeout_s`; requests that wait for the connection are overtaken.
+    """
+    loop = asyncio.get_running_loop()
+    version = versions.choose(ApiKey.SASL_HANDSHAKE, at_least=1)
+    body = await _ask(connection, SaslHandshakeRequest(mechanism=client.mechanism), version, timeout_s)
+    _check_handshake(SaslHandshakeResponse.decode(body, version), client.mechanism)
+    version = versions.choose(ApiKey.SASL_AUTHENTICATE)
+    message: bytes | None = client.first()
+    lifetime_ms = 0
+    for _ in range(_MOST_MESSAGES):
+        if message is None:
+            return lifetime_ms
+        body = await _ask(connection, SaslAuthenticateRequest(auth_bytes=message), version, timeout_s)
+        answer = SaslAuthenticateResponse.decode(body, version)
+        if answer.error_code:
+            raise LoginRefused(" ".join((answer.error_message or "").split()), code_of(answer.error_code))
+        lifetime_ms = answer.session_lifetime_ms
+        if client.takes_long:
+            message = await loop.run_in_executor(None, client.answer, bytes(answer.auth_bytes))
+        else:
+            message = client.answer(bytes(answer.auth_bytes))
+    raise SaslError("the server does not come to an end")
+
+
+def _check_handshake(answer: SaslHandshakeResponse, mechanism: str) -> None:
+    code = code_of(answer.error_code)
+    if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise LoginRefused(f"it takes {', '.join(answer.mechanisms) or 'none'}", code)
+    if code is not ErrorCode.NONE:
+        raise LoginRefused("", code)
+
+
+async def _ask(connection: ClientConnection, request: Message, version: int, timeout_s: float) -> memoryview:
+    answer = connection.send(request.API_KEY, version, request.encode_chunks(version), timeout_s=timeout_s, urgent=True)
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(_: Deferred[memoryview]) -> None:
+        if not done.done():
+            done.set_result(None)
+
+    answer.add_callback(wake)
+    await done
+    return answer.result()

@@ -1,0 +1,143 @@
+"""What reads the values: one class for each of Kafka's providers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Final, Protocol
+
+from odradek.base.errors import ConfigError
+from odradek.config.properties import MalformedProperties, parse_properties
+from odradek.config.references import ProviderSettings
+
+logger = logging.getLogger(__name__)
+
+_ALLOWED_PATHS: Final = "allowed.paths"
+_ALLOWLIST: Final = "allowlist.pattern"
+_LARGEST: Final = 1 << 20
+"""Bytes of a file; Kafka has no limit."""
+
+
+class Reader(Protocol):
+    """One provider, as its settings have it."""
+
+    def get(self, path: str, key: str) -> str | None:
+        """What stands under the key; None where nothing does, ConfigError for what cannot be read."""
+        ...
+
+
+class AllowedPaths:
+    """The files and directories that a provider may look at (org.apache.kafka.common.config.internals.AllowedPaths), by where links lead:
+    one within an allowed directory leads nobody out of it (KAFKA-20700).
+    """
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        """ConfigError for an entry of allowed.paths that is not absolute or does not exist."""
+        self._allowed: list[PurePosixPath] | None = None
+        text = settings.parameters.get(_ALLOWED_PATHS, "")
+        if not text:
+            return
+        self._allowed = []
+        for entry in (each.strip() for each in text.split(",")):
+            if not os.path.isabs(entry) or not os.path.exists(entry):
+                name = settings.shown(_ALLOWED_PATHS)
+                raise ConfigError(f"{name}: Path {entry} is not valid. The path should be absolute and exist")
+            self._allowed.append(_real(entry))
+
+    def find(self, path: str) -> Path | None:
+        """Where the path leads; None, and a line in the log, for one that is not allowed."""
+        if self._allowed is None:
+            return Path(path)
+        real = _real(path)
+        if any(real.is_relative_to(allowed) for allowed in self._allowed):
+            return Path(real)
+        logger.warning("The path %s is not allowed to be accessed (%s)", path, _ALLOWED_PATHS)
+        return None
+
+
+def _real(path: str) -> PurePosixPath:
+    return PurePosixPath(os.path.realpath(path))
+
+
+def _content(path: Path) -> bytes:
+    """What a file holds. OSError, also for a pipe or a device, which might never end: a broker does nothing else meanwhile."""
+    if not path.is_file():
+        raise OSError(0, "it is no file" if path.exists() else "No such file or directory")
+    with path.open("rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise OSError(0, f"it has more than {_LARGEST} bytes")
+    return content
+
+
+class FileReader:
+    """The keys of a properties file: `${file:/path/to.properties:key}` (FileConfigProvider). Each file is read once in the life of this."""
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        self._paths = AllowedPaths(settings)
+        self._read: dict[Path, dict[str, str]] = {}
+
+    def get(self, path: str, key: str) -> str | None:
+        """See `Reader`."""
+        where = self._paths.find(path) if path else None
+        if where is None:
+            return None
+        if where not in self._read:
+            try:
+                self._read[where] = parse_properties(_content(where).decode())
+            except MalformedProperties as error:
+                raise ConfigError(f"Could not read properties from file {path}: line {error.line} is malformed") from None
+            except UnicodeDecodeError:
+                raise ConfigError(f"Could not read properties from file {path}: it is not UTF-8") from None
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                raise ConfigError(f"Could not read properties from file {path}: {reason}") from None
+        return self._read[where].get(key)
+
+
+class DirectoryReader:
+    """The files of a directory, each of which is a value: `${directory:/path:file}` (DirectoryConfigProvider)."""
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        self._paths = AllowedPaths(settings)
+
+    def get(self, path: str, key: str) -> str | None:
+        """See `Reader`."""
+        where = self._paths.find(path) if path else None
+        if where is None:
+            return None
+        if not where.is_dir():
+            logger.warning("The path %s is not a directory", path)
+            return None
+        if not key or "/" in key or "\0" in key or key in (".", "..") or not (where / key).is_file():
+            return None
+        file = self._paths.find(str(where / key))
+        if file is None:
+            return None
+        try:
+            return _content(file).decode()
+        except UnicodeDecodeError:
+            raise ConfigError(f"Could not read file {where / key} for property {key}: it is not UTF-8") from None
+        except OSError as error:
+            raise ConfigError(f"Could not read file {where / key} for property {key}: {error.strerror}") from None
+
+
+class EnvironmentReader:
+    """Variables of the environment: `${env:NAME}` (EnvVarConfigProvider)."""
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        """ConfigError for an allowlist.pattern that is none."""
+        pattern = settings.parameters.get(_ALLOWLIST, ".*")
+        try:
+            self._pattern = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"Invalid value {pattern} for configuration {settings.shown(_ALLOWLIST)}: {error}") from None
+
+    def get(self, path: str, key: str) -> str | None:
+        """See `Reader`."""
+        if path:
+            raise ConfigError(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
+        # Names that are there only: no name can be made for which the pattern takes for ever.
+        return os.environ[key] if key in os.environ and self._pattern.fullmatch(key) else None

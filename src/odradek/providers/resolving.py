@@ -1,0 +1,102 @@
+"""The references of settings are followed (org.apache.kafka.common.config.AbstractConfig.resolveConfigVariables).
+
+Which providers there are stands in the settings themselves: config.providers names them, config.providers.NAME.class says which of Kafka's
+each one is, config.providers.NAME.param.* are its own settings.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final
+
+from odradek.base.errors import ConfigError
+from odradek.config.references import (
+    AUTOMATIC,
+    PROVIDERS,
+    PROVIDERS_PREFIX,
+    ProviderSettings,
+    Resolved,
+    has_reference,
+    provider_settings,
+    substitute,
+)
+from odradek.providers.readers import DirectoryReader, EnvironmentReader, FileReader, Reader
+
+logger = logging.getLogger(__name__)
+
+_PACKAGE: Final = "org.apache.kafka.common.config.provider"
+CLASSES: Final[Mapping[str, Callable[[ProviderSettings], Reader]]] = {
+    f"{_PACKAGE}.FileConfigProvider": FileReader,
+    f"{_PACKAGE}.DirectoryConfigProvider": DirectoryReader,
+    f"{_PACKAGE}.EnvVarConfigProvider": EnvironmentReader,
+}
+"""Kafka's names of the providers that there are."""
+
+AUTOMATIC_VARIABLE: Final = "ODRADEK_AUTOMATIC_CONFIG_PROVIDERS"
+"""The variable of the environment that says so for clients: who writes a client's settings may not be who runs it."""
+
+
+def resolve(settings: Mapping[str, Any], providers: Mapping[str, str] | None = None, allowed: Collection[str] | None = None) -> Resolved:
+    """The settings with what their references stand for.
+
+    `providers`: the settings that name the providers, where these do not. `allowed`: the classes that may be, None for all.
+    ConfigError, one line, for a provider that there is not, or may not be, and for what it cannot read. Only text can have references.
+    """
+    named = {name: value for name, value in settings.items() if isinstance(value, str)} if providers is None else providers
+    if not named.get(PROVIDERS):
+        return Resolved(settings, {}, {})
+    readers = {each.name: _reader(each, allowed) for each in provider_settings(named)}
+    references: dict[str, str] = {}
+    found: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
+        values[key] = value
+        if isinstance(value, str) and has_reference(value) and not key.startswith(PROVIDERS_PREFIX) and key != PROVIDERS:
+            here: dict[str, str] = {}
+            values[key] = substitute(value, partial(_value, readers, key), here)
+            if here:
+                references[key] = value
+                found |= here
+    return Resolved(values, references, found)
+
+
+def resolve_broker(settings: Mapping[str, str], providers: Mapping[str, str] | None = None) -> Resolved:
+    """As `resolve` for settings of a broker, whose file may limit the classes (`AUTOMATIC`)."""
+    named = settings if providers is None else providers
+    text = named.get(AUTOMATIC)
+    return resolve(settings, providers, None if text is None else _classes(text))
+
+
+def resolve_client(settings: Mapping[str, Any], providers: Mapping[str, str]) -> Resolved:
+    """As `resolve` for settings of a client, whose environment may limit the classes (`AUTOMATIC_VARIABLE`)."""
+    text = os.environ.get(AUTOMATIC_VARIABLE)
+    return resolve(settings, providers, None if text is None else _classes(text))
+
+
+def _classes(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",")]
+
+
+def _reader(provider: ProviderSettings, allowed: Collection[str] | None) -> Reader:
+    key = f"{PROVIDERS_PREFIX}{provider.name}.class"
+    if allowed is not None and provider.class_name not in allowed:
+        raise ConfigError(f"{key}: {provider.class_name} is not allowed. Update '{AUTOMATIC}' to allow {provider.class_name}")
+    if provider.class_name not in CLASSES:
+        raise ConfigError(f"{key}={provider.class_name}: classes of Java cannot run here; there are {', '.join(CLASSES)}")
+    return CLASSES[provider.class_name](provider)
+
+
+def _value(readers: Mapping[str, Reader], key: str, name: str, path: str, of: str) -> str | None:
+    reader = readers.get(name)
+    if reader is None:
+        return None
+    try:
+        value = reader.get(path, of)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from None
+    if value is None:
+        logger.warning("%s: the provider %s has no %s; its reference stays as it is", key, name, of)
+    return value

@@ -1,0 +1,1 @@
+"""SASL, both sides of each mechanism: messages in, messages out; no IO, time and randomness are arguments."""

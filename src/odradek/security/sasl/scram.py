@@ -1,0 +1,41 @@
+"""What SCRAM keeps of a password, and how it comes about (RFC 5802, RFC 7677; org.apache.kafka.common.security.scram).
+
+The keys are secrets: whoever has the server key can pose as the server, and whoever has the stored key can try passwords.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import NamedTuple
+
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""Code in requests and records -> name (org.apache.kafka.clients.admin.ScramMechanism)."""
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 16384
+"""Most iterations that a credential may be made with (ScramControlManager); a client of ours does more."""
+
+
+class ScramKeys(NamedTuple):
+    """A credential; its text form has no key."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramKeys(iterations={self.iterations})"
+
+
+def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """RFC 5802's SaltedPassword, without SASLprep as Kafka does it. Milliseconds of work."""
+    return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+
+
+def keys_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramKeys:
+    """What is kept of a salted password."""
+    name = HASHES[mechanism]
+    stored = hashlib.new(name, hmac.digest(salted, b"Client Key", name)).digest()
+    return ScramKeys(salt, stored, hmac.digest(salted, b"Server Key", name), iterations)

@@ -1,0 +1,110 @@
+"""Kafka's own authorizer (org.apache.kafka.metadata.authorizer.StandardAuthorizer): super users, ACLs, and what holds without any.
+
+a super user: allowed
+an ACL that matches denies: denied; else one allows: allowed
+ACLs for the resource, none of which says anything: denied
+no ACL for the resource at all: allow.everyone.if.no.acl.found
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Generic, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.security.acl_index import AclIndex
+from odradek.security.acls import AccessControlEntry
+from odradek.security.principal import Principal
+from odradek.security.resources import Operation, ResourceType
+
+_MOST_REMEMBERED: Final = 32_768
+"""Decisions that are kept; when there are as many, all are forgotten."""
+
+_ANY_NAME: Final = "hardcode"
+"""The name that Kafka asks about when it wants to know whether there is anything at all that somebody may do something to."""
+
+I = TypeVar("I")  # noqa: E741 - the id of an ACL
+
+
+class StandardAuthorizer(Generic[I]):
+    """A projection of the metadata's ACLs, which are told by id. Decisions are remembered until an ACL changes."""
+
+    def __init__(self, super_users: Iterable[str] = (), *, allow_without_acl: bool = False) -> None:
+        self.super_users = frozenset(super_users)
+        """Principals in text (super.users)."""
+        self.allow_without_acl = allow_without_acl
+        self.ready = False
+        """Whether the ACLs of the metadata have been loaded: until then only super users may do anything."""
+        self._entries: dict[I, AccessControlEntry] = {}
+        self._index = AclIndex()
+        self._remembered: dict[tuple[str, str, str, int, str], bool] = {}
+
+    # -- the ACLs ---------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> Mapping[I, AccessControlEntry]:
+        return self._entries
+
+    def load(self, entries: Mapping[I, AccessControlEntry]) -> None:
+        """All ACLs that there are, instead of those it had."""
+        self._entries = dict(entries)
+        self._index = AclIndex(entries.values())
+        self._remembered.clear()
+        self.ready = True
+
+    def change(self, changes: Mapping[I, AccessControlEntry | None]) -> None:
+        """ACLs that are new, or that are gone (None)."""
+        for acl_id, entry in changes.items():
+            before = self._entries.pop(acl_id, None)
+            if before is not None:
+                self._index.remove(before)
+            if entry is not None:
+                self._entries[acl_id] = entry
+                self._index.add(entry)
+        self._remembered.clear()
+
+    # -- decisions --------------------------------------------------------------------------------------------------------------------
+
+    def allows(self, principal: Principal, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        """See `security.authorizer.Authorizer`. KafkaError while the ACLs are not known and the principal is no super user."""
+        key = (principal.kind, principal.name, host, operation << 8 | resource, name)
+        allowed = self._remembered.get(key)
+        if allowed is None:
+            allowed = self._decide(str(principal), host, operation, resource, name)
+            self._remember(key, allowed)
+        return allowed
+
+    def allows_any(self, principal: Principal, host: str, operation: Operation, resource: ResourceType) -> bool:
+        key = (principal.kind, principal.name, host, (operation << 8 | resource) << 1 | 1 << 24, "")
+        allowed = self._remembered.get(key)
+        if allowed is None:
+            who = str(principal)
+            allowed = self._decide(who, host, operation, resource, _ANY_NAME) or self._index.allows_any(who, host, operation, resource)
+            self._remember(key, allowed)
+        return allowed
+
+    def explain(self, principal: Principal, host: str, operation: Operation, resource: ResourceType, name: str) -> str:
+        """Which rule decides, in Kafka's words, for the audit log."""
+        who = str(principal)
+        if who in self.super_users:
+            return "SuperUser"
+        entry = self._index.explain(who, host, operation, resource, name)
+        if entry is not None:
+            return f"MatchingAcl(acl={entry})"
+        any_acl = self._index.decide(who, host, operation, resource, name).any_acl
+        return "DefaultAllow" if self.allow_without_acl and not any_acl else "DefaultDeny"
+
+    def _remember(self, key: tuple[str, str, str, int, str], allowed: bool) -> None:
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = allowed
+
+    def _decide(self, principal: str, host: str, operation: int, resource: int, name: str) -> bool:
+        if principal in self.super_users:
+            return True
+        if not self.ready:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The authorizer is not ready: the ACLs have not been loaded yet.")
+        decision = self._index.decide(principal, host, operation, resource, name)
+        if decision.any_acl:
+            return decision.allowed and not decision.denied
+        return self.allow_without_acl

@@ -1,0 +1,85 @@
+"""The audit log of the authorizer (`kafka.authorizer.logger`): one line for each decision, in Kafka's words.
+
+Lines are written behind the request's back, on one of the loop's next turns, several at once. Where more decisions come than can be
+written, the rest is counted and said.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from odradek.protocol.api_keys import API_INFO, ApiKey
+from odradek.security.principal import Principal
+from odradek.security.resources import ResourceType
+from odradek.server.context import AUDIT_LOGGER
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.handlers.access import Check
+    from odradek.security.standard import StandardAuthorizer
+    from odradek.server.context import RequestContext
+
+logger = logging.getLogger(AUDIT_LOGGER)
+
+MOST_WAITING: Final = 10_000
+"""Decisions that wait to be written."""
+_AT_ONCE: Final = 500
+
+RESOURCE_NAMES: Final = {
+    ResourceType.TOPIC: "Topic",
+    ResourceType.GROUP: "Group",
+    ResourceType.CLUSTER: "Cluster",
+    ResourceType.TRANSACTIONAL_ID: "TransactionalId",
+    ResourceType.DELEGATION_TOKEN: "DelegationToken",
+    ResourceType.USER: "User",
+}
+"""As Kafka prints them (org.apache.kafka.common.utils.SecurityUtils.resourceTypeName)."""
+
+
+class _Decision(NamedTuple):
+    principal: Principal
+    host: str
+    api_key: int
+    check: Check
+    name: str
+    allowed: bool
+    times: int
+
+
+class Audit:
+    """Of one node."""
+
+    def __init__(self, clock: Clock, authorizer: StandardAuthorizer[Any]) -> None:
+        self._clock = clock
+        self._authorizer = authorizer
+        self._waiting: list[_Decision] = []
+        self._left_out = 0
+
+    def note(self, context: RequestContext, check: Check, name: str, *, allowed: bool, count: int) -> None:
+        """Remembers a decision that is to be written."""
+        if len(self._waiting) >= MOST_WAITING:
+            self._left_out += 1
+            return
+        if not self._waiting:
+            self._clock.call_later(0, self._write)
+        self._waiting.append(_Decision(context.principal, context.peer_host, context.api_key, check, name, allowed, count))
+
+    def _write(self) -> None:
+        batch, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
+        for decision in batch:
+            logger.log(logging.DEBUG if decision.allowed else logging.INFO, "%s", self._line(decision))
+        if self._waiting:
+            self._clock.call_later(0, self._write)
+        elif self._left_out:
+            logger.warning("%d decisions were not written here: there were too many at once", self._left_out)
+            self._left_out = 0
+
+    def _line(self, decision: _Decision) -> str:
+        principal, host, api_key, check, name, allowed, times = decision
+        rule = self._authorizer.explain(principal, host, check.operation, check.resource, name)
+        return (
+            f"Principal = {principal} is {'Allowed' if allowed else 'Denied'} operation = {check.operation.name} from host = {host} "
+            f"on resource = {RESOURCE_NAMES[check.resource]}:LITERAL:{name} for request = {API_INFO[ApiKey(api_key)].name} "
+            f"with resourceRefCount = {times} based on rule {rule}"
+        )

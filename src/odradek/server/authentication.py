@@ -1,0 +1,271 @@
+"""In front of the dispatcher on listeners with SASL: nobody's requests get past who has not said who they are (KIP-43, KIP-152, KIP-368).
+
+What a frame means is decided by `server.sasl_session`. Here are the connections, the delay of refusals and the limits: a message before
+authentication has at most sasl.server.max.receive.size bytes, an authentication takes at most `DEADLINE_S`, and at most `MOST_DELAYED`
+refused connections wait for their answer; further ones end the wait of the oldest.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.network.limits import QuietLog
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.headers import decode_request_header
+from odradek.security.sasl.bearer_tokens import validate_unsecured
+from odradek.security.sasl.oauthbearer import OAuthBearerServer, Validate
+from odradek.security.sasl.scram import SCRAM_MECHANISMS
+from odradek.security.sasl.scram_server import ScramCredential, ScramServer
+from odradek.security.sasl.server import PlainServer, ServerExchange
+from odradek.security.tokens import TokenFacts, TokenLogins
+from odradek.server.bearer_keys import BearerKeys
+from odradek.server.context import RequestContext
+from odradek.server.sasl_session import Outcome, SaslSession, Step
+
+if TYPE_CHECKING:
+    from odradek.base.clock import TimerHandle
+    from odradek.config.sasl import ListenerSasl
+    from odradek.network.acceptor import FrameHandler
+    from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.server.jobs import Jobs
+    from odradek.server.services import Services
+
+logger = logging.getLogger(__name__)
+
+DEADLINE_S: Final = 30.0
+"""How long an authentication may take. Kafka has no limit but connections.max.idle.ms."""
+MOST_DELAYED: Final = 1000
+_LOOK_S: Final = 1.0
+_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
+_NO_ERROR: Final = b"\0\0"
+_CODES: Final = {name: code for code, name in SCRAM_MECHANISMS.items()}
+
+
+class SaslFrames:
+    """`network.acceptor.FrameHandler` before another one. Everything runs on the loop, but for the work that takes long."""
+
+    def __init__(
+        self,
+        behind: FrameHandler,
+        services: Services,
+        jobs: Jobs,
+        listeners: Mapping[str, ListenerSasl],
+        *,
+        request_size: int,
+        failed_delay_s: float,
+    ) -> None:
+        """`listeners`: those with SASL, by name. `request_size`: bytes of a request of somebody who has authenticated."""
+        self._behind = behind
+        self._services = services
+        self._clock = services.clock
+        self._jobs = jobs
+        self._listeners = dict(listeners)
+        self._request_size = request_size
+        self._failed_delay_s = failed_delay_s
+        self._loaded = False
+        self._bearers: dict[str, BearerKeys] = {}
+        for name, each in listeners.items():
+            self.add(name, each)
+        self._tokens: TokenLogins | None = None
+        if services.token_secret is not None:
+            self._tokens = TokenLogins(services.token_secret, self._token, secrets.token_bytes)
+        self._log = QuietLog(logger, services.clock)
+        self._pending: dict[Connection, float] = {}
+        """Who is authenticating -> until when, oldest first."""
+        self._delayed: dict[Connection, Callable[[], object]] = {}
+        """Who waits for a refusal -> what ends the wait, oldest first."""
+        self._look: TimerHandle | None = None
+
+    def add(self, name: str, sasl: ListenerSasl) -> list[Deferred[object]]:
+        """Takes a listener in, new or of another life; gives what `load` gives for it."""
+        self._listeners[name] = sasl
+        before = self._bearers.pop(name, None)
+        if before is not None:
+            before.close()
+        if sasl.bearer is None or sasl.bearer.unsecured is not None:
+            return []
+        keys = self._bearers[name] = BearerKeys(sasl.bearer, self._clock, self._jobs)
+        return [cast("Deferred[object]", keys.load())] if self._loaded else []
+
+    def load(self) -> list[Deferred[object]]:
+        """Reads what has to be there before anybody connects; fails with ConfigError."""
+        self._loaded = True
+        return [cast("Deferred[object]", each.load()) for each in self._bearers.values()]
+
+    # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        """A connection was admitted."""
+        sasl = self._listeners.get(connection.listener.name)
+        if sasl is not None:
+            connection.session = SaslSession(sasl.mechanisms, sasl.max_reauth_ms, partial(self._new_exchange, sasl))
+            self._await(connection, sasl)
+
+    def may_follow(self, frame: memoryview) -> bool:
+        """See `FrameHandler`; who authenticates has nothing that others may follow."""
+        return self._behind.may_follow(frame)
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
+        session = connection.session
+        if session is None:
+            return self._behind.handle_frame(connection, frame)
+        assert isinstance(session, SaslSession)
+        if session.authenticated:
+            now_s = self._clock.monotonic()
+            if bytes(frame[:2]) != _HANDSHAKE or not session.begins_again(now_s):
+                if session.expired(now_s):
+                    raise ProtocolError("its session has ended, and it has not authenticated again")
+                return self._behind.handle_frame(connection, frame)
+            self._await(connection, self._listeners[connection.listener.name])
+        return self._perform(connection, session, frame, session.frame(frame, self._clock.time_ms(), self._clock.monotonic()))
+
+    # -- what a step asks for --------------------------------------------------------------------------------------------------------
+
+    def _perform(self, connection: Connection, session: SaslSession, frame: memoryview, step: Step) -> Answer:
+        outcome = step.outcome
+        if outcome is Outcome.ANSWER:
+            return step.answer
+        if outcome is Outcome.AUTHENTICATED:
+            self._authenticated(connection, session)
+            return step.answer
+        if outcome is Outcome.VERSIONS:
+            return self._versions(connection, session, frame)
+        if outcome is Outcome.WORK:
+            return self._work(connection, session, frame, step)
+        if outcome is Outcome.OUT_OF_TURN:
+            return self._refuse(connection, self._out_of_turn(connection, frame, step.reason), step.reason)
+        return self._refuse(connection, step.answer, step.reason)
+
+    def _versions(self, connection: Connection, session: SaslSession, frame: memoryview) -> Answer:
+        answer = self._behind.handle_frame(connection, frame)
+        if isinstance(answer, Deferred) or answer is None:
+            raise ProtocolError("ApiVersions has no answer")
+        # Size and correlation id stand before the error, whatever the version: that is how clients find out which it is.
+        start = b"".join([bytes(chunk) for chunk in answer[:2] if isinstance(chunk, (bytes, bytearray, memoryview))])[:10]
+        session.versions_answered(without_error=start[8:10] == _NO_ERROR)
+        return answer
+
+    def _work(self, connection: Connection, session: SaslSession, frame: memoryview, step: Step) -> Answer:
+        assert step.work is not None
+        result: Deferred[Sequence[Chunk] | None] = Deferred()
+
+        def done(work: Deferred[object]) -> None:
+            if connection.closed:
+                return
+            try:
+                if work.error is not None:
+                    raise work.error
+                answer = self._perform(connection, session, frame, session.resume(self._clock.time_ms(), self._clock.monotonic()))
+            except Exception as error:
+                result.fail(error)
+                return
+            if isinstance(answer, Deferred):
+                answer.add_callback(lambda last: result.complete(last.result()))
+            else:
+                result.complete(answer)
+
+        self._jobs.run(step.work).add_callback(done)
+        return result
+
+    def _out_of_turn(self, connection: Connection, frame: memoryview, reason: str) -> Sequence[Chunk]:
+        header, offset = decode_request_header(frame)
+        listener = connection.listener
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            connection_id=connection.connection_id,
+            listener_name=listener.name,
+            listener_scope=listener.scope,
+            peer_host=connection.peer_host,
+            received_at=self._clock.monotonic(),
+            services=self._services,
+        )
+        return self._services.dispatcher.refusal(context, header, frame, offset, KafkaError(ErrorCode.ILLEGAL_SASL_STATE, reason))
+
+    def _authenticated(self, connection: Connection, session: SaslSession) -> None:
+        self._pending.pop(connection, None)
+        assert session.principal is not None
+        connection.principal = session.principal
+        connection.limit_frames(self._request_size)
+        if session.expires_s is None:
+            connection.session = None
+
+    # -- refusals --------------------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, connection: Connection, answer: Sequence[Chunk] | None, reason: str) -> Answer:
+        """Nothing is answered until the delay is over, which slows down who tries passwords; then the connection ends."""
+        self._pending.pop(connection, None)
+        self._log.warning("failed authentication of %s: %s", connection.connection_id, reason)
+        result: Deferred[Sequence[Chunk] | None] = Deferred()
+
+        def end() -> None:
+            timer.cancel()
+            self._delayed.pop(connection, None)
+            result.complete(answer)
+            # After the turn of the loop in which the answer goes out.
+            self._clock.call_later(0, connection.close)
+
+        timer = self._clock.call_later(self._failed_delay_s, end)
+        self._delayed[connection] = end
+        if len(self._delayed) > MOST_DELAYED:
+            next(iter(self._delayed.values()))()
+        return result
+
+    # -- those that take too long ------------------------------------------------------------------------------------------------------
+
+    def _await(self, connection: Connection, sasl: ListenerSasl) -> None:
+        connection.limit_frames(sasl.max_receive_size)
+        self._pending[connection] = self._clock.monotonic() + DEADLINE_S
+        if self._look is None:
+            self._look = self._clock.call_later(_LOOK_S, self._close_late)
+
+    def _close_late(self) -> None:
+        self._look = None
+        now_s = self._clock.monotonic()
+        for connection, until_s in list(self._pending.items()):
+            if connection.closed:
+                del self._pending[connection]
+            elif now_s >= until_s:
+                del self._pending[connection]
+                self._log.warning("closing %s: it has not authenticated in %g s", connection.connection_id, DEADLINE_S)
+                connection.abort()
+        if self._pending:
+            self._look = self._clock.call_later(_LOOK_S, self._close_late)
+
+    def close(self) -> None:
+        """No timer of this goes on."""
+        for each in self._bearers.values():
+            each.close()
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    # -- the exchanges ---------------------------------------------------------------------------------------------------------------
+
+    def _new_exchange(self, sasl: ListenerSasl, mechanism: str) -> ServerExchange:
+        if mechanism == "PLAIN":
+            return PlainServer(sasl.users)
+        if mechanism == "OAUTHBEARER":
+            return OAuthBearerServer(self._validate(sasl))
+        return ScramServer(mechanism, partial(self._scram_credential, _CODES[mechanism]), secrets.token_urlsafe(24), self._tokens)
+
+    def _validate(self, sasl: ListenerSasl) -> Validate:
+        assert sasl.bearer is not None
+        rules = sasl.bearer.unsecured
+        if rules is not None:
+            return lambda token: validate_unsecured(token, rules, self._clock.time_ms())
+        return self._bearers[sasl.listener].validate
+
+    def _token(self, token_id: str) -> TokenFacts | None:
+        return self._services.metadata.image.delegation_tokens.tokens.get(token_id)
+
+    def _scram_credential(self, code: int, name: str) -> ScramCredential | None:
+        return self._services.metadata.image.scram.credentials.get((code, name))

@@ -1,0 +1,54 @@
+"""The authorizer of a node: made before its listeners open, and kept up with the ACLs of the metadata.
+
+Until the ACLs are known, only super users may do anything: the controllers' listeners are open by then, since the quorum needs them to find
+out what the ACLs are (early.start.listeners, which always holds them). Brokers' listeners open later.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from odradek.security.principal import parse_super_users
+from odradek.security.standard import StandardAuthorizer
+from odradek.server.audit import Audit
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import MetadataImage
+    from odradek.server.services import Services
+
+logger = logging.getLogger(__name__)
+
+
+class AclPublisher:
+    """Hands the ACLs of each image to the authorizer (org.apache.kafka.metadata.publisher.AclPublisher)."""
+
+    def __init__(self, authorizer: StandardAuthorizer[UUID]) -> None:
+        self._authorizer = authorizer
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        """See `controller.kraft.MetadataPublisher`."""
+        if not self._authorizer.ready:
+            self._authorizer.load(image.acls.entries)
+            logger.info("the authorizer knows the ACLs: %d", len(image.acls.entries))
+        elif delta.acls:
+            self._authorizer.change(delta.acls)
+
+
+def new_authorizer(config: BrokerConfig) -> StandardAuthorizer[UUID]:
+    """The authorizer that the configuration describes, without ACLs."""
+    return StandardAuthorizer(
+        parse_super_users(config.text("super.users")), allow_without_acl=config.flag("allow.everyone.if.no.acl.found")
+    )
+
+
+def install(services: Services) -> AclPublisher:
+    """From now on the node decides about access; the publisher must follow the metadata."""
+    authorizer = new_authorizer(services.config)
+    services.authorizer = authorizer
+    services.audit = Audit(services.clock, authorizer)
+    return AclPublisher(authorizer)

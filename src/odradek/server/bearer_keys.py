@@ -1,0 +1,147 @@
+"""The public keys that bearer tokens are signed with: a file or an address (sasl.oauthbearer.jwks.endpoint.url), read anew while the node
+runs. (org.apache.kafka.common.security.oauthbearer.internals.secured.RefreshingHttpsJwks, JwksFileVerificationKeyResolver)
+
+What cannot be read at the start ends the start; later the keys that are known stay. A token that names a key which is not there has them
+read anew, for each name once a minute.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from odradek.base.errors import ConfigError
+from odradek.security.sasl.bearer_tokens import PublicKeys, Rules, validate_signed
+
+if TYPE_CHECKING:
+    from http.client import HTTPMessage
+    from urllib.request import Request
+
+    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.deferred import Deferred
+    from odradek.config.sasl import BearerSettings
+    from odradek.security.sasl.oauthbearer import BearerToken
+    from odradek.server.jobs import Jobs
+
+logger = logging.getLogger(__name__)
+
+_KEY: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_LARGEST: Final = 1 << 20
+_FILE_LOOK_S: Final = 5.0
+_MISSING_KEPT: Final = 16
+_MISSING_S: Final = 60.0
+_LONGEST_KEY_ID: Final = 1000
+
+
+class BearerKeys:
+    """The keys of one provider, and what they say of tokens. Everything runs on the loop, but for the reading."""
+
+    def __init__(self, settings: BearerSettings, clock: Clock, jobs: Jobs) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._jobs = jobs
+        self._rules = Rules(settings.issuer, settings.audiences, settings.skew_s, settings.scope_claim, settings.subject_claim)
+        self._keys: PublicKeys | None = None
+        self._missing: OrderedDict[str, float] = OrderedDict()
+        self._reading = False
+        self._failures = 0
+        self._timer: TimerHandle | None = None
+
+    def validate(self, token: str) -> BearerToken:
+        """See `oauthbearer.Validate`."""
+        assert self._keys is not None
+        return validate_signed(token, self._keys, self._rules, self._clock.time_ms() / 1000, self._key_missing)
+
+    def load(self) -> Deferred[PublicKeys]:
+        """Reads the keys for the first time; fails with ConfigError."""
+        loading = self._jobs.run(self._read)
+
+        def loaded(done: Deferred[PublicKeys]) -> None:
+            if done.error is None:
+                self._keys = done.result()
+                self._later(self._interval_s)
+
+        loading.add_callback(loaded)
+        return loading
+
+    def close(self) -> None:
+        """Nothing is read from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def _interval_s(self) -> float:
+        return min(_FILE_LOOK_S, self._settings.refresh_s) if self._settings.url.startswith("file:") else self._settings.refresh_s
+
+    def _key_missing(self, key_id: str) -> None:
+        now_s = self._clock.monotonic()
+        if len(key_id) > _LONGEST_KEY_ID or now_s < self._missing.get(key_id, now_s):
+            return
+        self._missing[key_id] = now_s + _MISSING_S
+        if len(self._missing) > _MISSING_KEPT:
+            self._missing.popitem(last=False)
+        self._refresh()
+
+    def _later(self, pause_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_later(pause_s, self._refresh)
+
+    def _refresh(self) -> None:
+        if self._reading:
+            return
+        self._reading = True
+        self._jobs.run(self._read).add_callback(self._refreshed)
+
+    def _refreshed(self, done: Deferred[PublicKeys]) -> None:
+        self._reading = False
+        if done.error is not None:
+            logger.warning("%s; the keys that are known stay", done.error)
+            pause_s = min(self._settings.retry_s * 2.0 ** min(self._failures, 30), self._settings.retry_max_s)
+            self._failures += 1
+        else:
+            self._keys, self._failures, pause_s = done.result(), 0, self._interval_s
+        if self._timer is not None:
+            self._later(pause_s)
+
+    def _read(self) -> PublicKeys:
+        url = self._settings.url
+        try:
+            text = _of_file(url) if url.startswith("file:") else _of_address(url, self._settings.timeout_s)
+            return PublicKeys(text)
+        except ConfigError as error:
+            raise ConfigError(f"{_KEY}={url}: {error}") from None
+        except OSError as error:
+            raise ConfigError(f"{_KEY}={url}: it cannot be read: {error.strerror or error}") from None
+
+
+def _of_file(url: str) -> bytes:
+    with Path(unquote(urlsplit(url).path)).open("rb") as file:
+        return _bounded(file.read(_LARGEST + 1))
+
+
+def _of_address(url: str, timeout_s: float) -> bytes:
+    """Without following redirections, which could lead to where nobody has allowed to go."""
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, build_opener
+
+    class Stay(HTTPRedirectHandler):
+        def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str) -> Request | None:
+            return None
+
+    try:
+        with build_opener(Stay).open(url, timeout=timeout_s) as answer:
+            return _bounded(answer.read(_LARGEST + 1))
+    except HTTPError as error:
+        error.close()
+        raise ConfigError(f"it answers {error.code}") from None
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > _LARGEST:
+        raise ConfigError(f"it has more than {_LARGEST} bytes")
+    return data

@@ -1,0 +1,70 @@
+"""Where a broker's log goes, and in which form: standard error or files, text or JSON.
+
+JSON is one object a line: `time` (UTC), `level` (Kafka's names), `logger`, `message`, `node`, `error` where there is a traceback, and what
+the message is about as fields of its own (of requests: api, client_id, total_ms, ...). Nothing that a client or an operator keeps secret
+is logged in either form: requests are told of by their headers, never by their bodies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, cast
+
+from odradek.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+
+_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_LEVELS: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+_OWN: Final = frozenset({"time", "level", "logger", "message", "node", "error"})
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON. What its `fields` hold stands beside the rest, under their own names."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__()
+        self._node_id = node_id
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        told: dict[str, object] = {
+            "time": moment,
+            "level": _LEVELS.get(record.levelname, record.levelname if not record.levelname.startswith("Level") else "TRACE"),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "node": self._node_id,
+        }
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, dict):
+            told |= {key: value for key, value in cast("dict[str, object]", fields).items() if key not in _OWN}
+        if record.exc_info:
+            told["error"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def set_up(config: BrokerConfig, *, quiet: bool) -> None:
+    """Gives the root logger its handler; ConfigError where the file cannot be written. What was set up before is left alone."""
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = _handler(config)
+    handler.setFormatter(JsonFormatter(config.node_id) if config.text("odradek.log.format") == "json" else logging.Formatter(_TEXT))
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def _handler(config: BrokerConfig) -> logging.Handler:
+    path = config.text("odradek.log.file")
+    if not path:
+        return logging.StreamHandler(sys.stderr)
+    from odradek.server.log_files import LogFiles
+
+    try:
+        return LogFiles(path, config.integer("odradek.log.file.max.bytes"), config.integer("odradek.log.files"))
+    except OSError as error:
+        raise ConfigError(f"odradek.log.file={path}: {error.strerror or error}") from None

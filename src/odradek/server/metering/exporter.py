@@ -1,0 +1,186 @@
+"""Metrics and health over HTTP: one small server of its own, for Prometheus and for whoever watches processes.
+
+    GET /metrics        all metrics as Prometheus text 0.0.4
+    GET /mbeans         the same as JSON: MBean -> its attributes, as JMX shows them, rates too
+    GET /health/live    200 while the event loop answers
+    GET /health/ready   200 while the node does what it is there for, else 503 with the reason
+
+A scrape is made piece by piece: after each the loop serves others, and a piece is made when the peer has taken those before. Nothing is
+unbounded: so many connections at once, so many bytes of a request, so many seconds from the first byte to the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from odradek.metrics.beans import render_beans
+from odradek.metrics.prometheus import CONTENT_TYPE, render
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.metrics.registry import Registry
+
+logger = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 16
+MOST_SCRAPES: Final = 4
+"""Texts that are being made at once: what is beyond gets 503."""
+REQUEST_BYTES: Final = 8 * 1024
+REQUEST_S: Final = 5.0
+"""Within which a request must have come."""
+ANSWER_S: Final = 30.0
+"""Within which an answer must have been taken."""
+_SLICE_S: Final = 0.001
+_SEND_AT: Final = 32 * 1024
+
+Problems = Callable[[], list[str]]
+"""Why the node is not ready; nothing when it is."""
+
+
+class _Refused(Exception):
+    def __init__(self, status: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Exporter:
+    """Serves on one address, from `start` to `close`."""
+
+    def __init__(self, registry: Registry, clock: Clock, problems: Problems) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._problems = problems
+        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+        self._scrapes = 0
+        self.refused = 0
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """OSError when the address cannot be had."""
+        self._server = await asyncio.start_server(self._connected, host, port, limit=REQUEST_BYTES)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Ends the server and what it is sending."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in list(self._serving):
+            task.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._serving) >= MOST_CONNECTIONS:
+            self.refused += 1
+            writer.transport.abort()
+            return
+        self._serving.add(task)
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                method, path = await _read_request(reader)
+            async with asyncio.timeout(ANSWER_S):
+                await self._answer(writer, method, path)
+                writer.close()
+                await writer.wait_closed()
+        except _Refused as refused:
+            self.refused += 1
+            writer.write(_head(refused.status, "text/plain; charset=utf-8", len(refused.text)) + refused.text.encode())
+            writer.close()
+        except TimeoutError:
+            self.refused += 1
+            writer.transport.abort()
+        except (OSError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
+        except Exception:
+            logger.exception("a request to the metrics listener failed")
+            writer.transport.abort()
+        finally:
+            self._serving.discard(task)
+
+    async def _answer(self, writer: asyncio.StreamWriter, method: str, path: str) -> None:
+        if path == "/metrics":
+            await self._text(writer, method, CONTENT_TYPE, render(self._registry))
+        elif path == "/mbeans":
+            await self._text(writer, method, "application/json", render_beans(self._registry, self._clock.monotonic()))
+        elif path == "/health/live":
+            await self._short(writer, method, "200 OK", ["alive"])
+        elif path == "/health/ready":
+            problems = self._problems()
+            await self._short(writer, method, "503 Service Unavailable" if problems else "200 OK", problems or ["ready"])
+        elif path == "/":
+            await self._short(writer, method, "200 OK", ["/metrics", "/mbeans", "/health/live", "/health/ready"])
+        else:
+            raise _Refused("404 Not Found", "there are /metrics, /mbeans, /health/live and /health/ready\n")
+
+    async def _short(self, writer: asyncio.StreamWriter, method: str, status: str, lines: Iterable[str]) -> None:
+        body = "".join(line + "\n" for line in lines).encode()
+        writer.write(_head(status, "text/plain; charset=utf-8", len(body)) + (b"" if method == "HEAD" else body))
+        await writer.drain()
+
+    async def _text(self, writer: asyncio.StreamWriter, method: str, content_type: str, pieces: Iterator[str]) -> None:
+        if self._scrapes >= MOST_SCRAPES:
+            raise _Refused("503 Service Unavailable", f"{MOST_SCRAPES} scrapes are under way\n")
+        writer.write(_head("200 OK", content_type, None))
+        if method == "HEAD":
+            return
+        self._scrapes += 1
+        try:
+            await self._send(writer, pieces)
+        finally:
+            self._scrapes -= 1
+
+    async def _send(self, writer: asyncio.StreamWriter, pieces: Iterator[str]) -> None:
+        """The pieces as chunks of HTTP, each after a turn of the loop when the last turn has taken long enough."""
+        waiting: list[bytes] = []
+        size = 0
+        begun = self._clock.monotonic()
+        for piece in pieces:
+            data = piece.encode()
+            if data:
+                waiting.append(data)
+                size += len(data)
+            if size >= _SEND_AT:
+                writer.write(b"%x\r\n%b\r\n" % (size, b"".join(waiting)))
+                waiting, size = [], 0
+                await writer.drain()
+            if self._clock.monotonic() - begun >= _SLICE_S:
+                await asyncio.sleep(0)
+                begun = self._clock.monotonic()
+        rest = b"%x\r\n%b\r\n" % (size, b"".join(waiting)) if size else b""
+        writer.write(rest + b"0\r\n\r\n")
+        await writer.drain()
+
+
+def _head(status: str, content_type: str, length: int | None) -> bytes:
+    framing = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{framing}\r\nCache-Control: no-store\r\n"
+        "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    ).encode()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str]:
+    """Method and path of a request without a body; what is more is refused."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        raise _Refused("431 Request Header Fields Too Large", f"a request may have {REQUEST_BYTES} bytes\n") from None
+    words = head.split(b"\r\n", 1)[0].split()
+    if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+        raise _Refused("400 Bad Request", "a request is METHOD PATH HTTP/1.1\n")
+    if words[0] not in (b"GET", b"HEAD"):
+        raise _Refused("405 Method Not Allowed", "only GET and HEAD are served\n")
+    if words[2] == b"HTTP/1.0" and words[0] == b"GET":
+        raise _Refused("505 HTTP Version Not Supported", "only HTTP/1.1 is served\n")
+    return words[0].decode("ascii"), words[1].split(b"?", 1)[0].decode("ascii", "replace")

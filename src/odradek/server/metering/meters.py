@@ -1,0 +1,119 @@
+"""All of a node's metrics in one registry, and the look at their rates every few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.metrics.catalogue import CATALOGUE
+from odradek.metrics.rates import TICK_S
+from odradek.metrics.registry import Registry
+from odradek.server.lifecycle import BrokerState
+from odradek.server.metering.exporter import Exporter
+from odradek.server.metering.groups import add_groups
+from odradek.server.metering.network import Idleness, add_network
+from odradek.server.metering.process import add_clients, add_process, add_state
+from odradek.server.metering.quorum import ClusterSource, add_metadata, add_raft, add_rules
+from odradek.server.metering.replicas import ReplicaSource, add_fetchers, add_logs, add_waits
+from odradek.server.metering.traffic import RequestSource, add_forwarding, add_quotas, add_traffic
+
+if TYPE_CHECKING:
+    from odradek.controller.kraft.node import KRaftNode
+    from odradek.network.acceptor import Acceptor
+    from odradek.server.fetchers import ReplicaFetchers
+    from odradek.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+_SLICE_S = 0.001
+
+
+class Meters:
+    """What a node tells of itself; rooms that are made later are asked for when a metric is read."""
+
+    def __init__(self, node: Node, acceptor: Acceptor) -> None:
+        self._node = node
+        self._kraft: KRaftNode | None = None
+        self.registry = registry = Registry(CATALOGUE)
+        services, clock = node.services, node.clock
+        self.exporter = Exporter(registry, clock, self.problems)
+        self._looking: asyncio.Task[None] | None = None
+
+        if node.config.is_broker:
+            add_traffic(registry, lambda: getattr(getattr(services, "replica_manager", None), "traffic", None))
+        RequestSource(services.dispatcher.requests, clock).add_to(registry)
+        self._idleness = Idleness(clock)
+        add_network(registry, acceptor, self._idleness)
+        if node.config.is_broker:
+            ReplicaSource(lambda: getattr(services, "replica_manager", None), clock).add_to(registry)
+            add_fetchers(registry, self._fetchers)
+            add_logs(
+                registry,
+                lambda: getattr(services, "log_manager", None),
+                lambda: getattr(services, "replica_manager", None),
+                lambda: getattr(services, "recovery", {}),
+                clock,
+            )
+            add_waits(registry, lambda: getattr(services, "replica_manager", None), lambda: getattr(services, "coordinators", None), clock)
+            add_groups(registry, lambda: getattr(services, "coordinators", None), clock)
+            add_state(registry, node.states, services)
+            add_forwarding(registry, services, clock)
+            add_quotas(registry, services)
+            add_clients(registry, lambda: services.telemetry)
+        add_process(registry, clock)
+        registry.add("odradek:type=Exporter,name=ScrapesRefused", lambda: [((), (), self.exporter.refused)])
+
+    def _fetchers(self) -> ReplicaFetchers | None:
+        manager = getattr(self._node.services, "replica_manager", None)
+        found = None if manager is None else manager.changes.fetchers
+        from odradek.server.fetchers import ReplicaFetchers
+
+        return found if isinstance(found, ReplicaFetchers) else None
+
+    def follow(self, kraft: KRaftNode) -> None:
+        """The quorum is there: it is told of, and asked whether the node is ready."""
+        self._kraft = kraft
+        config = self._node.config
+        add_raft(self.registry, kraft, self._node.clock, self._idleness)
+        add_metadata(self.registry, kraft, self._node.clock, broker=config.is_broker, controller=config.is_controller)
+        add_rules(self.registry, kraft)
+        if config.is_controller:
+            cluster = ClusterSource(kraft, self._node.clock)
+            cluster.add_to(self.registry)
+            kraft.add_publisher(cluster)
+
+    def problems(self) -> list[str]:
+        """Why the node is not ready: a broker until it is unfenced and serves clients, and from when it leaves; a controller while it knows
+        no leader of the quorum.
+        """
+        config = self._node.config
+        found: list[str] = []
+        state = self._node.states.state
+        if config.is_broker and state is not BrokerState.RUNNING:
+            found.append(f"the broker is {state.name}")
+        if config.is_controller and (self._kraft is None or self._kraft.leader_and_epoch.leader_id < 0):
+            found.append("the controller knows no leader of the quorum")
+        return found
+
+    async def start(self, host: str, port: int) -> None:
+        await self.exporter.start(host, port)
+        self._looking = asyncio.ensure_future(self._look())
+
+    async def stop(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        await self.exporter.close()
+
+    async def _look(self) -> None:
+        clock = self._node.clock
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                begun = clock.monotonic()
+                for _ in self.registry.look(begun):
+                    if clock.monotonic() - begun >= _SLICE_S:
+                        await asyncio.sleep(0)
+                        begun = clock.monotonic()
+            except Exception:
+                logger.exception("looking at the rates of metrics failed")

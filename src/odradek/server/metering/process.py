@@ -1,0 +1,93 @@
+"""The process, the state of the node, and what its clients push."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.metrics.registry import Registry, Series
+    from odradek.metrics.telemetry import Telemetry
+    from odradek.server.lifecycle import BrokerStateMachine
+    from odradek.server.services import Services
+    from odradek.server.telemetry import ClientTelemetry
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def add_process(registry: Registry, clock: Clock) -> None:
+    """Uptime, CPU, memory, descriptors; the last two only where the system has /proc."""
+    begun = clock.monotonic()
+
+    def add(name: str, of: Callable[[], float | None]) -> None:
+        def read() -> Iterator[Series]:
+            value = of()
+            if value is not None:
+                yield (), (), value
+
+        registry.add(f"odradek:type=Process,name={name}", read)
+
+    add("UptimeSeconds", lambda: clock.monotonic() - begun)
+    add("CpuSeconds", time.process_time)
+    add("ResidentBytes", _resident)
+    add("OpenFiles", _open_files)
+    add("MaxFiles", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def add_clients(registry: Registry, telemetry: Callable[[], ClientTelemetry | None]) -> None:
+    """client-metrics; nothing where clients are not asked for metrics."""
+
+    def add(name: str, of: Callable[[Telemetry], int]) -> None:
+        def read() -> Iterator[Series]:
+            own = telemetry()
+            if own is not None:
+                yield (), (), of(own.telemetry)
+
+        registry.add(f"kafka.server:type=client-metrics.{name}", read)
+
+    add("instance-count", len)
+    add("unknown-subscription-request-count", lambda found: found.counts.unknown)
+    add("throttle-count", lambda found: found.counts.throttled)
+    add("plugin-export-count", lambda found: found.counts.exported)
+    add("plugin-error-count", lambda found: found.counts.errors)
+
+
+def _disk(field: str) -> Callable[[], Iterator[Series]]:
+    def read() -> Iterator[Series]:
+        try:
+            with open("/proc/self/io", encoding="ascii") as file:
+                for line in file:
+                    if line.startswith(field):
+                        yield (), (), int(line.split()[1])
+        except (OSError, ValueError):
+            return
+
+    return read
+
+
+def add_state(registry: Registry, states: BrokerStateMachine, services: Services) -> None:
+    """BrokerState, and what else stands under KafkaServer."""
+    server = "kafka.server:type=KafkaServer,name="
+    registry.add(server + "ClusterId", lambda: [((), (), getattr(services, "cluster_id", ""))])
+    registry.add(server + "linux-disk-read-bytes", _disk("read_bytes:"))
+    registry.add(server + "linux-disk-write-bytes", _disk("write_bytes:"))
+    registry.add(server + "BrokerState", lambda: [((), (), int(states.state))])
+
+
+def _resident() -> int | None:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _open_files() -> int | None:
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return None

@@ -1,0 +1,178 @@
+"""Where the metrics go that clients push (KIP-714): to a receiver of OpenTelemetry's protocol over HTTP, or nowhere but into the counts.
+
+What is pushed is decompressed in the executor, bounded, and labelled with its client; then it waits in a short queue for the receiver,
+which gets one POST after the other. A receiver that is slow or gone costs telemetry, never memory, and no client waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import uuid_to_string
+from odradek.config.client_metrics import subscription_of
+from odradek.metadata.image import RESOURCE_CLIENT_METRICS
+from odradek.metrics.otlp import labelled
+from odradek.metrics.telemetry import Client, Subscription, Telemetry, labels_of
+from odradek.network.limits import QuietLog
+from odradek.records.compression import Compression, decompress
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from odradek.base.clock import Clock
+    from odradek.consensus.messages import LeaderAndEpoch
+    from odradek.metadata.delta import MetadataDelta
+    from odradek.metadata.image import ConfigurationsImage, MetadataImage
+    from odradek.server.context import RequestContext
+    from odradek.server.jobs import Jobs
+
+logger = logging.getLogger(__name__)
+
+COUNTED_ONLY: Final = "counted"
+"""In place of a receiver's address: pushes are taken, checked and counted, and go no further."""
+MOST_WAITING: Final = 32
+WAITING_BYTES: Final = 32 * 1024 * 1024
+_UNKNOWN: Final = "unknown"
+_TIMEOUT_S: Final = 10.0
+
+
+class ClientTelemetry:
+    """Subscriptions, clients and the receiver of one broker."""
+
+    def __init__(self, endpoint: str, max_bytes: int, node_id: int, clock: Clock, jobs: Jobs) -> None:
+        self.telemetry = Telemetry(max_bytes, uuid_to_string)
+        self._endpoint = endpoint
+        self._node_id = node_id
+        self._clock = clock
+        self._jobs = jobs
+        self._quiet_log = QuietLog(logger, clock)
+        self._configs: ConfigurationsImage | None = None
+        self._software: dict[str, tuple[str, str]] = {}
+        """Connection id -> what its client has said in ApiVersions."""
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._sending = False
+        self._closed = False
+
+    # -- who is there, and what is wanted ----------------------------------------------------------------------------------------------
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        """See `controller.kraft.MetadataPublisher`: takes over the subscriptions when configurations have changed."""
+        if image.configs is self._configs:
+            return
+        self._configs = image.configs
+        found = {name: each for (kind, name), each in image.configs.resources.items() if kind == RESOURCE_CLIENT_METRICS}
+        subscriptions: list[Subscription] = []
+        for name, settings in sorted(found.items()):
+            try:
+                subscriptions.append(subscription_of(settings))
+            except KafkaError as error:
+                # Another implementation has let it in.
+                logger.warning("the client-metrics subscription %s is left out: %s", name, error)
+        self.telemetry.subscribe(subscriptions)
+
+    def introduced(self, connection_id: str, name: str, version: str) -> None:
+        """The client of a connection has said what it is."""
+        self._software[connection_id] = (name, version)
+
+    def disconnected(self, connection_id: str) -> None:
+        self._software.pop(connection_id, None)
+        self.telemetry.disconnected(connection_id)
+
+    def client(self, context: RequestContext, instance_id: UUID) -> Client:
+        """Who has sent the request."""
+        name, version = self._software.get(context.connection_id, (_UNKNOWN, _UNKNOWN))
+        # local:port-remote:port-index
+        port = context.connection_id.rsplit("-", 1)[0].rpartition(":")[2]
+        return Client(instance_id, context.client_id or "", name, version, context.peer_host, port)
+
+    # -- what is pushed ----------------------------------------------------------------------------------------------------------------
+
+    def take(self, client: Client, data: bytes | memoryview, compression: int) -> Deferred[None]:
+        """Done when the metrics are on their way. TELEMETRY_TOO_LARGE for what is too much when it is decompressed, INVALID_RECORD for
+        what cannot be read, or when the receiver is too far behind.
+        """
+        limit = self.telemetry.max_bytes
+        labels = labels_of(client, uuid_to_string(client.instance_id), self._node_id)
+
+        def open_it() -> bytes:
+            try:
+                return labelled(memoryview(decompress(data, Compression(compression), limit)), labels)
+            except KafkaError as error:
+                too_large = error.code is ErrorCode.MESSAGE_TOO_LARGE or "grows by more" in (error.message or "")
+                raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE if too_large else ErrorCode.INVALID_RECORD) from None
+            except ValueError as error:
+                raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+
+        taken: Deferred[None] = Deferred()
+
+        def opened(done: Deferred[bytes]) -> None:
+            error = done.error
+            if error is None and not self._queue(done.result()):
+                error = KafkaError(ErrorCode.INVALID_RECORD)
+            if error is None:
+                self.telemetry.counts.exported += 1
+                taken.complete(None)
+            else:
+                self.telemetry.counts.errors += 1
+                taken.fail(error)
+
+        self._jobs.run(open_it).add_callback(opened)
+        return taken
+
+    def _queue(self, payload: bytes) -> bool:
+        if self._endpoint == COUNTED_ONLY:
+            return True
+        if self._closed or len(self._waiting) >= MOST_WAITING or self._waiting_bytes + len(payload) > WAITING_BYTES:
+            self._quiet_log.warning("%s does not keep up with the clients' metrics: some are dropped", self._endpoint)
+            return False
+        self._waiting.append(payload)
+        self._waiting_bytes += len(payload)
+        self._send_next()
+        return True
+
+    def _send_next(self) -> None:
+        if self._sending or not self._waiting or self._closed:
+            return
+        self._sending = True
+        payload = self._waiting.popleft()
+        self._waiting_bytes -= len(payload)
+        self._jobs.run(lambda: post(self._endpoint, payload)).add_callback(self._sent)
+
+    def _sent(self, done: Deferred[None]) -> None:
+        self._sending = False
+        if done.error is not None:
+            self.telemetry.counts.errors += 1
+            self._quiet_log.warning("%s has not taken clients' metrics: %s", self._endpoint, done.error)
+        self._send_next()
+
+    def close(self) -> None:
+        """Nothing is sent any more; what is under way ends by itself."""
+        self._closed = True
+        self._waiting.clear()
+
+
+def post(endpoint: str, payload: bytes) -> None:
+    """Sends metrics to an OTLP/HTTP receiver; OSError when it does not take them. Blocks for at most some ten seconds."""
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+    from urllib.parse import urlsplit
+
+    # Not urllib's opener: metrics go where the configuration says, by no proxy of the environment and after no redirection.
+    url = urlsplit(endpoint)
+    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    connection = kind(url.hostname or "", url.port, timeout=_TIMEOUT_S)
+    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    try:
+        connection.request("POST", path, payload, {"Content-Type": "application/x-protobuf"})
+        response = connection.getresponse()
+        response.read(4096)
+        if response.status >= 300:
+            raise OSError(f"it answers {response.status} {response.reason}")
+    except HTTPException as error:
+        raise OSError(f"it answers what is no HTTP: {error!r}") from None
+    finally:
+        connection.close()

@@ -1,0 +1,280 @@
+"""What requests use of their clients' quotas, and how long a client is muted (KIP-13, 124, 219, 599).
+
+While there are quotas, each request has a `Meter`. It counts the time that the request takes on the loop, and in executors where it has
+work done, as percents of a thread; what Produce and Fetch move; and the partitions that the controller creates and deletes. When the answer
+is there the meter says how long the client has to wait, the longest of these. The answer says so and leaves at once, and the connection is
+muted for that time. What the request costs after that counts for the next one.
+
+Exempt are what replicas fetch, transaction markers and, on controllers, the requests of the quorum. A node's requests to itself have no
+meter. A request in an envelope has its client's quotas on the controller, too; the broker that sent it mutes the client.
+
+(kafka.server.RequestHandlerHelper, KafkaApis, ControllerApis)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from odradek.base.deferred import Deferred
+from odradek.handlers.scopes import BROKER, CONTROLLER
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.framing import encode_size
+from odradek.protocol.headers import encode_response_header
+from odradek.protocol.registry import decode_response
+from odradek.quotas.clients import NANOS_TO_PERCENT
+from odradek.quotas.managers import ClientQuotas
+from odradek.quotas.samples import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from odradek.base.clock import Clock
+    from odradek.config.broker import BrokerConfig
+    from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.protocol.schema import Message
+    from odradek.quotas.managers import Changes
+    from odradek.quotas.mutations import MutationQuota
+    from odradek.server.context import RequestContext
+
+T = TypeVar("T")
+
+EXEMPT = {
+    BROKER: frozenset({ApiKey.WRITE_TXN_MARKERS}),
+    CONTROLLER: frozenset(
+        {
+            ApiKey.FETCH,
+            ApiKey.FETCH_SNAPSHOT,
+            ApiKey.VOTE,
+            ApiKey.BEGIN_QUORUM_EPOCH,
+            ApiKey.END_QUORUM_EPOCH,
+            ApiKey.DESCRIBE_QUORUM,
+            ApiKey.ALTER_PARTITION,
+            ApiKey.ENVELOPE,
+        }
+    ),
+}
+"""Listener scope -> the APIs whose time is nobody's."""
+STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+"""The version from which on an API has the error THROTTLING_QUOTA_EXCEEDED."""
+
+_SECONDS_TO_PERCENT = NANOS_TO_PERCENT * 1e9
+
+
+class Throttling:
+    """The quotas of a node's clients, and the meters of the requests that are being served."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self.clock = clock
+        window = Window(config.integer("quota.window.num"), config.integer("quota.window.size.seconds") * 1000)
+        mutations = Window(config.integer("controller.quota.window.num"), config.integer("controller.quota.window.size.seconds") * 1000)
+        self.quotas = {scope: ClientQuotas(window, mutations) for scope in (BROKER, CONTROLLER)}
+        self.running: Meter | None = None
+        """Whose time it is now."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anybody has a quota."""
+        return self.quotas[BROKER].enabled
+
+    def apply(self, changes: Changes) -> None:
+        """The quotas of clients among the changes hold from now on."""
+        for quotas in self.quotas.values():
+            quotas.apply(changes)
+
+    def now_ms(self) -> int:
+        return int(self.clock.monotonic() * 1000)
+
+    def meter(self, context: RequestContext, size: int, connection: Connection | None) -> Meter:
+        """For a request of so many bytes; without a connection nobody is muted."""
+        meter = context.meter = Meter(self, self.quotas[context.listener_scope], context, size, connection)
+        return meter
+
+    def timed(self, job: Callable[[], T]) -> Callable[[], T]:
+        """The job, to be run in another thread, whose time is that of the request which is being served."""
+        meter, clock = self.running, self.clock
+        if meter is None:
+            return job
+
+        def run() -> T:
+            begin = clock.monotonic()
+            try:
+                return job()
+            finally:
+                meter.elsewhere.append(clock.monotonic() - begin)
+
+        return run
+
+
+class Meter:
+    """What one request uses. All of it runs on the loop but `elsewhere`, to which other threads add."""
+
+    __slots__ = (
+        "_api_key",
+        "_client_id",
+        "_connection",
+        "_counted",
+        "_depth",
+        "_interrupted",
+        "_quotas",
+        "_seconds",
+        "_since",
+        "_size",
+        "_throttling",
+        "_user",
+        "_version",
+        "elsewhere",
+        "exempt",
+        "mutations",
+        "settled",
+        "throttle_ms",
+    )
+
+    def __init__(
+        self, throttling: Throttling, quotas: ClientQuotas, context: RequestContext, size: int, connection: Connection | None
+    ) -> None:
+        self._throttling = throttling
+        self._quotas = quotas
+        self._connection = connection
+        self._user = context.principal.name
+        self._client_id = context.client_id or ""
+        self._api_key = context.api_key
+        self._version = context.api_version
+        self._size = size
+        self._seconds = 0.0
+        self._counted = 0.0
+        """Of the seconds those that the quota knows of."""
+        self._since = 0.0
+        self._interrupted: Meter | None = None
+        self._depth = 0
+        self.elsewhere: list[float] = []
+        """Seconds in other threads."""
+        self.exempt = context.api_key in EXEMPT[context.listener_scope]
+        self.mutations: MutationQuota | None = None
+        self.settled = False
+        """Whether it is known how long the client waits."""
+        self.throttle_ms = 0
+
+    # -- time ------------------------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """From now on the loop works for this request; whatever it did before stands still meanwhile."""
+        throttling = self._throttling
+        if throttling.running is self:
+            self._depth += 1
+            return
+        now = throttling.clock.monotonic()
+        interrupted = self._interrupted = throttling.running
+        if interrupted is not None:
+            interrupted._seconds += now - interrupted._since
+        throttling.running = self
+        self._since = now
+
+    def end(self) -> None:
+        """It does no more. What came after the answer counts for the next request."""
+        throttling = self._throttling
+        if self._depth:
+            self._depth -= 1
+            return
+        now = throttling.clock.monotonic()
+        self._seconds += now - self._since
+        interrupted = throttling.running = self._interrupted
+        self._interrupted = None
+        if interrupted is not None:
+            interrupted._since = now
+        if self.settled and not self.exempt:
+            self._quotas.request.note(self._user, self._client_id, self._percent(), throttling.now_ms())
+
+    def _percent(self) -> float:
+        """Of a thread's second, what has not been counted yet."""
+        seconds = self._seconds
+        if self._throttling.running is self:
+            seconds += self._throttling.clock.monotonic() - self._since
+        while self.elsewhere:
+            seconds += self.elsewhere.pop()
+        uncounted, self._counted = seconds - self._counted, seconds
+        self._seconds = seconds
+        self._since = self._throttling.clock.monotonic()
+        return uncounted * _SECONDS_TO_PERCENT
+
+    # -- what is used ------------------------------------------------------------------------------------------------------------------
+
+    def most_to_fetch(self) -> float:
+        """More bytes than this would be throttled in any case."""
+        return self._quotas.fetch.most_at_once(self._user, self._client_id, self._throttling.now_ms())
+
+    def produced(self, acks: int) -> int:
+        """The request is served. Its time is nobody's where the client gets no answer (acks=0)."""
+        now_ms = self._throttling.now_ms()
+        bandwidth_ms = self._quotas.produce.record(self._user, self._client_id, self._size, now_ms)
+        self.exempt = acks == 0
+        return self._settle(bandwidth_ms, now_ms)
+
+    def fetched(self, size: int) -> int:
+        """An answer of so many bytes is there; when the client has to wait it must get an empty one, which counts as nothing."""
+        now_ms = self._throttling.now_ms()
+        bandwidth_ms = self._quotas.fetch.record(self._user, self._client_id, size, now_ms)
+        throttle_ms = self._settle(bandwidth_ms, now_ms)
+        if throttle_ms:
+            self._quotas.fetch.note(self._user, self._client_id, -size, now_ms)
+        return throttle_ms
+
+    def counter(self) -> Callable[[int], None] | None:
+        """What the controller calls for each topic with the partitions that it creates or deletes; None without such a quota. It raises
+        THROTTLING_QUOTA_EXCEEDED where they may not be.
+        """
+        strict_since = STRICT_SINCE.get(ApiKey(self._api_key))
+        if strict_since is None:
+            return None
+        now_ms = self._throttling.now_ms
+        quota = self._quotas.mutation.quota_for(self._user, self._client_id, now_ms(), strict=self._version >= strict_since)
+        self.mutations = quota
+        return None if quota is None else lambda partitions: quota.record(partitions, now_ms())
+
+    def answer(self, response: Message) -> None:
+        """The response is there: it is told how long the client has to wait."""
+        if not self.settled:
+            now_ms = self._throttling.now_ms()
+            asked_ms = getattr(response, "throttle_time_ms", 0)  # by the controller
+            self._settle(asked_ms if self.mutations is None else self.mutations.throttle_ms(now_ms), now_ms)
+        if self.throttle_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = self.throttle_ms  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _settle(self, throttle_ms: int, now_ms: int) -> int:
+        self.settled = True
+        if not self.exempt:
+            throttle_ms = max(throttle_ms, self._quotas.request.record(self._user, self._client_id, self._percent(), now_ms))
+        self.throttle_ms = throttle_ms
+        if throttle_ms > 0 and self._connection is not None:
+            self._connection.mute(throttle_ms / 1000)
+        return throttle_ms
+
+    def forwarded(self, context: RequestContext, answer: Answer) -> Answer:
+        """The controller's answer to a request that was sent on, with the longer of the two waits in it."""
+        if not isinstance(answer, Deferred):
+            return answer
+        result: Deferred[Sequence[Chunk] | None] = Deferred()
+
+        def answered(done: Deferred[Sequence[Chunk] | None]) -> None:
+            if done.error is not None:
+                result.fail(done.error)
+                return
+            chunks = done.result()
+            try:
+                result.complete(None if chunks is None else self._throttled(context, chunks))
+            except Exception as error:
+                result.fail(error)
+
+        answer.add_callback(answered)
+        return result
+
+    def _throttled(self, context: RequestContext, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        frame = b"".join([chunk for chunk in chunks if isinstance(chunk, (bytes, bytearray, memoryview))])
+        response = decode_response(frame[4:], context.api_key, context.api_version)
+        asked_ms = getattr(response, "throttle_time_ms", 0)
+        self.answer(response)
+        if self.throttle_ms == asked_ms:
+            return chunks
+        header = encode_response_header(context.api_key, context.api_version, context.correlation_id)
+        body = header + response.encode(context.api_version)
+        return [encode_size(len(body)), body]

@@ -1,0 +1,291 @@
+"""The TLS of a node: what its listeners accept with, what it dials others with, and new certificates while it runs
+(kafka.server.DynamicBrokerConfig, org.apache.kafka.common.security.ssl.SslFactory).
+
+A change of a store makes a new context for connections to come; those that are there keep theirs. It is refused before it is written to
+the metadata when it could not be followed: the store cannot be read, the new certificate has another name or lacks one of the old, or,
+on the listener between brokers, its own trust store does not accept it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from odradek.base.errors import ConfigError
+from odradek.config.dynamic import RELOADED_FOR_LISTENERS
+from odradek.config.listener_settings import is_set_for, listener_key, listener_value, own_value
+from odradek.security.principal import ANONYMOUS, USER, Principal
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from odradek.config.broker import BrokerConfig
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.network.secure import TlsServing
+    from odradek.network.tls import Identity, ServerTls
+
+logger = logging.getLogger(__name__)
+
+_PROTOCOLS = ("SSL", "SASL_SSL")
+_FILES = ("ssl.keystore.location", "ssl.truststore.location")
+Fingerprint = tuple[object, ...]
+
+
+class ListenerKeys:
+    """`network.keystores.TlsKeys` of what holds for one listener: the stores by `config`, the rest as it was when the listener came
+    (`born`, where that was before), since nothing but stores changes for a listener that is there (SslFactory.createNewSslEngineFactory).
+    """
+
+    def __init__(self, config: BrokerConfig, listener: str, born: BrokerConfig | None = None) -> None:
+        self._config = config
+        self._born = born or config
+        self._listener = listener
+
+    def _of(self, key: str) -> BrokerConfig:
+        return self._config if key in RELOADED_FOR_LISTENERS else self._born
+
+    def text(self, key: str) -> str | None:
+        """The value; the key of librdkafka for a key in a file of its own is none of a broker's."""
+        if key == "ssl.key.location":
+            return None
+        if key == "ssl.client.auth" and self._born.listener_security_protocols[self._listener] == "SASL_SSL":
+            # SaslChannelBuilder: there the key for all listeners does not count.
+            own = own_value(self._born, self._listener, key)
+            return "none" if own is None else str(own)
+        value = listener_value(self._of(key), self._listener, key)
+        return None if value is None else str(value)
+
+    def items(self, key: str) -> list[str]:
+        return cast("list[str] | None", listener_value(self._of(key), self._listener, key)) or []
+
+    def given(self, key: str) -> bool:
+        return key != "ssl.key.location" and is_set_for(self._of(key), self._listener, key)
+
+    def shown(self, key: str) -> str:
+        own = listener_key(self._listener, key)
+        return own if own in self._config.given else key
+
+
+class _Made(NamedTuple):
+    fingerprint: Fingerprint
+    server: ServerTls
+    client: ssl.SSLContext
+    principal: Principal
+    """Of this node's own certificate."""
+    born: BrokerConfig
+    """What held when the listener came."""
+
+
+class NodeTls:
+    """All contexts of a node, by the names of listeners."""
+
+    def __init__(self, dynamic: DynamicBrokerConfig) -> None:
+        self._dynamic = dynamic
+        self._serving: dict[str, TlsServing] = {}
+        self._made: dict[str, _Made] = {}
+        self._towards: dict[str, ssl.SSLContext] = {}
+        dynamic.validators.append(self._check)
+        dynamic.on_set.append(self.reload)
+
+    def serving(self, listener: str) -> TlsServing | None:
+        """What connections to a listener of this node are accepted with; None where that is without TLS. ConfigError, one line, for
+        settings that cannot be used.
+        """
+        config = self._dynamic.current
+        protocol = config.listener_security_protocols[listener]
+        if protocol not in _PROTOCOLS:
+            return None
+        from odradek.network.secure import TlsServing
+
+        made = self._made[listener] = _make(config, listener, None)
+        serving = self._serving[listener] = TlsServing(made.server.context, _principals(config, listener) if protocol == "SSL" else None)
+        return serving
+
+    def try_serving(self, config: BrokerConfig, listener: str) -> None:
+        """ConfigError when `serving` could not serve the listener with this configuration."""
+        if config.listener_security_protocols[listener] in _PROTOCOLS:
+            _make(config, listener, None)
+
+    def forget(self, listener: str) -> None:
+        """The listener is no more."""
+        self._serving.pop(listener, None)
+        self._made.pop(listener, None)
+
+    def towards(self, listener: str) -> ssl.SSLContext | None:
+        """What listeners of that name on other nodes are dialled with; None without TLS."""
+        config = self._dynamic.current
+        if config.listener_security_protocols.get(listener) not in _PROTOCOLS:
+            return None
+        made = self._made.get(listener)
+        if made is not None:
+            return made.client
+        known = self._towards.get(listener)
+        if known is None:
+            from odradek.network.tls import client_context
+
+            known = self._towards[listener] = client_context(ListenerKeys(config, listener))
+        return known
+
+    def principal(self, listener: str) -> Principal:
+        """Whom the certificate of this node itself stands for on that listener, so that what a node asks itself is judged as what it asks
+        others; ANONYMOUS where clients show no certificate. Of a key store with several keys the first counts.
+        """
+        made = self._made.get(listener)
+        return ANONYMOUS if made is None else made.principal
+
+    def check(self) -> None:
+        """ConfigError when what this node dials others with cannot be made; at the start, so that it is not found out later."""
+        config = self._dynamic.static
+        if config.is_broker:
+            self.towards(config.inter_broker_listener_name)
+        for name in config.controller_listener_names[:1]:
+            self.towards(name)
+
+    # -- while the node runs ---------------------------------------------------------------------------------------------------------------
+
+    def _check(self, config: BrokerConfig) -> None:
+        """Of a change before it is made: `DynamicBrokerConfig.validators`."""
+        for listener, made in self._made.items():
+            if _has(config, listener) and _fingerprint(config, listener) != made.fingerprint:
+                _make(config, listener, made)
+
+    def reload(self) -> None:
+        """Takes over the stores that hold now, also where a file has changed under its name. What cannot be used leaves all as it was."""
+        config = self._dynamic.current
+        self._towards.clear()
+        for listener, made in list(self._made.items()):
+            if not _has(config, listener) or _fingerprint(config, listener) == made.fingerprint:
+                continue
+            try:
+                new = _make(config, listener, made)
+            except ConfigError as error:
+                logger.error("listener %s keeps its certificates: %s", listener, config.hide(str(error)))
+                continue
+            self._made[listener] = new
+            self._serving[listener].context = new.server.context
+            logger.info("listener %s has new certificates", listener)
+
+
+def _has(config: BrokerConfig, listener: str) -> bool:
+    """Whether the listener is still there."""
+    return any(each.listener == listener for each in config.listeners)
+
+
+def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
+    """ConfigError for what cannot be used, or cannot follow what was there before."""
+    from odradek.network.tls import client_context, server_tls, try_handshake
+
+    born = config if before is None else before.born
+    keys = ListenerKeys(config, listener, born)
+    fingerprint = _fingerprint(config, listener)
+    server, client = server_tls(keys), client_context(keys)
+    if before is not None:
+        _check_change(config, before.server, server, keys)
+    if config.is_broker and listener == config.inter_broker_listener_name:
+        problem = try_handshake(server.context, client)
+        if problem is not None:
+            raise ConfigError(
+                f"A client SSLEngine created with the provided settings can't connect to a server SSLEngine created with those settings: "
+                f"the trust store of listener {listener} ({keys.shown('ssl.truststore.location')}) does not accept its own certificate, "
+                f"which brokers need of one another: {problem}"
+            )
+    return _Made(fingerprint, server, client, _own_principal(born, listener, server), born)
+
+
+def _own_principal(config: BrokerConfig, listener: str, server: ServerTls) -> Principal:
+    shown = config.listener_security_protocols[listener] == "SSL" and listener_value(config, listener, "ssl.client.auth") != "none"
+    if not shown or not server.identities:
+        return ANONYMOUS
+    try:
+        return _names_of(config, listener)(server.identities[0].subject)
+    except ValueError:
+        return ANONYMOUS
+
+
+def _check_change(config: BrokerConfig, old: ServerTls, new: ServerTls, keys: ListenerKeys) -> None:
+    """SslFactory.createNewSslEngineFactory, CertificateEntries.ensureCompatible (KIP-978)."""
+    if new.trusts and not old.trusts:
+        raise ConfigError("Cannot add SSL truststore to an existing listener for which no truststore was configured.")
+    dns, sans = config.flag("ssl.allow.dn.changes"), config.flag("ssl.allow.san.changes")
+    if dns and sans:
+        return
+    if len(old.identities) != len(new.identities):
+        raise ConfigError(
+            f"Keystore entries do not match, existing store contains {len(old.identities)} entries, "
+            f"new store contains {len(new.identities)} entries"
+        )
+    where = keys.shown("ssl.keystore.location")
+    for one, other in zip(_by_alias(old.identities), _by_alias(new.identities), strict=True):
+        if not dns and one.subject != other.subject:
+            raise ConfigError(
+                f"Keystore DistinguishedName does not match:  existing={{alias={one.alias}, DN={_name(one.subject)}}}, "
+                f"new={{alias={other.alias}, DN={_name(other.subject)}}} ({where}; ssl.allow.dn.changes=true allows it)"
+            )
+        if not sans and not one.names <= other.names:
+            raise ConfigError(
+                f"Keystore SubjectAltNames do not match:  existing={{alias={one.alias}, SAN={_names(one)}}}, "
+                f"new={{alias={other.alias}, SAN={_names(other)}}} ({where}; ssl.allow.san.changes=true allows it)"
+            )
+
+
+def _by_alias(identities: tuple[Identity, ...]) -> list[Identity]:
+    return sorted(identities, key=lambda each: each.alias)
+
+
+def _name(subject: bytes) -> str:
+    from odradek.security.distinguished_name import rfc2253
+
+    return rfc2253(subject)
+
+
+def _names(identity: Identity) -> str:
+    from odradek.security.x509 import read_value
+
+    return "[" + ", ".join(sorted(read_value(each)[1].decode("ascii", "backslashreplace") for each in identity.names)) + "]"
+
+
+def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
+    """What tells whether stores have changed: their settings, without saying them, and the age and size of their files."""
+    settings = repr([listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS)])
+    files: list[object] = []
+    for key in _FILES:
+        location = listener_value(config, listener, key)
+        if location:
+            try:
+                status = os.stat(str(location))
+                files.append((status.st_mtime_ns, status.st_size, status.st_ino))
+            except OSError:
+                files.append(None)
+    return (hashlib.sha256(settings.encode()).digest(), *files)
+
+
+def _principals(config: BrokerConfig, listener: str) -> Callable[[bytes | None], Principal]:
+    """Whom a client's certificate stands for (DefaultKafkaPrincipalBuilder)."""
+    from odradek.security.x509 import subject
+
+    named = _names_of(config, listener)
+    return lambda certificate: ANONYMOUS if certificate is None else named(subject(certificate))
+
+
+def _names_of(config: BrokerConfig, listener: str) -> Callable[[bytes], Principal]:
+    """Whom a subject (DER) stands for."""
+    from odradek.security.distinguished_name import rfc2253
+    from odradek.security.ssl_principal import NoRuleApplies, SslPrincipalMapper
+
+    key = "ssl.principal.mapping.rules"
+    try:
+        mapper = SslPrincipalMapper(cast(str, listener_value(config, listener, "ssl.principal.mapping.rules")))
+    except ValueError as error:
+        raise ConfigError(f"{ListenerKeys(config, listener).shown(key)}: {error}") from None
+
+    def principal(subject: bytes) -> Principal:
+        name = rfc2253(subject)
+        try:
+            return Principal(USER, mapper.name(name))
+        except NoRuleApplies:
+            raise ValueError(f"Failed to map name for '{name}' based on SslPrincipalMapper rules ({key})") from None
+
+    return principal

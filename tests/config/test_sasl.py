@@ -1,0 +1,137 @@
+"""What the keys of SASL may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.base.errors import ConfigError
+from odradek.config.broker import standalone_config
+from odradek.config.sasl import (
+    ALLOWED_FILES,
+    ALLOWED_URLS,
+    SIGNED_HANDLER,
+    UNSECURED_HANDLER,
+    BearerSettings,
+    ListenerSasl,
+    NodeLogin,
+    listener_sasl,
+    node_login,
+)
+
+JAVA = "org.apache.kafka.common.security"
+USERS = f'{JAVA}.plain.PlainLoginModule required user_alice="a, secret" user_bob=b username=node password="node-secret";'
+LISTENERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,OUT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+}
+PLAIN = {"listener.name.out.sasl.enabled.mechanisms": "PLAIN", "listener.name.out.plain.sasl.jaas.config": USERS}
+
+
+def test_a_listener_has_its_mechanisms_users_and_limits() -> None:
+    settings = {
+        "listener.name.out.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
+        "connections.max.reauth.ms": "5000",
+        "listener.name.out.plain.connections.max.reauth.ms": "100",
+        "listener.name.out.sasl.server.max.receive.size": "1000",
+    }
+    sasl = listener_sasl(standalone_config({**LISTENERS, **PLAIN, **settings}), "OUT")
+    users = {"alice": "a, secret", "bob": "b"}
+    assert sasl == ListenerSasl("OUT", ("SCRAM-SHA-512", "PLAIN"), 1000, {"SCRAM-SHA-512": 5000, "PLAIN": 100}, users)
+    assert "secret" not in repr(sasl)
+
+
+def test_a_node_logs_in_by_the_line_of_its_listener() -> None:
+    settings = {"inter.broker.listener.name": "OUT", "sasl.mechanism.inter.broker.protocol": "PLAIN"}
+    config = standalone_config({**LISTENERS, **PLAIN, **settings})
+    login = node_login(config, "OUT", "sasl.mechanism.inter.broker.protocol")
+    assert login == NodeLogin("PLAIN", "node", "node-secret")
+    assert "secret" not in repr(login)
+    assert node_login(config, "CONTROLLER", "sasl.mechanism.controller.protocol") is None
+
+
+BEARER = {"listener.name.out.sasl.enabled.mechanisms": "OAUTHBEARER"}
+HANDLER = "listener.name.out.oauthbearer.sasl.server.callback.handler.class"
+BEARER_LINE = "listener.name.out.oauthbearer.sasl.jaas.config"
+BEARER_MODULE = f"{JAVA}.oauthbearer.OAuthBearerLoginModule"
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+JAAS = "listener.name.out.plain.sasl.jaas.config"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"listener.name.out.sasl.enabled.mechanisms": None}, "GSSAPI (Kafka's default); set it to some of PLAIN, SCRAM-SHA-256"),
+        ({"listener.name.out.sasl.enabled.mechanisms": "PLAIN,DIGEST-MD5"}, "the listener OUT offers DIGEST-MD5, which Odradek does not"),
+        ({"listener.name.out.sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms is empty, and the listener OUT asks for SASL"),
+        ({JAAS: None}, f"{JAAS} is missing: the listener OUT offers PLAIN and knows no users"),
+        ({JAAS: "hush"}, f"Invalid value [hidden] for configuration {JAAS}: it must be `LoginModule"),
+        ({JAAS: 'org.example.PlainLoginModule required user_a="hush";'}, f"must name the login module {JAVA}.plain.PlainLoginModule"),
+        ({"sasl.jaas.config": USERS}, "sasl.jaas.config has no effect: it is written for a mechanism of a listener"),
+        ({"listener.name.out.sasl.jaas.config": USERS}, "written for a mechanism of a listener, listener.name.name.plain.sasl.jaas.config"),
+        ({"listener.name.out.gssapi.sasl.jaas.config": "x"}, "GSSAPI is not served; the mechanisms are PLAIN, SCRAM-SHA-256"),
+        ({"listener.name.out.plain.sasl.server.callback.handler.class": "org.example.Mine"}, "classes of Java cannot run here"),
+        ({"inter.broker.listener.name": "OUT"}, "sasl.mechanism.inter.broker.protocol=GSSAPI (Kafka's default); set it to one of PLAIN"),
+        (
+            {"inter.broker.listener.name": "OUT", "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"},
+            "listener.name.out.scram-sha-256.sasl.jaas.config is missing: it says as whom this node logs in",
+        ),
+        (
+            {
+                "inter.broker.listener.name": "OUT",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+                "listener.name.out.scram-sha-256.sasl.jaas.config": f"{JAVA}.scram.ScramLoginModule required username=x password=y;",
+            },
+            "must be included in sasl.enabled.mechanisms when SASL is used for inter-broker communication",
+        ),
+        (
+            {
+                "inter.broker.listener.name": "OUT",
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+                JAAS: f"{JAVA}.plain.PlainLoginModule required user_a=hush;",
+            },
+            "has no username or no password, as whom this node logs in to the listener OUT of others",
+        ),
+        (BEARER, "sasl.server.callback.handler.class is missing: OAUTHBEARER with signed tokens needs"),
+        (
+            {**BEARER, HANDLER: SIGNED_HANDLER},
+            "sasl.oauthbearer.jwks.endpoint.url is missing: the listener OUT could not check the signatures",
+        ),
+        ({**BEARER, HANDLER: SIGNED_HANDLER, URL: "ftp://keys"}, "it must begin with file:, http: or https:"),
+        ({**BEARER, HANDLER: SIGNED_HANDLER, URL: "http://keys"}, f"cannot be accessed due to restrictions; add it to {ALLOWED_URLS}"),
+        (
+            {**BEARER, HANDLER: SIGNED_HANDLER, URL: "file:/keys", ALLOWED_URLS: "file:/keys", ALLOWED_FILES: "/other"},
+            f"the file is not named in {ALLOWED_FILES}",
+        ),
+        (
+            {**BEARER, HANDLER: UNSECURED_HANDLER, BEARER_LINE: f"{BEARER_MODULE} required unsecuredValidatorScope=x;"},
+            "listener.name.out.oauthbearer.sasl.jaas.config: there is no option unsecuredValidatorScope",
+        ),
+        ({"connections.max.idle.ms": "50"}, "connection.failed.authentication.delay.ms must be less than connections.max.idle.ms=50"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_key(changed: dict[str, str | None], message: str) -> None:
+    settings: dict[str, str | None] = {**LISTENERS, **PLAIN, **changed}
+    with pytest.raises(ConfigError) as problem:
+        standalone_config({name: value for name, value in settings.items() if value is not None})
+    assert message in str(problem.value)
+    assert "hush" not in str(problem.value)
+    assert len(str(problem.value).splitlines()) == 1
+
+
+def test_the_handlers_of_kafka_may_be_named() -> None:
+    name = "listener.name.out.plain.sasl.server.callback.handler.class"
+    standalone_config({**LISTENERS, **PLAIN, name: f"{JAVA}.plain.internals.PlainServerCallbackHandler"})
+
+
+def test_signed_tokens_have_keys_that_are_allowed() -> None:
+    settings = {
+        **BEARER,
+        HANDLER: SIGNED_HANDLER,
+        URL: "file:///keys%20here",
+        ALLOWED_URLS: "http://other,file:///keys%20here",
+        ALLOWED_FILES: "/keys here",
+        "listener.name.out.oauthbearer.sasl.oauthbearer.expected.issuer": "https://issuer",
+        "sasl.oauthbearer.expected.audience": "a,b",
+    }
+    bearer = listener_sasl(standalone_config({**LISTENERS, **settings}), "OUT").bearer
+    assert bearer == BearerSettings(url="file:///keys%20here", issuer="https://issuer", audiences=("a", "b"))

@@ -1,0 +1,280 @@
+"""A muted connection: what was served is answered at once, nothing further is served until its time is over, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from odradek.base.deferred import Applied, Deferred
+from odradek.network.acceptor import Acceptor, BoundListener, Listener
+from odradek.network.connection import Answer, Chunk, Connection
+from odradek.network.limits import AcceptorLimits
+from odradek.quotas.connections import ConnectionRates
+from odradek.quotas.samples import Window
+from odradek.server.process import new_event_loop
+from tests.clock import ManualClock
+from tests.network.support import FakeHandler, Peer, framed, peer, until
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a coroutine on either loop, for ten seconds at most."""
+    factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def runner(main: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=factory) as loop_runner:
+            loop_runner.run(asyncio.wait_for(main, 10))
+
+    return runner
+
+
+class Handler:
+    """Answers at once, but for frames that begin with P, which are applied and wait, and W, which wait. A digit mutes for so long."""
+
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+        self.waiting: dict[bytes, Deferred[Sequence[Chunk] | None]] = {}
+        self.connections: list[Connection] = []
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Answer:
+        body = bytes(frame)
+        self.seen.append(body)
+        if connection not in self.connections:
+            self.connections.append(connection)
+        if body[1:2].isdigit():
+            connection.mute(int(body[1:2]))
+        if body[:1] in b"PW":
+            answer: Deferred[Sequence[Chunk] | None] = Applied() if body[:1] == b"P" else Deferred()
+            self.waiting[body] = answer
+            return answer
+        return [framed(body)]
+
+    def answer(self, body: bytes, mute_s: float = 0.0) -> None:
+        if mute_s:
+            self.connections[0].mute(mute_s)
+        self.waiting.pop(body).complete([framed(body)])
+
+
+@asynccontextmanager
+async def world(limits: AcceptorLimits | None = None) -> AsyncIterator[tuple[Handler, ManualClock, Acceptor, BoundListener]]:
+    clock, handler = ManualClock(), Handler()
+    acceptor = Acceptor(asyncio.get_running_loop(), clock, FakeHandler(handler), limits or AcceptorLimits())
+    bound = await acceptor.bind(Listener("PLAINTEXT", "broker", "127.0.0.1", 0))
+    await acceptor.serve(bound)
+    try:
+        yield handler, clock, acceptor, bound
+    finally:
+        for connection in list(acceptor.connections):
+            connection.abort()
+        await until(lambda: not acceptor.connections)
+        await acceptor.close()
+
+
+async def turns(count: int = 20) -> None:
+    """Whatever lies in the sockets is served."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def answered(client: Peer, *bodies: bytes) -> None:
+    assert [await asyncio.wait_for(client.frame(), 10) for _ in bodies] == list(bodies)
+
+
+def test_the_answer_leaves_at_once_and_the_next_request_waits(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, _acceptor, bound), peer(bound) as client:
+            client.send(b"E5", b"E", b"E")
+            await answered(client, b"E5")
+            await turns()
+            assert handler.seen == [b"E5"]
+            clock.advance_s(4.9)
+            await turns()
+            assert handler.seen == [b"E5"]
+            clock.advance_s(0.1)
+            await answered(client, b"E", b"E")
+            client.send(b"E")
+            await answered(client, b"E")
+
+    run(main())
+
+
+def test_short_answers_before_the_mute_are_not_kept(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, _acceptor, bound), peer(bound) as client:
+            client.send(b"Ea", b"Eb", b"E9", b"Ec")
+            await answered(client, b"Ea", b"Eb", b"E9")
+            assert handler.seen == [b"Ea", b"Eb", b"E9"]
+            clock.advance_s(9)
+            await answered(client, b"Ec")
+
+    run(main())
+
+
+def test_what_comes_later_is_read_when_the_mute_ends_and_no_sooner(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, _acceptor, bound), peer(bound) as client:
+            client.send(b"E5")
+            await answered(client, b"E5")
+            client.send(b"E", b"x" * 3_000_000)
+            await turns(200)
+            assert handler.seen == [b"E5"]
+            assert handler.connections[0].bytes_pending < 1_000_000, "the rest waits in the kernel"
+            clock.advance_s(5)
+            await answered(client, b"E", b"x" * 3_000_000)
+
+    run(main())
+
+
+def test_pipelined_requests_that_are_served_are_answered_meanwhile(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, _acceptor, bound), peer(bound) as client:
+            client.send(b"Pa", b"Pb")
+            await until(lambda: len(handler.seen) == 2)
+            handler.answer(b"Pa", mute_s=5)
+            await answered(client, b"Pa")
+            client.send(b"Pc", b"E")
+            await turns()
+            assert handler.seen == [b"Pa", b"Pb"]
+            handler.answer(b"Pb")
+            await answered(client, b"Pb")
+            await turns()
+            assert handler.seen == [b"Pa", b"Pb"]
+            clock.advance_s(5)
+            await until(lambda: len(handler.seen) == 3)
+            handler.answer(b"Pc")
+            await answered(client, b"Pc", b"E")
+
+    run(main())
+
+
+def test_a_mute_that_ends_while_a_request_waits_lets_only_followers_in(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, _acceptor, bound), peer(bound) as client:
+            client.send(b"Wa")
+            await until(lambda: len(handler.seen) == 1)
+            handler.connections[0].mute(1)
+            client.send(b"E")
+            await turns()
+            clock.advance_s(1)
+            await turns()
+            assert handler.seen == [b"Wa"]
+            handler.answer(b"Wa")
+            await answered(client, b"Wa", b"E")
+
+    run(main())
+
+
+def test_the_longer_of_two_mutes_counts(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, _acceptor, bound), peer(bound) as client:
+            client.send(b"E5", b"E")
+            await answered(client, b"E5")
+            handler.connections[0].mute(1)
+            clock.advance_s(2)
+            await turns()
+            assert handler.seen == [b"E5"]
+            handler.connections[0].mute(7)
+            clock.advance_s(6.9)
+            await turns()
+            assert handler.seen == [b"E5"]
+            clock.advance_s(0.1)
+            await answered(client, b"E")
+
+    run(main())
+
+
+def test_a_mute_ends_with_the_connection_and_leaves_no_timer(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, acceptor, bound):
+            async with peer(bound) as client:
+                client.send(b"E9")
+                await answered(client, b"E9")
+                assert any("_unmute" in each for each in clock.pending)
+            handler.connections[0].abort()
+            await until(lambda: not acceptor.connections)
+            assert not any("_unmute" in each for each in clock.pending)
+            handler.connections[0].mute(3)
+            assert not any("_unmute" in each for each in clock.pending)
+
+    run(main())
+
+
+def test_a_muted_connection_counts_as_idle(run: Run) -> None:
+    async def main() -> None:
+        async with world(AcceptorLimits(idle_s=3)) as (_handler, clock, _acceptor, bound), peer(bound) as client:
+            client.send(b"E9")
+            await answered(client, b"E9")
+            clock.advance_s(8)
+            assert await client.closed()
+
+    run(main())
+
+
+# -- rates of new connections --------------------------------------------------------------------------------------------------------------
+
+
+def rates(broker: int = 1, address: int | None = None) -> dict[str, ConnectionRates]:
+    made = ConnectionRates(Window(2, 1000))
+    made.limit_broker(broker, {})
+    if address is not None:
+        made.limit_address(None, address)
+    return {"broker": made}
+
+
+def test_a_connection_beyond_the_rate_is_served_when_it_is_its_turn(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, acceptor, bound):
+            acceptor.rates = rates()
+            async with peer(bound) as first, peer(bound) as second:
+                first.send(b"E")
+                await answered(first, b"E")
+                second.send(b"E")
+                await until(lambda: len(acceptor.connections) == 2)
+                await turns()
+                assert len(handler.seen) == 1
+                clock.advance_s(1)
+                await answered(second, b"E")
+
+    run(main())
+
+
+def test_only_so_many_connections_are_kept_before_they_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.network.acceptor._MOST_HELD", 1)
+
+    async def main() -> None:
+        async with world() as (_, clock, acceptor, bound):
+            acceptor.rates = rates(broker=1000, address=1)
+            async with peer(bound), peer(bound) as held:
+                await until(lambda: len(acceptor.connections) == 2)
+                async with peer(bound) as more:
+                    assert await more.closed()
+                assert len(acceptor.connections) == 2
+                clock.advance_s(1)
+                assert await held.closed()
+
+    run(main())
+
+
+def test_a_connection_beyond_the_rate_of_its_address_is_closed_after_a_while(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, acceptor, bound):
+            acceptor.rates = rates(broker=1000, address=1)
+            async with peer(bound) as first, peer(bound) as second:
+                second.send(b"E")
+                await until(lambda: len(acceptor.connections) == 2)
+                await turns()
+                clock.advance_s(0.5)
+                assert len(acceptor.connections) == 2
+                clock.advance_s(0.5)
+                assert await second.closed()
+                first.send(b"E")
+                await answered(first, b"E")
+                assert handler.seen == [b"E"]
+
+    run(main())

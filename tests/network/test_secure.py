@@ -1,0 +1,507 @@
+"""TLS on a listener, over real sockets: who gets in, what is bounded, and that requests are served as without it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.network.connection import Answer, Connection
+from odradek.network.limits import AcceptorLimits
+from odradek.network.secure import Handshakes, TlsLayer, TlsServing
+from odradek.security.principal import ANONYMOUS, Principal
+from odradek.security.x509 import subject
+from odradek.server.process import new_event_loop
+from tests.client.certificates import Certificates
+from tests.network.support import Peer, echo, framed, listening, until
+
+MIB = 1024 * 1024
+APPLICATION_DATA = 23
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Runs a coroutine on either loop, for twenty seconds at most."""
+    factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def runner(main: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=factory) as loop_runner:
+            loop_runner.run(asyncio.wait_for(main, 20))
+
+    return runner
+
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def serving(made: Certificates, *, auth: ssl.VerifyMode = ssl.CERT_NONE, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> TlsServing:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.broker)
+    context.load_verify_locations(made.authority)
+    context.verify_mode = auth
+    context.maximum_version = version
+    return TlsServing(context, who)
+
+
+def who(certificate: bytes | None) -> Principal:
+    if certificate is None:
+        return ANONYMOUS
+    if b"strange" in subject(certificate):
+        raise ValueError("nobody")
+    return Principal("User", subject(certificate)[-6:].decode())
+
+
+def client_context(made: Certificates, certificate: Path | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(made.authority)
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    return context
+
+
+@contextlib.asynccontextmanager
+async def secured(port: int, context: ssl.SSLContext) -> AsyncIterator[Peer]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost", limit=4 * MIB)
+    try:
+        yield Peer(reader, writer)
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def plain(port: int) -> AsyncIterator[Peer]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Peer(reader, writer)
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+# -- requests -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_requests_of_all_sizes_are_answered_in_order(run: Run, made: Certificates, version: ssl.TLSVersion) -> None:
+    async def main() -> None:
+        async with listening(tls=serving(made, version=version)) as (_, bound), secured(bound.port, client_context(made)) as client:
+            bodies = [bytes([index % 251]) * (1 + index * index * 37) for index in range(150)] + [b"x" * 3 * MIB]
+            client.send(*bodies)
+            assert [await client.frame() for _ in bodies] == bodies
+
+    run(main())
+
+
+def test_who_has_sent_nothing_yet_holds_no_buffer(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        async with listening(tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
+            while not acceptor.connections or acceptor.handshaking:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    tls.do_handshake()
+                client.writer.write(outgoing.read())
+                if not tls.version() or acceptor.handshaking:
+                    with contextlib.suppress(TimeoutError):
+                        incoming.write(await asyncio.wait_for(client.reader.read(MIB), 0.1))
+            assert acceptor.pool.in_use == 0
+            tls.write(framed(b"a" * 1000))
+            record = outgoing.read()
+            client.writer.write(record[:-1])
+            (connection,) = acceptor.connections
+            await until(lambda: connection.frames == 0 and acceptor.pool.in_use == 0)
+            await asyncio.sleep(0.02)  # for a buffer to be taken, if one was
+            assert acceptor.pool.in_use == 0
+            client.writer.write(record[-1:])
+            await until(lambda: connection.frames == 1)
+
+    run(main())
+
+
+def test_one_request_is_in_flight_and_others_wait_encrypted(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        waiting: list[Deferred[Any]] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        async with listening(handle, tls=serving(made)) as (acceptor, bound), secured(bound.port, client_context(made)) as client:
+            idle = acceptor.pool.in_use
+            client.send(*[b"r" * 30_000] * 100)
+            await until(lambda: len(waiting) == 1)
+            await asyncio.sleep(0.05)  # for more to come, if it did
+            assert len(waiting) == 1
+            assert acceptor.pool.in_use < MIB, "what waits is bounded, and counts"
+            for number in range(100):
+                await until(lambda: len(waiting) > number)  # noqa: B023
+                waiting[number].complete([framed(b"ok")])
+                assert await client.frame() == b"ok"
+            await until(lambda: acceptor.pool.in_use == idle)
+
+    run(main())
+
+
+class FileOfZeros:
+    """A file chunk."""
+
+    def __init__(self, size: int, *, cached: bool) -> None:
+        self.size = size
+        self.cached = cached
+        self.released = False
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(size)
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        return bytes(size) if self.cached else None
+
+    def send_cached(self, socket: int, offset: int, size: int) -> int | None:
+        raise AssertionError("the kernel cannot encrypt")
+
+    def release(self) -> None:
+        self.released = True
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_files_are_encrypted_and_not_sent_by_the_kernel(run: Run, made: Certificates, *, cached: bool) -> None:
+    async def main() -> None:
+        chunk = FileOfZeros(5 * MIB, cached=cached)
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return [struct.pack(">i", chunk.size + 4), b"head", chunk]
+
+        async with listening(handle, tls=serving(made)) as (_, bound), secured(bound.port, client_context(made)) as client:
+            client.send(b"read")
+            assert await client.frame() == b"head" + bytes(chunk.size)
+            await until(lambda: chunk.released)
+
+    run(main())
+
+
+def test_what_a_peer_does_not_take_is_owed(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        connections: list[Connection] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            connections.append(connection)
+            return [framed(bytes(20 * MIB))]
+
+        limits = AcceptorLimits(send_buffer=64 * 1024)
+        async with listening(handle, limits, tls=serving(made)) as (acceptor, bound):
+            reading = socket.create_connection(("127.0.0.1", bound.port))
+            wrapped = await asyncio.to_thread(client_context(made).wrap_socket, reading, server_hostname="localhost")
+            wrapped.sendall(framed(b"much"))
+            await until(lambda: acceptor.owed.in_memory > 0)
+            assert acceptor.owed.in_memory == 20 * MIB + 4
+            assert connections[0].unsent() > 10 * MIB
+
+            def take() -> int:
+                left = 20 * MIB + 4
+                while left:
+                    left -= len(wrapped.recv(MIB))
+                return left
+
+            assert await asyncio.to_thread(take) == 0
+            await until(lambda: acceptor.owed.in_memory == 0)
+            wrapped.close()
+
+    run(main())
+
+
+def test_small_pieces_of_an_answer_share_a_record(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            return [struct.pack(">i", 100 * 300), *[memoryview(bytes(300))] * 100]
+
+        async with listening(handle, tls=serving(made)) as (_, bound), plain(bound.port) as client:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
+            seen = bytearray()
+
+            async def turn(work: Callable[[], Any]) -> Any:
+                while True:
+                    try:
+                        result = work()
+                    except ssl.SSLWantReadError:
+                        result = None
+                    client.writer.write(outgoing.read())
+                    if result is not None:
+                        return result
+                    received = await client.reader.read(MIB)
+                    seen.extend(received)
+                    incoming.write(received)
+
+            await turn(lambda: tls.do_handshake() or True)
+            await turn(lambda: tls.write(framed(b"a")))
+            before, left = len(seen), 30_004
+            while left:
+                left -= len(await turn(partial(tls.read, left)))
+            assert _records(bytes(seen)[before:]) <= 5, "two or three of answer, two tickets of the session"
+
+    run(main())
+
+
+def _records(stream: bytes) -> int:
+    at = found = 0
+    while at + 5 <= len(stream):
+        found += stream[at] == APPLICATION_DATA
+        at += 5 + int.from_bytes(stream[at + 3 : at + 5], "big")
+    return found
+
+
+# -- who gets in --------------------------------------------------------------------------------------------------------------------------
+
+
+def principals(seen: list[Principal]) -> Callable[[Connection, memoryview], Answer]:
+    def handle(connection: Connection, frame: memoryview) -> Answer:
+        seen.append(connection.principal)
+        return echo(connection, frame)
+
+    return handle
+
+
+@pytest.mark.parametrize("auth", [ssl.CERT_NONE, ssl.CERT_OPTIONAL, ssl.CERT_REQUIRED])
+def test_a_certificate_says_who_the_client_is(run: Run, made: Certificates, auth: ssl.VerifyMode) -> None:
+    async def main() -> None:
+        seen: list[Principal] = []
+        async with listening(principals(seen), tls=serving(made, auth=auth)) as (acceptor, bound):
+            async with secured(bound.port, client_context(made, made.client)) as client:
+                client.send(b"a")
+                await client.frame()
+                assert acceptor.handshaking == 0
+            if auth is not ssl.CERT_REQUIRED:
+                async with secured(bound.port, client_context(made)) as client:
+                    client.send(b"a")
+                    await client.frame()
+        assert seen == [ANONYMOUS if auth is ssl.CERT_NONE else Principal("User", "client"), ANONYMOUS][: len(seen)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(("certificate", "alert"), [(None, "CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE"), ("strange_client", "UNKNOWN_CA")])
+def test_who_is_refused_reads_why(
+    run: Run, made: Certificates, version: ssl.TLSVersion, certificate: str | None, alert: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        def ask() -> None:
+            context = client_context(made, getattr(made, certificate) if certificate is not None else None)
+            with socket.create_connection(("127.0.0.1", bound.port)) as raw, context.wrap_socket(raw, server_hostname="localhost") as tls:
+                for _ in range(20):
+                    tls.sendall(framed(b"a"))
+                tls.recv(1)
+
+        async with listening(tls=serving(made, auth=ssl.CERT_REQUIRED, version=version)) as (acceptor, bound):
+            with pytest.raises(ssl.SSLError, match=alert):
+                await asyncio.to_thread(ask)
+            await until(lambda: not acceptor.connections)
+
+    run(main())
+    (line,) = [record.getMessage() for record in caplog.records if "TLS failed" in record.getMessage()]
+    assert "certificate" in line
+
+
+def test_a_certificate_that_stands_for_nobody_closes(run: Run, made: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        tls = serving(made, auth=ssl.CERT_REQUIRED)
+        tls.context.load_verify_locations(made.stranger)
+        async with listening(tls=tls) as (_, bound), secured(bound.port, client_context(made, made.strange_client)) as client:
+            client.send(b"a")
+            assert await client.closed()
+
+    run(main())
+    assert "TLS failed: nobody" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "it speaks HTTP"),
+        (framed(b"\0\x12\0\0\0\0\0\1\0\0"), "it does not speak TLS"),
+        (b"\x16\x03\x01\xff\xff" + b"x" * 100, "TLS failed"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "unexpected message"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "TLS failed"),
+    ],
+)
+def test_who_does_not_speak_tls_is_closed_with_a_line(
+    run: Run, made: Certificates, sent: bytes, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with listening(tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
+            client.writer.write(sent)
+            await asyncio.wait_for(client.reader.read(), 10)
+            client.writer.close()
+            await until(lambda: not acceptor.connections)
+            assert acceptor.handshaking == 0
+
+    run(main())
+    assert said in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_who_speaks_tls_where_there_is_none_is_closed_with_a_line(run: Run, made: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with listening() as (_, bound):
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                async with secured(bound.port, client_context(made)):
+                    pass
+
+    run(main())
+    assert "it speaks TLS" in caplog.text
+
+
+# -- what is bounded ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_connections_are_counted_before_their_handshake(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        async with listening(limits=AcceptorLimits(max_connections=1), tls=serving(made)) as (acceptor, bound), plain(bound.port) as silent:
+            await until(lambda: acceptor.handshaking == 1)
+            async with plain(bound.port) as refused:
+                assert await refused.closed()
+            silent.writer.close()
+            await until(lambda: not acceptor.connections)
+            async with secured(bound.port, client_context(made)) as client:
+                client.send(b"a")
+                assert await client.frame() == b"a"
+
+    run(main())
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
+def test_half_a_handshake_ends_at_its_deadline(run: Run, made: Certificates, sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with listening(limits=AcceptorLimits(handshake_s=0.2), tls=serving(made)) as (acceptor, bound):
+            async with secured(bound.port, client_context(made)) as neighbour, plain(bound.port) as client:
+                client.writer.write(sent)
+                assert await client.closed()
+                neighbour.send(b"a")
+                assert await neighbour.frame() == b"a", "who has ended its handshake has no deadline"
+            await until(lambda: not acceptor.connections)
+
+    run(main())
+    assert "no TLS handshake in" in caplog.text
+
+
+def test_a_handshake_that_drips_ends_at_its_deadline_too(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        outgoing = ssl.MemoryBIO()
+        tls = client_context(made).wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.do_handshake()
+        hello = outgoing.read()
+        async with listening(limits=AcceptorLimits(handshake_s=0.3), tls=serving(made)) as (_, bound), plain(bound.port) as client:
+
+            async def drip() -> None:
+                for byte in hello[:-1]:
+                    client.writer.write(bytes([byte]))
+                    await asyncio.sleep(0.005)
+
+            dripping = asyncio.ensure_future(drip())
+            assert await client.closed()
+            dripping.cancel()
+
+    run(main())
+
+
+def test_steps_of_handshakes_take_turns() -> None:
+    class Loop:
+        def __init__(self) -> None:
+            self.running: list[asyncio.Future[Any]] = []
+
+        def run_in_executor(self, executor: None, step: Callable[[], object]) -> asyncio.Future[Any]:
+            self.running.append(future := loop.create_future())
+            started.append(step())
+            return future
+
+    class Layer:
+        def __init__(self, name: str) -> None:
+            self.name = name
+            self.gone = False
+
+        def step(self) -> str:
+            return self.name
+
+        def stepped(self, outcome: object) -> None:
+            ended.append((self.name, outcome))
+
+    started: list[object] = []
+    ended: list[tuple[str, object]] = []
+    loop = asyncio.new_event_loop()
+    try:
+        fake = Loop()
+        handshakes = Handshakes(cast(Any, fake), 2)
+        layers = [Layer(name) for name in "abcde"]
+        for layer in layers:
+            handshakes.run(cast(TlsLayer, layer))
+        assert (started, handshakes.waiting) == (["a", "b"], 3)
+        layers[2].gone = True
+        fake.running[1].set_result(True)
+        loop.run_until_complete(asyncio.sleep(0))
+        assert (started, ended) == (["a", "b", "d"], [("b", True)])
+        fake.running[0].set_exception(MemoryError())
+        loop.run_until_complete(asyncio.sleep(0))
+        assert started == ["a", "b", "d", "e"]
+        assert isinstance(ended[1][1], MemoryError)
+    finally:
+        loop.close()
+
+
+# -- while it runs ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_context_is_for_new_connections(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        tls = serving(made)
+        async with listening(tls=tls) as (_, bound), secured(bound.port, client_context(made)) as old:
+            tls.context = serving(made, auth=ssl.CERT_REQUIRED).context
+            old.send(b"still")
+            assert await old.frame() == b"still"
+            async with secured(bound.port, client_context(made)) as new:
+                new.send(b"a")
+                with pytest.raises((ssl.SSLError, asyncio.IncompleteReadError, ConnectionError)):
+                    await new.frame()
+
+    run(main())
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_both_sides_may_say_that_they_end(run: Run, made: Certificates, version: ssl.TLSVersion) -> None:
+    async def main() -> None:
+        def until_told() -> bytes:
+            context = client_context(made)
+            raw = socket.create_connection(("127.0.0.1", bound.port))
+            with context.wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False) as tls:
+                tls.sendall(framed(b"a"))
+                tls.recv(100)
+                return tls.recv(100)  # b"" for close_notify, SSLEOFError without it
+
+        async with listening(tls=serving(made, version=version)) as (acceptor, bound):
+            async with secured(bound.port, client_context(made)) as client:
+                client.send(b"a")
+                await client.frame()
+            await until(lambda: not acceptor.connections)
+            told = asyncio.ensure_future(asyncio.to_thread(until_told))
+            await until(lambda: any(each.frames for each in acceptor.connections))
+            await acceptor.close()
+            assert await told == b""
+
+    run(main())

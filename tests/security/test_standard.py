@@ -1,0 +1,131 @@
+"""The standard authorizer decides as if it looked at every ACL, whatever came and went before."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.security.acls import AccessControlEntry, AclFilter
+from odradek.security.principal import ANONYMOUS, Principal, parse_super_users
+from odradek.security.resources import Operation, PatternType, PermissionType, ResourceType
+from odradek.security.standard import StandardAuthorizer
+from tests.security.acl_support import naive, naive_any, random_entry, random_question
+
+ALICE = Principal("User", "alice")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_decisions_are_those_of_every_acl_looked_at(seed: int) -> None:
+    rng = random.Random(seed)
+    default = rng.random() < 0.3
+    supers = ("User:bob",) if rng.random() < 0.3 else ()
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(supers, allow_without_acl=default)
+    ids = count()
+    authorizer.load({next(ids): random_entry(rng) for _ in range(rng.randrange(12))})
+    for _ in range(30):
+        for _ in range(20):
+            question = random_question(rng)
+            entries = authorizer.entries.values()
+            assert authorizer.allows(*question) == naive(entries, question, supers, allow_without_acl=default), question
+            expected = str(question[0]) in supers or naive_any(entries, question, allow_without_acl=default)
+            assert authorizer.allows_any(*question[:4]) == expected, question
+        gone = rng.sample(sorted(authorizer.entries), min(rng.randrange(4), len(authorizer.entries)))
+        authorizer.change({**dict.fromkeys(gone), **{next(ids): random_entry(rng) for _ in range(rng.randrange(4))}})
+    authorizer.change(dict.fromkeys(authorizer.entries))
+    assert len(authorizer._index) == 0
+    assert not any(authorizer._index._by_type.values())
+    assert not any(authorizer._index._lengths.values())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_rule_that_is_named_is_one_that_decides(seed: int) -> None:
+    rng = random.Random(seed)
+    entries = [random_entry(rng) for _ in range(15)]
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(["User:bob"], allow_without_acl=seed % 2 == 0)
+    authorizer.load(dict(enumerate(entries)))
+    for _ in range(200):
+        question = random_question(rng)
+        rule, allowed = authorizer.explain(*question), authorizer.allows(*question)
+        if rule == "SuperUser":
+            assert allowed
+            assert question[0].name == "bob"
+        elif rule.startswith("Default"):
+            assert allowed is (rule == "DefaultAllow")
+        else:
+            (named,) = {entry for entry in entries if rule == f"MatchingAcl(acl={entry})"}
+            assert allowed is (named.permission_type == PermissionType.ALLOW)
+            assert naive([named], question) is allowed
+
+
+def test_until_the_acls_are_loaded_only_super_users_may_do_anything() -> None:
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(["User:ANONYMOUS"], allow_without_acl=True)
+    question = ("h", Operation.READ, ResourceType.TOPIC, "t")
+    assert authorizer.allows(ANONYMOUS, *question)
+    for ask in (lambda: authorizer.allows(ALICE, *question), lambda: authorizer.allows_any(ALICE, *question[:3])):
+        with pytest.raises(KafkaError) as refused:
+            ask()
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    authorizer.load({})
+    assert authorizer.allows(ALICE, *question)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.security.standard._MOST_REMEMBERED", 100)
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True)
+    authorizer.load({})
+    for number in range(1_000):
+        authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, str(number))
+        authorizer.allows_any(ALICE, str(number), Operation.WRITE, ResourceType.TOPIC)
+        assert len(authorizer._remembered) <= 100
+
+
+def test_an_acl_of_a_later_release_allows_nothing_and_denies_nothing_known() -> None:
+    entries = [
+        AccessControlEntry(2, "t", 3, "User:alice", "*", 99, PermissionType.DENY),
+        AccessControlEntry(2, "t", 3, "User:alice", "*", -1, PermissionType.ALLOW),
+    ]
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True)
+    authorizer.load(dict(enumerate(entries)))
+    assert not authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, "t")
+    authorizer.change({0: None, 1: None})
+    assert authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, "t")
+
+
+def test_super_users_are_read_as_kafka_reads_them() -> None:
+    assert parse_super_users(" User:alice ;; User:CN=a,O=b;") == {"User:alice", "User:CN=a,O=b"}
+    assert parse_super_users("") == frozenset()
+    with pytest.raises(ValueError, match="principalType:principalName"):
+        parse_super_users("alice")
+
+
+LITERAL = AccessControlEntry(2, "team.a", 3, "User:alice", "*", 3, 3)
+PREFIXED = AccessControlEntry(2, "team.", 4, "User:alice", "*", 3, 3)
+EVERY = AccessControlEntry(2, "*", 3, "User:*", "10.0.0.1", 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, [LITERAL, PREFIXED, EVERY]),
+        ({"resource_type": 3}, []),
+        ({"resource_type": 2}, [LITERAL, PREFIXED, EVERY]),
+        ({"resource_name": "team.a"}, [LITERAL]),
+        ({"resource_name": "team.a", "pattern_type": PatternType.MATCH}, [LITERAL, PREFIXED, EVERY]),
+        ({"resource_name": "other", "pattern_type": PatternType.MATCH}, [EVERY]),
+        ({"resource_name": "team.a", "pattern_type": PatternType.PREFIXED}, []),
+        ({"pattern_type": PatternType.PREFIXED}, [PREFIXED]),
+        ({"principal": "User:alice"}, [LITERAL, PREFIXED]),
+        ({"host": "10.0.0.1"}, [EVERY]),
+        ({"host": "10.0.0.9"}, []),
+        ({"operation": 4}, [EVERY]),
+        ({"operation": 2}, []),
+        ({"permission_type": 3}, [LITERAL, PREFIXED]),
+    ],
+)
+def test_a_filter_finds_what_it_says(changes: dict[str, object], found: list[AccessControlEntry]) -> None:
+    everything = AclFilter(1, None, 1, None, None, 1, 1)
+    wanted = everything._replace(**changes)  # type: ignore[arg-type]
+    assert [entry for entry in (LITERAL, PREFIXED, EVERY) if wanted.matches(entry)] == found

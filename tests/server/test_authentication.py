@@ -1,0 +1,219 @@
+"""A listener with SASL over real sockets: who gets through, who waits for a refusal, who is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.config.sasl import ListenerSasl
+from odradek.handlers.scopes import BROKER
+from odradek.network.acceptor import Acceptor, BoundListener, Listener
+from odradek.network.connection import Answer, Connection
+from odradek.network.limits import AcceptorLimits
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from odradek.security.principal import ANONYMOUS, Principal
+from odradek.server import authentication
+from odradek.server.authentication import SaslFrames
+from odradek.server.dispatch import Dispatcher
+from odradek.server.jobs import Jobs
+from odradek.server.process import run_loop
+from tests.network.support import Peer, peer, until
+from tests.server.support import api_versions, bare_services, request, response_error
+from tests.server.test_sasl_session import ALICE, USERS, handshake, token
+
+METADATA = request(3, 4, struct.pack(">ib", -1, 0))
+WRONG = b"\0alice\0wrong"
+
+
+class Served(NamedTuple):
+    acceptor: Acceptor
+    sasl: BoundListener
+    plain: BoundListener
+    frames: SaslFrames
+    principals: list[Principal]
+    """Of the requests that came through, ApiVersions left out."""
+
+
+class Noting:
+    """Notes whose requests reach the dispatcher."""
+
+    def __init__(self, dispatcher: Dispatcher, principals: list[Principal]) -> None:
+        self._dispatcher = dispatcher
+        self._principals = principals
+
+    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
+        if frame[:2] != b"\0\x12":
+            self._principals.append(connection.principal)
+        return self._dispatcher.handle_frame(connection, frame)
+
+    def may_follow(self, frame: memoryview) -> bool:
+        return self._dispatcher.may_follow(frame)
+
+
+@asynccontextmanager
+async def serving(*, delay_s: float = 0.0, reauth_ms: int = 0, most: int = 512 * 1024) -> AsyncIterator[Served]:
+    services = bare_services()
+    principals: list[Principal] = []
+    sasl = ListenerSasl("SASL", ("PLAIN",), most, {"PLAIN": reauth_ms}, USERS)
+    jobs = Jobs(asyncio.get_running_loop())
+    behind = Noting(services.dispatcher, principals)
+    frames = SaslFrames(behind, services, jobs, {"SASL": sasl}, request_size=1 << 20, failed_delay_s=delay_s)
+    acceptor = Acceptor(asyncio.get_running_loop(), services.clock, frames, AcceptorLimits())
+    acceptor.on_connect = frames.connected
+    bound = [await acceptor.bind(Listener(name, BROKER, "127.0.0.1", 0)) for name in ("SASL", "PLAINTEXT")]
+    for each in bound:
+        await acceptor.serve(each)
+    try:
+        yield Served(acceptor, bound[0], bound[1], frames, principals)
+    finally:
+        frames.close()
+        await acceptor.close()
+
+
+async def log_in(client: Peer, message: bytes = ALICE) -> SaslAuthenticateResponse:
+    client.send(bytes(handshake()))
+    await client.frame()
+    client.send(bytes(token(message)))
+    return SaslAuthenticateResponse.decode((await client.frame())[5:], 2)
+
+
+def test_requests_come_through_after_the_login_with_its_principal() -> None:
+    async def main() -> None:
+        async with serving() as served, peer(served.sasl) as client, peer(served.plain) as neighbour:
+            client.send(api_versions())
+            assert response_error(await client.frame()) == (7, 0)
+            assert (await log_in(client)).error_code == 0
+            client.send(api_versions(), METADATA)
+            assert response_error(await client.frame()) == (7, 0)
+            await client.frame()
+            neighbour.send(METADATA)
+            await neighbour.frame()
+            assert served.principals == [Principal("User", "alice"), ANONYMOUS]
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+@pytest.mark.parametrize("before", [[], [api_versions()], [bytes(handshake())]])
+def test_no_request_comes_through_before_the_login(before: list[bytes]) -> None:
+    async def main() -> None:
+        async with serving() as served, peer(served.sasl) as client:
+            for each in before:
+                client.send(each)
+                await client.frame()
+            client.send(METADATA)
+            if before and before[0] == bytes(handshake()):
+                # It is told so in the shape of its API, which has no place for an error: the connection closes, as after a failure.
+                assert int.from_bytes((await client.frame())[:4], "big") == 7
+            assert await client.closed()
+            assert served.principals == []
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_refusal_comes_after_the_delay_and_harms_nobody_else() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(delay_s=0.3) as served, peer(served.sasl) as client, peer(served.sasl) as neighbour:
+            begin = loop.time()
+            refused = asyncio.ensure_future(log_in(client, WRONG))
+            assert (await log_in(neighbour)).error_code == 0
+            assert not refused.done()
+            answer = await refused
+            assert loop.time() - begin >= 0.3
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert await client.closed()
+            neighbour.send(METADATA)
+            await neighbour.frame()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_only_so_many_refusals_are_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "MOST_DELAYED", 2)
+
+    async def main() -> None:
+        async with serving(delay_s=3600) as served, peer(served.sasl) as one, peer(served.sasl) as two, peer(served.sasl) as three:
+            refusals = [asyncio.ensure_future(log_in(each, WRONG)) for each in (one, two, three)]
+            done, waiting = await asyncio.wait(refusals, return_when=asyncio.FIRST_COMPLETED)
+            assert (len(done), len(waiting)) == (1, 2)
+            for each in waiting:
+                each.cancel()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_large_message_before_the_login_closes_and_after_it_does_not() -> None:
+    async def main() -> None:
+        large = request(18, 0, b"\0" * 2000)
+        async with serving(most=1000) as served, peer(served.sasl) as client, peer(served.sasl) as hostile:
+            hostile.send(large)
+            assert await hostile.closed()
+            await log_in(client)
+            client.send(large)
+            assert response_error(await client.frame()) == (7, 0)
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_who_does_not_finish_in_time_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "DEADLINE_S", 0.05)
+    monkeypatch.setattr(authentication, "_LOOK_S", 0.01)
+
+    async def main() -> None:
+        async with serving() as served, peer(served.sasl) as idle, peer(served.sasl) as half, peer(served.sasl) as client:
+            await log_in(client)
+            half.send(bytes(handshake()))
+            await half.frame()
+            assert await half.closed()
+            assert await idle.closed()
+            client.send(METADATA)
+            await client.frame()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_session_that_is_over_is_closed_at_its_next_request_unless_it_begins_again() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(reauth_ms=200) as served, peer(served.sasl) as late, peer(served.sasl) as client:
+            assert (await log_in(client)).session_lifetime_ms == 200
+            assert (await log_in(late)).session_lifetime_ms == 200
+            end = loop.time() + 0.2
+            late.send(METADATA)
+            await late.frame()
+            await until(lambda: loop.time() > end)
+            late.send(METADATA)
+            assert await late.closed()
+            assert (await log_in(client)).error_code == 0
+            client.send(METADATA)
+            await client.frame()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_handshake_after_a_login_without_an_end_is_out_of_turn() -> None:
+    async def main() -> None:
+        async with serving() as served, peer(served.sasl) as client:
+            await log_in(client)
+            client.send(bytes(handshake()))
+            assert response_error(await client.frame()) == (7, ErrorCode.ILLEGAL_SASL_STATE)
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_connections_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "_LOOK_S", 0.01)
+
+    async def main() -> None:
+        async with serving() as served:
+            async with peer(served.sasl):
+                await until(lambda: len(served.frames._pending) == 1)
+            await until(lambda: len(served.frames._pending) == 0)
+
+    run_loop(asyncio.wait_for(main(), 30))

@@ -1,0 +1,114 @@
+"""The keys of a provider: read at the start, read anew, and kept when they cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from joserfc.jwk import RSAKey
+
+from odradek.base.errors import ConfigError
+from odradek.config.sasl import BearerSettings
+from odradek.security.sasl.oauthbearer import TokenRefused
+from odradek.server.bearer_keys import BearerKeys
+from odradek.server.clock import LoopClock
+from odradek.server.jobs import Jobs, as_future
+from odradek.server.process import run_loop
+from tests.network.support import until
+from tests.security.test_bearer_tokens import RSA, key_set, part
+
+OTHER = RSAKey.generate_key(2048, {"kid": "other"})
+TOKEN = f"{part({'alg': 'RS256', 'kid': 'other'})}.{part({})}.AAAA"
+
+
+def document(*keys: RSAKey) -> str:
+    return json.dumps({"keys": [each.as_dict(private=False) for each in keys]})
+
+
+def refusal(keys: BearerKeys) -> str:
+    with pytest.raises(TokenRefused) as refused:
+        keys.validate(TOKEN)
+    return str(refused.value)
+
+
+def with_keys(url: str, story: Callable[[BearerKeys], object]) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        keys = BearerKeys(BearerSettings(url=url), LoopClock(loop), Jobs(loop))
+        try:
+            await as_future(loop, keys.load())
+            result = story(keys)
+            if asyncio.iscoroutine(result):
+                await result
+        finally:
+            keys.close()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_key_that_is_missing_has_the_file_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(document(RSA))
+
+    async def story(keys: BearerKeys) -> None:
+        path.write_text(document(RSA, OTHER))
+        assert refusal(keys) == "there is no key of this id"
+        await until(lambda: refusal(keys) == "the signature is wrong")
+        path.write_text("nonsense")
+        keys._refresh()
+        await until(lambda: not keys._reading)
+        assert refusal(keys) == "the signature is wrong", "what was known stays"
+
+    with_keys(f"file://{path}", story)
+
+
+@pytest.mark.parametrize("content", [None, "nonsense", '{"keys": []}'])
+def test_keys_that_cannot_be_read_end_the_start(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "keys.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.jwks\.endpoint\.url=file:"):
+        with_keys(f"file://{path}", lambda keys: None)
+
+
+class Provider(BaseHTTPRequestHandler):
+    """Serves keys, and a redirection."""
+
+    def do_GET(self) -> None:
+        if self.path == "/keys":
+            body = document(RSA, OTHER).encode()
+            self.send_response(200)
+        else:
+            body = b""
+            self.send_response(302)
+            self.send_header("Location", "/keys")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+def test_an_address_is_asked_and_no_other_that_it_names() -> None:
+    server = HTTPServer(("127.0.0.1", 0), Provider)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        at = f"http://127.0.0.1:{server.server_port}"
+        with_keys(f"{at}/keys", lambda keys: refusal(keys) == "the signature is wrong")
+        with pytest.raises(ConfigError, match="it answers 302"):
+            with_keys(f"{at}/elsewhere", lambda keys: None)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_sets_of_these_tests_are_sets() -> None:
+    assert len(key_set(RSA, OTHER)) == 2
