@@ -578,6 +578,12 @@ def describe_scram(version: int, facts: Facts) -> Iterator[Sample]:
     yield "two users", _request(key, users=[_part(key, "UserName", name=name) for name in ("alice", "bob")])
 
 
+def alter_scram(version: int, facts: Facts) -> Iterator[Sample]:
+    """One that is not there is deleted: nothing changes for whoever may."""
+    key = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+    yield "of nobody", _request(key, deletions=[_part(key, "ScramCredentialDeletion", name="acc.nobody", mechanism=1)])
+
+
 def alter_client_quotas(version: int, facts: Facts) -> Iterator[Sample]:
     """One that is not there is removed: nothing changes for whoever may."""
     key = ApiKey.ALTER_CLIENT_QUOTAS
@@ -632,6 +638,7 @@ _FORWARDED: dict[ApiKey, Make] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: simple(ApiKey.LIST_PARTITION_REASSIGNMENTS, topics=None),
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_scram,
     ApiKey.UPDATE_FEATURES: update_features,
     ApiKey.UNREGISTER_BROKER: simple(ApiKey.UNREGISTER_BROKER, broker_id=77),
 }

@@ -77,9 +77,9 @@ def used_keys(sources: Iterable[Module], names: Iterable[str]) -> dict[str, set[
                 for text in _texts(argument, place, forwarders):
                     if text in known and place.module.path not in ("config/broker.py", "config/topic.py"):
                         found.setdefault(text, set()).add(place.module.path)
-    attributes = _attributes(everything)
+    attributes, properties = _attributes(everything), _properties(everything)
     for each in everything:
-        for (path, name), keys in _properties(everything).items():
+        for (path, name), keys in properties.items():
             if each.path != path and name in attributes.get(each.path, ()):
                 for key in keys & known:
                     found.setdefault(key, set()).add(each.path)
