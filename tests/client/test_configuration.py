@@ -172,8 +172,9 @@ def test_every_key_of_java_is_read_or_refused() -> None:
 
 def test_every_key_that_is_read_has_a_reader() -> None:
     sources = {path: path.read_text() for path in SOURCE.rglob("*.py") if path.name not in ("common_keys.py", "document.py")}
+    sources |= {path: path.read_text() for path in (SOURCE.parent / "network").glob("*.py")}  # those of TLS
     text = re.sub(r"(?m)^    Key\(\n?\s*\"[^\"]+\"", "", "\n".join(sources.values()))
-    derived = {"compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "enable.metrics.push"}
+    derived = {"compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "enable.metrics.push", "config.providers"}
     derived |= {f"ssl.{store}.{rest}" for store in ("truststore", "keystore") for rest in ("type", "location", "password")}
     for definition in DEFINITIONS:
         for key in definition:

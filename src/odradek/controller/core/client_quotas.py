@@ -28,17 +28,17 @@ def alter_client_quotas(
     Known gaps: an address must be one: names of hosts are not looked up.
     """
     records: list[VersionedRecord] = []
-    problems: dict[_Entity, str | None] = {}
+    problems: dict[_Entity, KafkaError | None] = {}
     for entry in request.entries:
         entity = _entity(entry)
         keys = [op.key for op in entry.ops]
         if entity in problems or len(set(keys)) < len(keys):
-            problems[entity] = f"Ignoring duplicate entity {_spoken(entity)}"
+            problems[entity] = KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {_spoken(entity)}")
             continue
         try:
             its_records = _altered(context, entity, {op.key: None if op.remove else op.value for op in entry.ops})
         except KafkaError as error:
-            problems[entity] = error.message
+            problems[entity] = error
         else:
             problems[entity] = None
             records += its_records
@@ -50,7 +50,7 @@ def alter_client_quotas(
 def alter_client_quotas_error(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
     """Every entity of the request with the same error."""
     entities = dict.fromkeys(_entity(entry) for entry in request.entries)
-    return AlterClientQuotasResponse(entries=[_answer(entity, error.message, error.code) for entity in entities])
+    return AlterClientQuotasResponse(entries=[_answer(entity, error) for entity in entities])
 
 
 def _entity(entry: Entry) -> _Entity:
@@ -58,9 +58,11 @@ def _entity(entry: Entry) -> _Entity:
     return tuple(sorted(parts.items(), key=lambda pair: pair[0]))
 
 
-def _answer(entity: _Entity, problem: str | None, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> Answer:
+def _answer(entity: _Entity, problem: KafkaError | None) -> Answer:
     parts = [Part(entity_type=kind, entity_name=name) for kind, name in entity]
-    return Answer(error_code=ErrorCode.NONE if problem is None else code, error_message=problem, entity=parts)
+    if problem is None:
+        return Answer(error_code=ErrorCode.NONE, error_message=None, entity=parts)
+    return Answer(error_code=problem.code, error_message=problem.message, entity=parts)
 
 
 def _spoken(entity: _Entity) -> str:
