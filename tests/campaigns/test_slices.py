@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,6 @@ from tests.campaigns import (
     coordinator_interleavings,
     coordinator_moves,
     crash_states,
-    embedded_starts,
     exactly_once,
     failing_directories,
     hostile,
@@ -38,10 +40,12 @@ def test_a_file_system_that_is_cut_off_takes_nothing_acknowledged_along(tmp_path
 
 @pytest.mark.timeout(240)
 def test_a_hundred_embedded_brokers_start_and_leave_nothing_behind() -> None:
-    run = embedded_starts.campaign(100, 7, processes=25)
-    assert run.problems == []
-    assert run.started["process"] + run.started["thread"] == 100
-    assert run.started["process"] >= 1
+    # In a process of its own: brokers of other tests' fixtures may start threads meanwhile in this one.
+    command = [sys.executable, "-m", "tests.campaigns.embedded_starts", "--count", "100", "--seed", "7", "--processes", "25"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("100 starts (")
+    assert re.search(r"[1-9]\d* process, ", done.stdout)
 
 
 def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:

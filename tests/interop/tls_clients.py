@@ -82,6 +82,7 @@ def kafka_python(told: Told, value: bytes) -> bytes:
         "ssl_cafile": str(told.authority),
         "ssl_certfile": key,
         "ssl_keyfile": key,
+        "bootstrap_timeout_ms": SHORT_S * 1000,
     }
     producer = kafka.KafkaProducer(**settings, max_block_ms=SHORT_S * 1000)
     try:
