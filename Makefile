@@ -85,7 +85,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 interop: $(VENV)/.installed-dev | java jvm
-	$(BIN)/python -m pytest -m jvm --numprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "jvm and not minutes" --numprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.brokers $(BENCH_ARGS)
@@ -109,6 +109,7 @@ bench-cluster: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.page
 
 campaign: $(VENV)/.installed-dev | java jvm
+	$(BIN)/python -m pytest -m minutes
 	$(BIN)/python -m tests.campaigns.frames
 	$(BIN)/python -m tests.campaigns.hostile
 	$(BIN)/python -m tests.campaigns.hostile_tls

@@ -32,11 +32,11 @@ def broker(request: pytest.FixtureRequest, pair: Pair) -> BrokerProcess:
 
 def filled(broker: BrokerProcess, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(120)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(20):
         producer.produce(topic, b"x" * 100, partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def test_log_dirs(pair: Pair, broker: BrokerProcess) -> None:

@@ -33,11 +33,13 @@ def test_a_topic_becomes_a_table_of_parquet(tmp_path: Path) -> None:
     assert found["closed days are left alone"]
 
 
+@pytest.mark.minutes
 def test_a_topic_becomes_a_table_of_delta_lake(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         assert_exactly_once(through_a_restart(Project("delta", DELTA[0], broker.bootstrap_servers, tmp_path, DELTA[1])))
 
 
+@pytest.mark.minutes
 def test_a_topic_becomes_a_table_of_iceberg(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         project = Project("iceberg", ICEBERG[0], broker.bootstrap_servers, tmp_path, ICEBERG[1])
@@ -81,6 +83,7 @@ def test_a_driver_that_is_killed_in_a_batch_leaves_each_record_once(tmp_path: Pa
     assert found["ids"] == list(range(60))
 
 
+@pytest.mark.minutes
 def test_records_that_come_late(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     times = {1: 0, 2: 30, 3: 90, 4: 50}
@@ -98,6 +101,7 @@ def test_records_that_come_late(tmp_path: Path) -> None:
     assert (found["dropped"], found["dropped later"]) == (0, 1)
 
 
+@pytest.mark.minutes
 def test_a_declarative_project_runs_again_and_again(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         project = Project("parquet", Path(sys.executable), broker.bootstrap_servers, tmp_path)
