@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.connection import Answer, Connection
@@ -14,6 +15,8 @@ from odradek.network.secure import TlsServing
 from odradek.server.clock import LoopClock
 
 Handle = Callable[[Connection, memoryview], Answer]
+Run = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs a coroutine on an event loop (conftest.py)."""
 
 
 class FakeHandler:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -15,23 +14,8 @@ from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.quotas.connections import ConnectionRates
 from odradek.quotas.samples import Window
-from odradek.server.process import new_event_loop
 from tests.clock import ManualClock
-from tests.network.support import FakeHandler, Peer, framed, peer, until
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine on either loop, for ten seconds at most."""
-    factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-
-    def runner(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=factory) as loop_runner:
-            loop_runner.run(asyncio.wait_for(main, 10))
-
-    return runner
+from tests.network.support import FakeHandler, Peer, Run, framed, peer, until
 
 
 class Handler:

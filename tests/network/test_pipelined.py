@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,24 +15,10 @@ from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ProtocolError
 from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
-from odradek.server.process import new_event_loop
-from tests.network.support import framed, listening, peer, until
+from tests.network.support import Run, framed, listening, peer, until
 
 MIB = 1024 * 1024
 Pending = Applied[Sequence[Chunk] | None]
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine on either loop, for ten seconds at most."""
-    factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-
-    def runner(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=factory) as loop_runner:
-            loop_runner.run(asyncio.wait_for(main, 10))
-
-    return runner
 
 
 class Handler:

@@ -6,36 +6,19 @@ import asyncio
 import logging
 import random
 import struct
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from odradek.base.errors import StorageError
 from odradek.network.connection import Answer, Connection
-from odradek.server.process import new_event_loop
 from odradek.storage.disk import OsDisk
 from odradek.storage.slices import FileSlice, Pin
-from tests.network.support import framed, listening, peer, until
+from tests.network.support import Run, framed, listening, peer, until
 
 MIB = 1 << 20
 PIECE = 16 * 1024
 """What is copied each time that the kernel's buffer is full."""
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine on either loop, for twenty seconds at most."""
-    factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-
-    def runner(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=factory) as loop_runner:
-            loop_runner.run(asyncio.wait_for(main, 20))
-
-    return runner
 
 
 class Slice(FileSlice):

@@ -1,0 +1,24 @@
+"""What tests of connections share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from odradek.server.process import new_event_loop
+from tests.network.support import Run
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a coroutine on either loop, for twenty seconds at most."""
+    factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def runner(main: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=factory) as loop_runner:
+            loop_runner.run(asyncio.wait_for(main, 20))
+
+    return runner
