@@ -7,6 +7,15 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- connections --------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "a-file-beats-the-brokers-that-are-typed",
+        "cli/client_command.py",
+        'each.partition("=")[0] != profiles.SERVERS)',
+        'each.partition("=")[0] != "")',
+        "-b names the brokers, whatever stands in the file of -F.",
+        "cli/test_profiles.py -k typed_go_before",
+    ),
     # -- consume ------------------------------------------------------------------------------------------------------------------------
     Mutant(
         "exit-at-the-first-end",
