@@ -114,7 +114,7 @@ REFUSALS = [
 def test_who_is_kept_out(
     broker: TlsBroker, made: Certificates, client: str, listener: str, host: str, authority: str, key: str | None, why: str
 ) -> None:
-    told = Told(f"{host}:{broker.port(listener)}", getattr(made, authority), getattr(made, key) if key else None)
+    told = Told(f"{host}:{broker.port(listener)}", getattr(made, authority), getattr(made, key) if key else None, patience_s=3)
     if (client, listener, broker.process.name) == ("confluent", "WANTED", "jvm"):
         # The JVM names the authorities that it trusts, and librdkafka keeps back a certificate of another (docs/differences.md).
         assert CLIENTS[client](told, b"anonymous") == b"anonymous"
