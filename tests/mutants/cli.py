@@ -424,8 +424,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "file-beats-command-line",
         "cli/client_command.py",
-        "given = (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)",
-        "given = (*settings, *context.meta.get(_SETTINGS_OF_FILES, ()))",
+        "given = (*in_files, *settings)",
+        "given = (*settings, *in_files)",
         "-X does not go before a file of settings.",
         "cli/test_shared_options.py",
     ),
