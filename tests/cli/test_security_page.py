@@ -66,7 +66,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guide]:
         process.stdout.close()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_the_page_shows_what_is_printed(guide: Guide) -> None:
     assert normal(guide.played(AFTER)) == normal(guide.here(AFTER))
 
