@@ -168,6 +168,33 @@ def test_settings_of_the_line_and_of_files_go_before_those_of_a_profile(command:
     assert [found[0][key] for key in ("client.id", "retry.backoff.ms", "request.timeout.ms")] == ["line", "7", "3"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "environment", "servers"),
+    [
+        ("", "", "file:1"),
+        ("", "variable:1", "file:1"),
+        ("-b typed:1", "", "typed:1"),
+        ("-b typed:1", "variable:1", "typed:1"),
+        ("-b typed:1 -X bootstrap.servers=setting:1", "", "setting:1"),
+    ],
+)
+def test_brokers_that_are_typed_go_before_those_of_a_file(
+    typed: str, environment: str, servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("bootstrap.servers = file:1\nclient.id=file\n")
+    if environment:
+        monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", environment)
+    found: list[dict[str, str]] = []
+
+    @click.command(context_settings=CONTEXT_SETTINGS)
+    @connection_options
+    def probe(bootstrap: str, settings: tuple[str, ...]) -> None:
+        found.append(client_settings(bootstrap, settings))
+
+    run(probe, "probe", ["-F", f"{tmp_path}/file", *typed.split()])
+    assert (found[0]["bootstrap.servers"], found[0]["client.id"]) == (servers, "file")
+
+
 def test_a_command_asks_the_brokers_of_its_profile(bootstrap: str, command: Command) -> None:
     assert command("profile", "create", "here", "-b", bootstrap).status == 0
     assert "there" in command("topics", "list", "--profile", "here").out

@@ -12,7 +12,10 @@ from odradek.cli import start
 from odradek.client import Admin
 from tests.cli.test_endings import running
 
-WARNING = b"odradek start: whoever reaches this machine may read, write and delete everything: there is no authentication yet"
+WARNING = (
+    b"odradek start: whoever reaches this machine may read, write and delete everything"
+    b": listener PLAINTEXT asks nobody who they are, and no authorizer is set"
+)
 
 SPELLED_OTHERWISE = "0x7f.0.0.1"
 """127.0.0.1 as nobody writes it: what does not look like this machine's own is not taken for it, and tests listen for nobody else."""

@@ -116,7 +116,7 @@ def test_who_is_kept_out(broker: TlsBroker, made: Certificates, client: str) -> 
 
     def comes_in(refusal: tuple[str, str, str, str | None, str]) -> bool:
         listener, host, authority, key, _ = refusal
-        told = Told(f"{host}:{broker.port(listener)}", getattr(made, authority), getattr(made, key) if key else None)
+        told = Told(f"{host}:{broker.port(listener)}", getattr(made, authority), getattr(made, key) if key else None, patience_s=3)
         try:
             CLIENTS[client](told, b"anonymous")
         except AssertionError:

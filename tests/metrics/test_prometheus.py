@@ -115,6 +115,22 @@ def test_the_page_is_that_of_the_catalogue() -> None:
     )
 
 
+def test_what_the_page_advises_to_watch_is_there() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    advised = page.partition("### What to watch\n")[2].partition("### All metrics")[0]
+    named = set(re.findall(r"`((?:kafka|odradek)_\w+)`", advised))
+    assert len(named) == 10
+    assert named <= {name for metric in CATALOGUE for name, _ in series_names(metric)}
+
+
+def test_the_page_has_each_metric_once() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    tables = page.partition("<!-- metrics begins -->")[2].partition("<!-- metrics ends -->")[0]
+    headings = re.findall("^#### (.*)", tables, re.MULTILINE)
+    assert len(headings) == len(set(headings)) == len({(metric.domain, metric.type) for metric in CATALOGUE})
+    assert len(re.findall("^[|] `", tables, re.MULTILINE)) == len(CATALOGUE)
+
+
 def metric(name: str, kind: Kind = Kind.GAUGE, tags: tuple[str, ...] = (), *, attribute: bool = False) -> Metric:
     return Metric("kafka.server", "Type", name, kind, "What it is.", tags, attribute=attribute)
 

@@ -7,6 +7,15 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- connections --------------------------------------------------------------------------------------------------------------------
+    Mutant(
+        "a-file-beats-the-brokers-that-are-typed",
+        "cli/client_command.py",
+        'each.partition("=")[0] != profiles.SERVERS)',
+        'each.partition("=")[0] != "")',
+        "-b names the brokers, whatever stands in the file of -F.",
+        "cli/test_profiles.py -k typed_go_before",
+    ),
     # -- consume ------------------------------------------------------------------------------------------------------------------------
     Mutant(
         "exit-at-the-first-end",
@@ -415,8 +424,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "file-beats-command-line",
         "cli/client_command.py",
-        "given = (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)",
-        "given = (*settings, *context.meta.get(_SETTINGS_OF_FILES, ()))",
+        "given = (*in_files, *settings)",
+        "given = (*settings, *in_files)",
         "-X does not go before a file of settings.",
         "cli/test_shared_options.py",
     ),

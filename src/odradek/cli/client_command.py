@@ -232,7 +232,11 @@ def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) 
 
 
 def _with_files(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> tuple[str, ...]:
-    given = (*context.meta.get(_SETTINGS_OF_FILES, ()), *settings)
+    in_files: tuple[str, ...] = context.meta.get(_SETTINGS_OF_FILES, ())
+    if context.get_parameter_source("bootstrap") == ParameterSource.COMMANDLINE:
+        # As Kafka's tools: what is typed goes before what stands in a file.
+        in_files = tuple(each for each in in_files if each.partition("=")[0] != profiles.SERVERS)
+    given = (*in_files, *settings)
     return (*_of_profile(context, any(each.partition("=")[0].strip() == profiles.SERVERS for each in given)), *given)
 
 

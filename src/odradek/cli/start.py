@@ -250,7 +250,8 @@ def announce(broker: Broker) -> None:
     if client is not None:
         host = client.host if client.host not in ("", "0.0.0.0", "::") else "localhost"
         address = f"[{host}]:{client.port}" if ":" in host else f"{host}:{client.port}"
-        lines.append(f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings")
+        login = "" if broker.config.listener_security_protocols[client.name] == "PLAINTEXT" else " -F client.properties"
+        lines.append(f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings{login}")
     print("\n".join(lines), flush=True)
     warn(broker)
 
@@ -263,12 +264,23 @@ def warn(broker: Broker) -> None:
     ports = {each.name: each.port for each in broker.bound_listeners}
     advertised = [each for each in broker.config.advertised_listeners if each.listener in open_]
     told = ", ".join(str(each._replace(host=each.host or _own_name(), port=each.port or ports[each.listener])) for each in advertised)
+    unasked = [name for name in open_ if not _asks(broker, name)]
+    if unasked and not broker.config.text("authorizer.class.name"):
+        what = f"listener {unasked[0]} asks nobody who they are, and no authorizer is set"
+        print(f"odradek start: whoever reaches this machine may read, write and delete everything: {what}", file=sys.stderr)
     print(
-        "odradek start: whoever reaches this machine may read, write and delete everything: there is no authentication yet\n"
         f"odradek start: clients are sent to {told}; another host: --override advertised.listeners={open_[0]}://HOST:{ports[open_[0]]}",
         file=sys.stderr,
         flush=True,
     )
+
+
+def _asks(broker: Broker, listener: str) -> bool:
+    """Whether nobody is served there who has not shown a password, a token or a certificate."""
+    from odradek.config.listener_settings import listener_value
+
+    protocol = broker.config.listener_security_protocols[listener]
+    return protocol.startswith("SASL") or (protocol == "SSL" and listener_value(broker.config, listener, "ssl.client.auth") == "required")
 
 
 def _of_this_machine(host: str) -> bool:

@@ -27,13 +27,12 @@ def document(page: str) -> str:
 
 def metrics() -> list[str]:
     """A table for each type of MBean."""
-    lines: list[str] = []
-    heading = ""
+    tables: dict[str, list[str]] = {}
     for metric in CATALOGUE:
-        if heading != f"{metric.domain}:type={metric.type}":
-            heading = f"{metric.domain}:type={metric.type}"
-            lines += ["", f"### {heading}", "", "| Name | Kind | Tags | Meaning | In Prometheus |", "|---|---|---|---|---|"]
-        lines.append(_row(metric))
+        tables.setdefault(f"{metric.domain}:type={metric.type}", []).append(_row(metric))
+    lines: list[str] = []
+    for heading, rows in tables.items():
+        lines += ["", f"#### {heading}", "", "| Name | Kind | Tags | Meaning | In Prometheus |", "|---|---|---|---|---|", *rows]
     return [*lines, ""]
 
 
