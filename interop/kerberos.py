@@ -23,6 +23,7 @@ _CLIENT = """[libdefaults]
     rdns = false
     udp_preference_limit = 1
     ticket_lifetime = {lifetime}
+    clockskew = {skew_s}
     kdc_timesync = 0
     qualify_shortname = ""
 [realms]
@@ -61,9 +62,9 @@ class Kdc:
         (folder / "kdc.conf").write_text(_SERVER.format(realm=REALM, port=self.port, folder=folder))
         self._process: subprocess.Popen[bytes] | None = None
 
-    def write_config(self, lifetime: str = "1h") -> None:
-        """Clients ask for tickets of this lifetime from now on."""
-        self.config.write_text(_CLIENT.format(realm=REALM, port=self.port, lifetime=lifetime))
+    def write_config(self, lifetime: str = "1h", skew_s: int = 300) -> None:
+        """Who reads the configuration from now on asks for tickets of this lifetime, and takes those that ended `skew_s` ago."""
+        self.config.write_text(_CLIENT.format(realm=REALM, port=self.port, lifetime=lifetime, skew_s=skew_s))
 
     def variables(self) -> Mapping[str, str]:
         """What a process has in its environment to use this realm: no cache or keytab of the system's user is found."""

@@ -15,6 +15,9 @@ DELAY_S = 0.3
 SESSION_MS = 3000
 RULES = "RULE:[1:$1@$0](.*-admin@.*)s/@.*///U,RULE:[2:$1](kafka)s/kafka/node/,DEFAULT"
 
+SHORT_RULES = "RULE:[1:$1](alice|bob)"
+"""Of the listener SHORT: nobody else has a name there."""
+
 
 class Kerberized(NamedTuple):
     """A broker, and where its listeners are: GSS, SHORT (sessions of SESSION_MS)."""
@@ -50,9 +53,10 @@ def settings(broker: BrokerProcess, ports: dict[str, int], keytab: Path) -> dict
         "sasl.kerberos.principal.to.local.rules": RULES,
         "listener.name.gss.gssapi.sasl.jaas.config": node_line(keytab),
         "listener.name.short.gssapi.sasl.jaas.config": node_line(keytab),
+        "listener.name.short.sasl.kerberos.principal.to.local.rules": SHORT_RULES,
         "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS;User:alice",
+        "super.users": "User:ANONYMOUS",
         "delegation.token.secret.key": "the-same-everywhere",
     }
 
@@ -69,7 +73,7 @@ def realm_with_people(folder: Path) -> Iterator[Kdc]:
     """A realm with a service, kafka/localhost, and people; each has a keytab in its folder."""
     with kdc(folder) as realm:
         people = ("alice", "bob", "carol-admin", "carl/laptop")
-        realm.add("kafka/localhost", *people)
+        realm.add("kafka/localhost", "other/localhost", *people)
         realm.keytab("broker", "kafka/localhost")
         realm.keytab("people", *people)
         yield realm
