@@ -39,7 +39,7 @@ def client_line(keytab: Path, principal: str) -> str:
     return f'{MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}";'
 
 
-def settings(broker: BrokerProcess, ports: dict[str, int], keytab: Path) -> dict[str, str]:
+def settings(broker: BrokerProcess, ports: dict[str, int], keytab: Path, users: str) -> dict[str, str]:
     at = {"PLAINTEXT": broker.port, **ports}
     listeners = ",".join(f"{name}://localhost:{port}" for name, port in at.items())
     return {
@@ -56,7 +56,7 @@ def settings(broker: BrokerProcess, ports: dict[str, int], keytab: Path) -> dict
         "listener.name.short.sasl.kerberos.principal.to.local.rules": SHORT_RULES,
         "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+        "super.users": f"User:ANONYMOUS;{users}",
         "delegation.token.secret.key": "the-same-everywhere",
     }
 
@@ -80,13 +80,13 @@ def realm_with_people(folder: Path) -> Iterator[Kdc]:
 
 
 @contextlib.contextmanager
-def kerberized(realm: Kdc, folder: Path, *, jvm: bool = False) -> Iterator[Kerberized]:
-    """A broker of one kind, started."""
+def kerberized(realm: Kdc, folder: Path, *, jvm: bool = False, users: str = "") -> Iterator[Kerberized]:
+    """A broker of one kind, started; `users` may do everything, `;` between them."""
     broker = (_Jvm if jvm else OdradekBroker)(folder / ("jvm" if jvm else "odradek"))
     if isinstance(broker, _Jvm):
         broker.realm = realm
     ports = {name: free_port() for name in ("GSS", "SHORT")}
-    broker.overrides.update(settings(broker, ports, realm.folder / "broker.keytab"))
+    broker.overrides.update(settings(broker, ports, realm.folder / "broker.keytab", users))
     try:
         broker.start(120)
         yield Kerberized(broker, ports)

@@ -139,8 +139,9 @@ def _kerberos(config: ClientConfig, module: LoginModule | None) -> KerberosLogin
     for name in _OF_KERBEROS[:2]:
         if config.was_given(name):
             raise ConfigError(f"Configuration {name} is given beside sasl.jaas.config: one of them will do")
-    service = service_name(module, _JAAS, config.text("sasl.kerberos.service.name") if config.was_given(_OF_KERBEROS[3]) else None)
     options = dict(module.options)
+    default_holds = config.was_given("sasl.kerberos.service.name") or "serviceName" not in options
+    service = service_name(module, _JAAS, config.text("sasl.kerberos.service.name") if default_holds else None)
     options.pop("serviceName", None)
     flag(options, "storeKey", _JAAS)
     with_keytab, with_cache = flag(options, "useKeyTab", _JAAS), flag(options, "useTicketCache", _JAAS)
