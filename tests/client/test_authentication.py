@@ -301,7 +301,10 @@ def _config(**settings: Setting) -> Cluster:
         ({"sasl_mechanism": "PLAIN", "sasl_password": "secret"}, "sasl.username is missing"),
         ({"sasl_mechanism": "PLAIN", "sasl_username": "u"}, "sasl.password is missing"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": 'a.ScramLoginModule required username="u" password="secret";'}, "not for"),
-        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": 'a.Krb5LoginModule required keyTab="secret";'}, "names Krb5LoginModule, which is not for"),
+        (
+            {"sasl_mechanism": "PLAIN", "sasl_jaas_config": 'a.Krb5LoginModule required keyTab="secret";'},
+            "names Krb5LoginModule, which is not for",
+        ),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": 'a.OwnLoginModule required password="secret";'}, "OwnLoginModule"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": 'a.PlainLoginModule required password="secret";'}, "no username"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": 'PlainLoginModule required username=u password="secret" x=y;'}, "know: x"),

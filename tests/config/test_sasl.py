@@ -165,9 +165,7 @@ def test_signed_tokens_have_keys_that_are_allowed() -> None:
 
 
 def test_kerberos() -> None:
-    config = standalone_config(
-        {**LISTENERS, **GSSAPI, **krb5(""), LOCAL_RULES: "RULE:[1:$1],DEFAULT", "inter.broker.listener.name": "OUT"}
-    )
+    config = standalone_config({**LISTENERS, **GSSAPI, **krb5(""), LOCAL_RULES: "RULE:[1:$1],DEFAULT", "inter.broker.listener.name": "OUT"})
     sasl, login = listener_sasl(config, "OUT"), node_login(config, "OUT", "sasl.mechanism.inter.broker.protocol")
     assert sasl.kerberos == ("kafka/host@REALM", "/a/keytab", ("RULE:[1:$1]", "DEFAULT"))
     assert login is not None

@@ -124,7 +124,9 @@ def test_the_command_line(broker: Kerberized, realm: Kdc, tmp_path: Path) -> Non
     file = tmp_path / "client.properties"
     for who, code in (("alice", 0), ("nobody", 1)):
         line = client_line(realm.folder / "people.keytab", f"{who}@{REALM}")
-        file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\nsasl.jaas.config={line}\n")
+        file.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\nsasl.jaas.config={line}\n"
+        )
         words = ["topics", "list", "--bootstrap-server", broker.at(), "--command-config", str(file)]
         done = subprocess.run([sys.executable, "-m", "odradek.cli.main", *words], capture_output=True, check=False)
         assert done.returncode == code, done.stderr.decode()
@@ -136,7 +138,9 @@ def test_the_tools_of_java(broker: Kerberized, realm: Kdc, tmp_path: Path) -> No
     def run(main: str, *words: str, who: str = "alice", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         file = tmp_path / "client.properties"
         line = client_line(realm.folder / "people.keytab", f"{who}@{REALM}")
-        file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\nsasl.jaas.config={line}\n")
+        file.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\nsasl.jaas.config={line}\n"
+        )
         options = (f"-Djava.security.krb5.conf={realm.config}",)
         command = jvm_command(main, "--bootstrap-server", broker.at(), "--command-config", str(file), *words, options=options)
         return subprocess.run(command, capture_output=True, check=False, timeout=90, input=stdin)

@@ -64,7 +64,9 @@ def test_a_client_with_a_cache_of_tickets(realm: Kdc, tmp_path: Path) -> None:
 def test_a_keytab_without_the_key(realm: Kdc, tmp_path: Path) -> None:
     with pytest.raises(SaslError, match=r"no ticket for bob with the keytab .*alice\.keytab: "):
         log_in(Tickets("bob", path(realm, "alice")), service(realm))
-    with pytest.raises(ConfigError, match=r"alice\.keytab does not do for kafka/here@ODRADEK\.TEST: No key table entry found for kafka/here"):
+    with pytest.raises(
+        ConfigError, match=r"alice\.keytab does not do for kafka/here@ODRADEK\.TEST: No key table entry found for kafka/here"
+    ):
         service(realm, "alice")
     with pytest.raises(ConfigError, match=r"the keytab .*none\.keytab cannot be read: No such file"):
         service(realm, "none")
@@ -76,7 +78,7 @@ def test_a_keytab_without_the_key(realm: Kdc, tmp_path: Path) -> None:
 
 
 def test_a_service_that_nobody_knows(realm: Kdc) -> None:
-    with pytest.raises(SaslError, match="Server other/here@ODRADEK.TEST not found in Kerberos database"):
+    with pytest.raises(SaslError, match=r"Server other/here@ODRADEK\.TEST not found in Kerberos database"):
         log_in(Tickets("alice", path(realm, "alice")), service(realm), "other")
 
 

@@ -75,7 +75,9 @@ def test_what_cannot_be_a_rule_is_said_at_the_start(rule: str) -> None:
 _PART = st.text(st.sampled_from("abX-.@/é日"), max_size=6)
 
 
-@given(st.text(st.sampled_from("ab/@.$X"), max_size=12), st.sampled_from(["DEFAULT", "RULE:[1:$1]", "RULE:[2:$1-$2]s/a/@/g", "RULE:[1:$0]"]))
+@given(
+    st.text(st.sampled_from("ab/@.$X"), max_size=12), st.sampled_from(["DEFAULT", "RULE:[1:$1]", "RULE:[2:$1-$2]s/a/@/g", "RULE:[1:$0]"])
+)
 def test_a_name_is_simple_or_there_is_none(principal: str, rule: str) -> None:
     try:
         name = named(principal, rule)

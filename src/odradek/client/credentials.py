@@ -19,7 +19,12 @@ TokenProvider = Callable[[], "OAuthToken | str | tuple[str, float] | Awaitable[O
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")
-_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": SCRAM, "OAuthBearerLoginModule": ("OAUTHBEARER",), "Krb5LoginModule": ("GSSAPI",)}
+_MODULES = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": SCRAM,
+    "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "Krb5LoginModule": ("GSSAPI",),
+}
 _JAAS = "sasl.jaas.config"
 _UNSECURED = "unsecuredLogin"
 _OF_KERBEROS = ("sasl.kerberos.keytab", "sasl.kerberos.principal", "sasl.kerberos.domain.name", "sasl.kerberos.service.name")

@@ -51,7 +51,9 @@ def service_name(module: LoginModule, key: str, given: str | None) -> str:
     """The service of the other side: the line's serviceName or the value of sasl.kerberos.service.name, which must not differ."""
     of_line = module.options.get("serviceName")
     if of_line and given and of_line != given:
-        raise ConfigError(f"Conflicting serviceName values found in JAAS and Kafka configs: {of_line} in {key}, sasl.kerberos.service.name={given}")
+        raise ConfigError(
+            f"Conflicting serviceName values found in JAAS and Kafka configs: {of_line} in {key}, sasl.kerberos.service.name={given}"
+        )
     name = of_line or given
     if not name:
         raise ConfigError(f"No serviceName defined in either JAAS or Kafka config: sasl.kerberos.service.name is missing, {key} has none")

@@ -18,6 +18,7 @@ from odradek.security.sasl.errors import SaslError
 if TYPE_CHECKING:
     from odradek.security.sasl.gssapi import SecurityContext
 
+
 def library() -> Any:
     """The package `gssapi`; ConfigError where it is not."""
     try:
@@ -84,9 +85,7 @@ class Tickets:
         try:
             name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal) if self._principal else None
             with self._lock:  # else each of many connections asks the KDC for the same first ticket
-                credentials = gssapi.Credentials(
-                    name=name, usage="initiate", mechs=[gssapi.MechType.kerberos], store=self._store or None
-                )
+                credentials = gssapi.Credentials(name=name, usage="initiate", mechs=[gssapi.MechType.kerberos], store=self._store or None)
             target = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
             flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
             made = gssapi.SecurityContext(name=target, creds=credentials, usage="initiate", mech=gssapi.MechType.kerberos, flags=flags)
