@@ -13,7 +13,7 @@ from odradek.security.jaas import LoginModule
 from odradek.security.kerberos_names import KerberosShortNamer
 
 _WITHOUT_MEANING = ("doNotPrompt", "isInitiator", "refreshKrb5Config", "renewTGT")
-"""Options that may be either: nobody is prompted, the library reads its configuration for each context, and gets tickets when it needs one."""
+"""Options that may be either: nobody is prompted, and the library reads its configuration and gets tickets when it needs them."""
 
 
 class KerberosSettings(NamedTuple):

@@ -104,7 +104,8 @@ class SaslFrames:
     def load(self) -> list[Deferred[object]]:
         """Reads what has to be there before anybody connects; fails with ConfigError."""
         self._loaded = True
-        return [cast("Deferred[object]", each.load()) for each in (*self._bearers.values(), *self._kerberos.values())]
+        waiting: list[BearerKeys | KerberosAcceptor] = [*self._bearers.values(), *self._kerberos.values()]
+        return [cast("Deferred[object]", each.load()) for each in waiting]
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""GSSAPI, which is Kerberos (RFC 4752): a context is established, then the security layer negotiated, which is none: TLS protects what follows.
+"""GSSAPI, which is Kerberos (RFC 4752): a context is established, then a security layer negotiated, which is none: TLS is for that.
 
-The contexts are the library's (`network.kerberos`), and each of their steps may ask a disk or a KDC: they run on other threads. The
-authorization identity that a client sends is not followed, as in Kafka (SaslServerCallbackHandler): whoever has proved to be alice is alice,
-and clients exist that send the service's name there.
+The contexts are the library's (`network.kerberos`), and each of their steps may ask a disk or a KDC: they run on other threads.
+The authorization identity that a client sends is not followed, as in Kafka (SaslServerCallbackHandler): who has proved to be
+alice is alice, and clients exist that send the service's name there.
 """
 
 from __future__ import annotations
