@@ -104,8 +104,8 @@ class SaslFrames:
     def load(self) -> list[Deferred[object]]:
         """Reads what has to be there before anybody connects; fails with ConfigError."""
         self._loaded = True
-        waiting: list[BearerKeys | KerberosAcceptor] = [*self._bearers.values(), *self._kerberos.values()]
-        return [cast("Deferred[object]", each.load()) for each in waiting]
+        loading: list[BearerKeys | KerberosAcceptor] = [*self._bearers.values(), *self._kerberos.values()]
+        return [cast("Deferred[object]", each.load()) for each in loading]
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
 
