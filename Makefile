@@ -11,7 +11,7 @@ SETUP  := pyproject.toml setup.py $(wildcard src/odradek/*/*.pxd) $(patsubst %.p
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo tutorial test lint interop bench bench-cluster profile campaign docs wheels mutants java jvm clean
+.PHONY: help install demo tutorial test lint interop bench bench-cluster profile campaign docs wheels mutants java jvm kerberos clean
 help:
 	@echo "make install   Odradek into $(VENV)"
 	@echo "make demo      a broker, 336,776 flights, a Spark pipeline, checked (data in demo-data)"
@@ -49,7 +49,7 @@ $(VENV)/.installed-demo: $(SETUP) | $(BIN)/python
 	$(call INSTALL,.[demo])
 	@touch $(VENV)/.installed
 
-$(VENV)/.installed-dev: $(SETUP) | $(BIN)/python
+$(VENV)/.installed-dev: $(SETUP) | $(BIN)/python kerberos
 	$(call INSTALL,.[dev])
 	@touch $(VENV)/.installed $(VENV)/.installed-demo
 
@@ -57,6 +57,10 @@ install: $(VENV)/.installed
 
 $(VENV)/.installed-docs: $(SETUP) | $(BIN)/python
 	$(call INSTALL,.[docs])
+
+# The package gssapi is compiled against the system's Kerberos, and the tests start a KDC.
+kerberos: | $(BIN)/python
+	@PYTHON=$(abspath $(BIN)/python) interop/kerberos.sh
 
 java:
 	@examples/flights/ensure_java.sh

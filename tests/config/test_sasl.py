@@ -49,6 +49,18 @@ def test_a_node_logs_in_by_the_line_of_its_listener() -> None:
     assert node_login(config, "CONTROLLER", "sasl.mechanism.controller.protocol") is None
 
 
+KERBEROS = "listener.name.out.gssapi.sasl.jaas.config"
+LOCAL_RULES = "sasl.kerberos.principal.to.local.rules"
+GSSAPI = {"listener.name.out.sasl.enabled.mechanisms": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+
+
+def krb5(without: str, instead: str = "") -> dict[str, str]:
+    """A line of Kerberos, changed."""
+    options = {"useKeyTab": "true", "storeKey": "true", "keyTab": '"/a/keytab"', "principal": '"kafka/host@REALM"', "doNotPrompt": "true"}
+    words = [f"{name}={value}" for name, value in options.items() if name != without]
+    return {KERBEROS: f"com.sun.security.auth.module.Krb5LoginModule required {' '.join(words)} {instead};"}
+
+
 BEARER = {"listener.name.out.sasl.enabled.mechanisms": "OAUTHBEARER"}
 HANDLER = "listener.name.out.oauthbearer.sasl.server.callback.handler.class"
 BEARER_LINE = "listener.name.out.oauthbearer.sasl.jaas.config"
@@ -60,7 +72,7 @@ JAAS = "listener.name.out.plain.sasl.jaas.config"
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"listener.name.out.sasl.enabled.mechanisms": None}, "GSSAPI (Kafka's default); set it to some of PLAIN, SCRAM-SHA-256"),
+        ({"listener.name.out.sasl.enabled.mechanisms": None}, f"{KERBEROS} is missing: the listener OUT offers GSSAPI and has no key"),
         ({"listener.name.out.sasl.enabled.mechanisms": "PLAIN,DIGEST-MD5"}, "the listener OUT offers DIGEST-MD5, which Odradek does not"),
         ({"listener.name.out.sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms is empty, and the listener OUT asks for SASL"),
         ({JAAS: None}, f"{JAAS} is missing: the listener OUT offers PLAIN and knows no users"),
@@ -68,9 +80,24 @@ JAAS = "listener.name.out.plain.sasl.jaas.config"
         ({JAAS: 'org.example.PlainLoginModule required user_a="hush";'}, f"must name the login module {JAVA}.plain.PlainLoginModule"),
         ({"sasl.jaas.config": USERS}, "sasl.jaas.config has no effect: it is written for a mechanism of a listener"),
         ({"listener.name.out.sasl.jaas.config": USERS}, "written for a mechanism of a listener, listener.name.name.plain.sasl.jaas.config"),
-        ({"listener.name.out.gssapi.sasl.jaas.config": "x"}, "GSSAPI is not served; the mechanisms are PLAIN, SCRAM-SHA-256"),
+        ({"listener.name.out.digest-md5.sasl.jaas.config": "x"}, "DIGEST-MD5 is not served; the mechanisms are PLAIN, SCRAM-SHA-256"),
+        ({KERBEROS: "x"}, f"Invalid value [hidden] for configuration {KERBEROS}: it must be `LoginModule"),
+        ({KERBEROS: USERS}, f"{KERBEROS} must name the login module com.sun.security.auth.module.Krb5LoginModule"),
+        (GSSAPI | krb5("useKeyTab"), f"{KERBEROS} needs useKeyTab=true"),
+        (GSSAPI | krb5("storeKey"), f"{KERBEROS} needs storeKey=true"),
+        (GSSAPI | krb5("storeKey", "storeKey=maybe"), f"{KERBEROS}: storeKey must be true or false"),
+        (GSSAPI | krb5("keyTab"), f"{KERBEROS} needs keyTab"),
+        (GSSAPI | krb5("principal"), f"{KERBEROS} needs principal, the name of the service"),
+        (GSSAPI | krb5("principal", 'principal="*"'), f"{KERBEROS} needs principal, the name of the service"),
+        (GSSAPI | krb5("", "useTicketCache=true"), f"{KERBEROS}: useTicketCache=true is not served for nodes"),
+        (GSSAPI | krb5("", "debug=true"), f"{KERBEROS}: debug=true is Java's"),
+        (GSSAPI | krb5("", "pass=hush"), f"{KERBEROS} has an option that is not known: pass"),
+        (GSSAPI | krb5("") | {"sasl.kerberos.service.name": None}, "No serviceName defined in either JAAS or Kafka config"),
+        (GSSAPI | krb5("", "serviceName=other"), f"Conflicting serviceName values found in JAAS and Kafka configs: other in {KERBEROS}"),
+        (GSSAPI | krb5("") | {LOCAL_RULES: "RULE:x"}, f"{LOCAL_RULES}: Invalid rule: RULE:x"),
+        ({"sasl.kerberos.kinit.cmd": "/bin/kinit"}, "sasl.kerberos.kinit.cmd=/bin/kinit needs another process that renews tickets"),
         ({"listener.name.out.plain.sasl.server.callback.handler.class": "org.example.Mine"}, "classes of Java cannot run here"),
-        ({"inter.broker.listener.name": "OUT"}, "sasl.mechanism.inter.broker.protocol=GSSAPI (Kafka's default); set it to one of PLAIN"),
+        ({"inter.broker.listener.name": "OUT"}, f"{KERBEROS} is missing: it says as whom this node logs in"),
         (
             {"inter.broker.listener.name": "OUT", "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"},
             "listener.name.out.scram-sha-256.sasl.jaas.config is missing: it says as whom this node logs in",
@@ -135,3 +162,11 @@ def test_signed_tokens_have_keys_that_are_allowed() -> None:
     }
     bearer = listener_sasl(standalone_config({**LISTENERS, **settings}), "OUT").bearer
     assert bearer == BearerSettings(url="file:///keys%20here", issuer="https://issuer", audiences=("a", "b"))
+
+
+def test_kerberos() -> None:
+    config = standalone_config({**LISTENERS, **GSSAPI, **krb5(""), LOCAL_RULES: "RULE:[1:$1],DEFAULT", "inter.broker.listener.name": "OUT"})
+    sasl, login = listener_sasl(config, "OUT"), node_login(config, "OUT", "sasl.mechanism.inter.broker.protocol")
+    assert sasl.kerberos == ("kafka/host@REALM", "/a/keytab", ("RULE:[1:$1]", "DEFAULT"))
+    assert login is not None
+    assert (login.mechanism, login.name, login.service, login.kerberos) == ("GSSAPI", "kafka/host@REALM", "kafka", sasl.kerberos)

@@ -125,7 +125,7 @@ def test_what_another_version_has_set_for_a_topic_is_ignored_aloud() -> None:
     ("name", "value"),
     [
         ("ssl.engine.factory.class", "org.example.Engines"),
-        ("sasl.kerberos.service.name", "kafka"),
+        ("sasl.kerberos.kinit.cmd", "/bin/kinit"),
         ("security.providers", "org.example.Provider"),
     ],
 )

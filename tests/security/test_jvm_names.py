@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from odradek.security.distinguished_name import rfc2253
-from odradek.security.ssl_principal import NoRuleApplies, SslPrincipalMapper
+from odradek.security.kerberos_names import KerberosShortNamer
+from odradek.security.ssl_principal import SslPrincipalMapper
 
 LIBS = os.environ.get("ODRADEK_JVM_LIBS") or str(Path(__file__).parents[2] / ".cache" / "jvm" / "libs")
 SOURCE = Path(__file__).with_name("jvm") / "Names.java"
@@ -94,6 +95,42 @@ _NAMES = [
 ]
 
 
+_LOCAL = [
+    "DEFAULT",
+    "RULE:[1:$1]",
+    "RULE:[1:$1@$0](.*@REALM.COM)s/@.*//",
+    "RULE:[1:$1@$0](.*@OTHER)s/@.*///U",
+    "RULE:[2:$1](kafka)s/kafka/node/",
+    "RULE:[2:$1-$2]s/[.]/_/g/L",
+    "RULE:[2:$2.$1](.*)s/(.)(.*)/$2$1/",
+    "RULE:[1:$1](a+)s/a/bb/",
+    "RULE:[1:$1]s/a//g",
+    "RULE:[1:x$1y$0z]s/@//L",
+    "RULE:[1:$1]/U",
+    "RULE:[1:$1]L",
+    "RULE:[0:$0]",
+    "RULE:[2:]",
+    "RULE:[1:$1]()s/x/y/",
+    r"RULE:[1:$1]s/a/\$/",
+]
+_BROKEN_LOCAL = [
+    "",
+    "default",
+    "RULE",
+    "RULE:[1:$1",
+    "RULE:[x:$1]",
+    "RULE:[:$1]",
+    "RULE:[1:$1]s/a/b",
+    "RULE:[1:$1]/X",
+    "DEFAULT/L",
+    "RULE:[1:$1](()",
+]
+_PRINCIPALS = [
+    "alice@REALM.COM", "Alice@OTHER", "kafka/host.example@REALM.COM", "kafka/h@OTHER", "aaa@REALM.COM", "simple", "", "a/b/c@R", "a@b@c",
+    "/@", "@", "a/@REALM.COM", "/b@REALM.COM", "ß@REALM.COM", "kafka/", "a/b",
+]  # fmt: skip
+
+
 def _ours(question: str) -> str:
     words = question.split(" ")
     try:
@@ -101,8 +138,11 @@ def _ours(question: str) -> str:
             answer = rfc2253(bytes.fromhex(words[1]))
         else:
             rules, name = (base64.b64decode(word).decode() for word in words[1:])
-            answer = SslPrincipalMapper(rules).name(name)
-    except (ValueError, NoRuleApplies):
+            if words[0] == "local":
+                answer = KerberosShortNamer(rules.split(","), "REALM.COM").name(name)
+            else:
+                answer = SslPrincipalMapper(rules).name(name)
+    except ValueError:
         return "!"
     return base64.b64encode(answer.encode()).decode()
 
@@ -120,6 +160,9 @@ def test_names_are_javas_and_principals_kafkas() -> None:
     ]:
         for name in _NAMES:
             questions.append("map " + " ".join(base64.b64encode(word.encode()).decode() for word in (rules, name)))
+    for local in [*_LOCAL, *_BROKEN_LOCAL, *(",".join(rng.choices(_LOCAL, k=rng.randint(2, 4))) for _ in range(400))]:
+        for name in _PRINCIPALS:
+            questions.append("local " + " ".join(base64.b64encode(word.encode()).decode() for word in (local, name)))
     command = ["java", "-cp", f"{LIBS}/*", str(SOURCE)]
     ran = subprocess.run(command, input="\n".join(questions) + "\n", capture_output=True, text=True, check=False, timeout=100)
     assert ran.returncode == 0, ran.stderr

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import secrets
+from functools import partial
+from typing import TYPE_CHECKING
 
 from odradek.base.clock import Clock
 from odradek.base.errors import ConfigError, ErrorCode
@@ -16,7 +18,11 @@ from odradek.network.transport import ClientConnection
 from odradek.protocol.negotiation import ApiVersionTable
 from odradek.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient
 from odradek.security.sasl.errors import SaslError
+from odradek.security.sasl.gssapi import GssapiClient
 from odradek.security.sasl.scram_client import ScramClient
+
+if TYPE_CHECKING:
+    from odradek.network.kerberos import Tickets
 
 
 class Authenticator:
@@ -25,6 +31,12 @@ class Authenticator:
     def __init__(self, credentials: Credentials, tokens: TokenSource | None) -> None:
         self._credentials = credentials
         self._tokens = tokens
+        self._tickets: Tickets | None = None
+        kerberos = credentials.kerberos
+        if kerberos is not None:
+            from odradek.network.kerberos import Tickets
+
+            self._tickets = Tickets(kerberos.principal, kerberos.keytab, kerberos.cache)
 
     @classmethod
     def of(cls, config: ClientConfig, clock: Clock, rng: random.Random) -> Authenticator | None:
@@ -43,7 +55,7 @@ class Authenticator:
             raise AuthenticationFailed(f"{self._credentials.mechanism} with {where} failed: {error}") from None
 
     async def _exchange(self, connection: ClientConnection, versions: ApiVersionTable, where: str, timeout_s: float) -> int:
-        client = await self._client()
+        client = await self._client(where)
         try:
             return await log_in(connection, versions, client, timeout_s)
         except LoginRefused as refused:
@@ -57,8 +69,12 @@ class Authenticator:
             return AuthenticationFailed(f"{where} expects no SASL there; is security.protocol right?", code)
         return AuthenticationFailed(str(refused) or f"{where} refuses {mechanism}", code)
 
-    async def _client(self) -> SaslClient:
+    async def _client(self, where: str) -> SaslClient:
         known = self._credentials
+        if self._tickets is not None:
+            assert known.kerberos is not None
+            host = known.kerberos.host or where.rpartition(":")[0].strip("[]")
+            return GssapiClient(partial(self._tickets.context, known.kerberos.service, host))
         if known.mechanism == "PLAIN":
             return PlainClient(known.username, known.password)
         if self._tokens is not None:

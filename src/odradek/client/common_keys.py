@@ -90,11 +90,16 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", MEDIUM, "TLS protocols that may be spoken."),
     Key("ssl.cipher.suites", LIST, "", LOW, "Cipher suites by the names of Java or OpenSSL; empty: OpenSSL's choice."),
     # SASL
-    Key("sasl.mechanism", STRING, "GSSAPI", MEDIUM, "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; Java's default is refused."),
+    Key("sasl.mechanism", STRING, "GSSAPI", MEDIUM, "GSSAPI (Kerberos), PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."),
     Key("sasl.username", STRING, None, HIGH, "Name for PLAIN and SCRAM (librdkafka's)."),
     Key("sasl.password", PASSWORD, None, HIGH, "Password for PLAIN and SCRAM (librdkafka's)."),
-    Key("sasl.jaas.config", PASSWORD, None, MEDIUM, "Java's line for the same: Plain-, Scram- or OAuthBearerLoginModule."),
+    Key("sasl.jaas.config", PASSWORD, None, MEDIUM, "Java's line for the same: Plain-, Scram-, OAuthBearer- or Krb5LoginModule."),
     Key("sasl.oauthbearer.token.provider", CLASS, None, HIGH, "A callable, or coroutine function, that gives the token for OAUTHBEARER."),
+    Key("sasl.kerberos.service.name", STRING, "kafka", MEDIUM, "The Kerberos name of the brokers, before the slash."),
+    Key("sasl.kerberos.principal", STRING, None, HIGH, "The client's Kerberos name, for GSSAPI with a keytab (librdkafka's)."),
+    Key("sasl.kerberos.keytab", STRING, None, HIGH, "File with the client's key (librdkafka's); without it the tickets of kinit are used."),
+    Key("sasl.kerberos.domain.name", STRING, None, LOW, "The host in the brokers' Kerberos name, where it is not the one that is dialled "
+        "(kafka-python's)."),
     Key("sasl.login.refresh.window.factor", DOUBLE, "0.8", LOW, "After which part of its lifetime a token is replaced.", between(0.5, 1.0)),
     Key("sasl.login.refresh.window.jitter", DOUBLE, "0.05", LOW, "Spread of that.", between(0.0, 0.25)),
     Key("sasl.login.refresh.min.period.seconds", SHORT, "60", LOW, "A token is used at least so long, seconds.", between(0, 900)),
@@ -132,7 +137,7 @@ CALLABLES = frozenset({"sasl.oauthbearer.token.provider"})
 """Keys whose value is a function."""
 
 _JAVA_TLS = "a class or provider of Java's TLS; here OpenSSL does it"
-_KERBEROS = "of GSSAPI, which is not served: Kerberos needs a library of the system"
+_KERBEROS = "of Java's renewal of tickets; here Kerberos's library gets a new one with the keytab after half of its life"
 _JAVA_LOGIN = "a class of Java's; sasl.oauthbearer.token.provider takes a Python callable"
 _CHECKS_OF_BROKERS = "for who checks tokens, the broker; this client sends its token as it is"
 _RETRIEVAL = "of Java's own retrieval of tokens; sasl.oauthbearer.token.provider takes a callable that gets one"
@@ -153,7 +158,6 @@ REFUSED: dict[str, str] = {
     "sasl.login.class": _JAVA_LOGIN,
     "sasl.kerberos.kinit.cmd": _KERBEROS,
     "sasl.kerberos.min.time.before.relogin": _KERBEROS,
-    "sasl.kerberos.service.name": _KERBEROS,
     "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
     "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
     "sasl.login.connect.timeout.ms": _RETRIEVAL,

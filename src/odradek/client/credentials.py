@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 
 from odradek.base.errors import ConfigError
 from odradek.client.config import ClientConfig
+from odradek.config.kerberos import check_options, flag, service_name
 from odradek.security.jaas import LoginModule, parse_jaas
 from odradek.security.sasl.client import OAuthToken
 
@@ -17,13 +18,32 @@ TokenProvider = Callable[[], "OAuthToken | str | tuple[str, float] | Awaitable[O
 """Gives a token: an OAuthToken, its text, or (text, Unix seconds of its end) as confluent-kafka's oauth_cb; or a coroutine of one."""
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
-_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": SCRAM, "OAuthBearerLoginModule": ("OAUTHBEARER",)}
+MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")
+_MODULES = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": SCRAM,
+    "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "Krb5LoginModule": ("GSSAPI",),
+}
+_JAAS = "sasl.jaas.config"
 _UNSECURED = "unsecuredLogin"
+_OF_KERBEROS = ("sasl.kerberos.keytab", "sasl.kerberos.principal", "sasl.kerberos.domain.name", "sasl.kerberos.service.name")
+
+
+class KerberosLogin(NamedTuple):
+    """Whose tickets, and for which service."""
+
+    service: str
+    host: str = ""
+    """"" for the one that is dialled."""
+    principal: str = ""
+    keytab: str = ""
+    cache: str = ""
+    """Without a keytab: where the tickets are, "" for the library's own cache."""
 
 
 class Credentials(NamedTuple):
-    """What one mechanism needs: name and password, or a source of tokens."""
+    """What one mechanism needs: name and password, a source of tokens, or tickets."""
 
     mechanism: str
     username: str = ""
@@ -32,6 +52,7 @@ class Credentials(NamedTuple):
     provider: TokenProvider | None = None
     unsecured: dict[str, str] | None = None
     """Options of a token that nobody signs."""
+    kerberos: KerberosLogin | None = None
 
     def __repr__(self) -> str:
         return f"Credentials({self.mechanism})"
@@ -41,32 +62,29 @@ def credentials_of(config: ClientConfig) -> Credentials | None:
     """None where the security protocol has no SASL."""
     protocol = config.text("security.protocol").upper()
     if not protocol.startswith("SASL_"):
-        for name in ("sasl.username", "sasl.password", "sasl.jaas.config"):
+        for name in ("sasl.username", "sasl.password", "sasl.jaas.config", *_OF_KERBEROS):
             if config.was_given(name):
                 raise ConfigError(
                     f"Configuration {name} has no effect with security.protocol={protocol}: it needs SASL_SSL or SASL_PLAINTEXT"
                 )
         return None
     mechanism = config.text("sasl.mechanism")
-    if mechanism == "GSSAPI":
-        if not config.was_given("sasl.mechanism"):
-            raise ConfigError(
-                f"Configuration sasl.mechanism is missing: one of {', '.join(MECHANISMS)} (Java's default, GSSAPI, is not served)"
-            )
-        raise ConfigError("sasl.mechanism=GSSAPI is not served by this client: Kerberos needs a library of the system")
     if mechanism not in MECHANISMS:
         raise ConfigError(f"Invalid value {mechanism} for configuration sasl.mechanism: it must be one of {', '.join(MECHANISMS)}")
     module = parse_jaas(config.text("sasl.jaas.config")) if config.was_given("sasl.jaas.config") else None
     if module is not None:
         _check_module(module, mechanism)
+    if mechanism == "GSSAPI":
+        return Credentials(mechanism, kerberos=_kerberos(config, module))
+    for name in _OF_KERBEROS:
+        if config.was_given(name):
+            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism={mechanism}: it is of GSSAPI")
     if mechanism == "OAUTHBEARER":
         return _bearer(config, module)
     return _named(config, mechanism, module)
 
 
 def _check_module(module: LoginModule, mechanism: str) -> None:
-    if module.name == "Krb5LoginModule":
-        raise ConfigError("sasl.jaas.config names Krb5LoginModule: GSSAPI is not served by this client")
     mechanisms = _MODULES.get(module.name)
     if mechanisms is None:
         raise ConfigError(f"sasl.jaas.config names the login module {module.name}; this client knows {', '.join(_MODULES)}")
@@ -110,3 +128,37 @@ def _bearer(config: ClientConfig, module: LoginModule | None) -> Credentials:
     if provider is None and not unsecured:
         raise ConfigError("sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.provider, a callable that gives a token")
     return Credentials("OAUTHBEARER", provider=cast("TokenProvider | None", provider), unsecured=unsecured or None)
+
+
+def _kerberos(config: ClientConfig, module: LoginModule | None) -> KerberosLogin:
+    for name in ("sasl.username", "sasl.password"):
+        if config.was_given(name):
+            default = "" if config.was_given("sasl.mechanism") else ", which is the default"
+            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism=GSSAPI{default}")
+    host = config.text("sasl.kerberos.domain.name") if config.was_given("sasl.kerberos.domain.name") else ""
+    keytab, principal = (config.text(name) if config.was_given(name) else "" for name in _OF_KERBEROS[:2])
+    if module is None:
+        if keytab and not principal:
+            raise ConfigError("sasl.kerberos.keytab needs sasl.kerberos.principal, whose key it has")
+        return KerberosLogin(config.text("sasl.kerberos.service.name"), host, principal, keytab)
+    for name in _OF_KERBEROS[:2]:
+        if config.was_given(name):
+            raise ConfigError(f"Configuration {name} is given beside sasl.jaas.config: one of them will do")
+    options = dict(module.options)
+    default_holds = config.was_given("sasl.kerberos.service.name") or "serviceName" not in options
+    service = service_name(module, _JAAS, config.text("sasl.kerberos.service.name") if default_holds else None)
+    options.pop("serviceName", None)
+    flag(options, "storeKey", _JAAS)
+    with_keytab, with_cache = flag(options, "useKeyTab", _JAAS), flag(options, "useTicketCache", _JAAS)
+    principal, keytab = options.pop("principal", ""), options.pop("keyTab", "").removeprefix("file:")
+    cache = options.pop("ticketCache", "").removeprefix("file:")
+    check_options(options, _JAAS)
+    if with_keytab == with_cache:
+        raise ConfigError(f"{_JAAS} needs one of useKeyTab=true and useTicketCache=true")
+    if with_cache:
+        if keytab:
+            raise ConfigError(f"{_JAAS} has a keyTab beside useTicketCache=true: one of them will do")
+        return KerberosLogin(service, host, principal, cache=cache)
+    if not keytab or not principal:
+        raise ConfigError(f"{_JAAS} with useKeyTab=true needs keyTab and principal")
+    return KerberosLogin(service, host, principal, keytab)

@@ -12,17 +12,19 @@ from urllib.parse import unquote, urlsplit
 
 from odradek.base.errors import ConfigError
 from odradek.config.definition import ConfigValue
+from odradek.config.kerberos import KerberosSettings, kerberos_settings, service_name
 from odradek.config.listener_settings import listener_key, listener_value, own_value, parse_listener_key
 from odradek.config.listeners import SASL_PROTOCOLS
 from odradek.security.jaas import LoginModule, parse_jaas
 from odradek.security.sasl.bearer_tokens import UnsecuredRules, unsecured_rules
+from odradek.security.sasl.gssapi import GSSAPI
 from odradek.security.sasl.scram import HASHES
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
-MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
+MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER, GSSAPI)
 """Those that are served."""
 
 _JAAS = "sasl.jaas.config"
@@ -34,6 +36,7 @@ _MODULES = {
     "SCRAM-SHA-256": f"{_JAVA}.scram.ScramLoginModule",
     "SCRAM-SHA-512": f"{_JAVA}.scram.ScramLoginModule",
     OAUTHBEARER: f"{_JAVA}.oauthbearer.OAuthBearerLoginModule",
+    GSSAPI: "com.sun.security.auth.module.Krb5LoginModule",
 }
 _USER = "user_"
 UNSECURED_HANDLER = f"{_JAVA}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -44,6 +47,7 @@ ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 _SERVER_HANDLERS = {
     OAUTHBEARER: (UNSECURED_HANDLER, SIGNED_HANDLER),
     PLAIN: (f"{_JAVA}.plain.internals.PlainServerCallbackHandler",),
+    GSSAPI: (f"{_JAVA}.authenticator.SaslServerCallbackHandler",),
     "SCRAM-SHA-256": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
     "SCRAM-SHA-512": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
 }
@@ -82,6 +86,8 @@ class ListenerSasl(NamedTuple):
     """Of PLAIN: name -> password."""
     bearer: BearerSettings | None = None
     """Of OAUTHBEARER."""
+    kerberos: KerberosSettings | None = None
+    """Of GSSAPI."""
 
     def __repr__(self) -> str:
         return f"ListenerSasl({self.listener}, {','.join(self.mechanisms)})"
@@ -93,6 +99,10 @@ class NodeLogin(NamedTuple):
     mechanism: str
     name: str = ""
     password: str = ""
+    kerberos: KerberosSettings | None = None
+    """Of GSSAPI, where `name` is the principal."""
+    service: str = ""
+    """Of GSSAPI: the service that the others are."""
 
     def __repr__(self) -> str:
         return f"NodeLogin({self.mechanism}, {self.name})"
@@ -127,6 +137,7 @@ def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
         {each: cast(int, sasl_value(config, listener, each, "connections.max.reauth.ms")) for each in mechanisms},
         _users(config, listener) if PLAIN in mechanisms else {},
         _bearer(config, listener) if OAUTHBEARER in mechanisms else None,
+        _kerberos(config, listener) if GSSAPI in mechanisms else None,
     )
 
 
@@ -143,7 +154,10 @@ def node_login(config: BrokerConfig, listener: str, mechanism_key: str) -> NodeL
     if module is None:
         raise ConfigError(f"{key} is missing: it says as whom this node logs in to the listener {listener} of others")
     if mechanism == OAUTHBEARER:
-        raise ConfigError(f"{mechanism_key}={mechanism}: nodes log in to each other by PLAIN or SCRAM only")
+        raise ConfigError(f"{mechanism_key}={mechanism}: nodes log in to each other by PLAIN, SCRAM or GSSAPI only")
+    if mechanism == GSSAPI:
+        kerberos = _kerberos(config, listener)
+        return NodeLogin(mechanism, kerberos.principal, kerberos=kerberos, service=_service(config, listener, module))
     username, password = module.options.get("username"), module.options.get("password")
     if not username or password is None:
         raise ConfigError(f"{key} has no username or no password, as whom this node logs in to the listener {listener} of others")
@@ -216,6 +230,21 @@ def _users(config: BrokerConfig, listener: str) -> dict[str, str]:
     if module is None:
         raise ConfigError(f"{listener_key(listener, _JAAS, PLAIN)} is missing: the listener {listener} offers PLAIN and knows no users")
     return {name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)}
+
+
+def _kerberos(config: BrokerConfig, listener: str) -> KerberosSettings:
+    key = listener_key(listener, _JAAS, GSSAPI)
+    module = _module(config, listener, GSSAPI)
+    if module is None:
+        raise ConfigError(f"{key} is missing: the listener {listener} offers GSSAPI and has no key")
+    _service(config, listener, module)
+    rules = cast("list[str]", sasl_value(config, listener, GSSAPI, "sasl.kerberos.principal.to.local.rules"))
+    return kerberos_settings(module, key, rules)
+
+
+def _service(config: BrokerConfig, listener: str, module: LoginModule) -> str:
+    given = cast("str | None", sasl_value(config, listener, GSSAPI, "sasl.kerberos.service.name"))
+    return service_name(module, listener_key(listener, _JAAS, GSSAPI), given)
 
 
 def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:

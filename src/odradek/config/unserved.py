@@ -43,7 +43,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
 
 UNSERVED_SECURITY: dict[str, str] = {
     "sasl.client.callback.handler.class": "callback handlers of Java",
-    "sasl.kerberos.": "Kerberos (GSSAPI)",
+    "sasl.kerberos.kinit.cmd": "another process that renews tickets",
     "sasl.login.callback.": "callback handlers of Java",
     "sasl.login.class": "logins of Java",
     "sasl.login.refresh.": "logins of nodes by OAUTHBEARER",

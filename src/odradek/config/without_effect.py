@@ -17,6 +17,7 @@ _STREAMS = "streams groups are not served yet"
 _TIERED = "tiered storage is not served yet and remote.log.storage.system.enable must be false"
 _METRICS = "metrics have no samples: rates are those of the last 1, 5 and 15 minutes"
 _PURGATORY = "a delayed operation leaves its purgatory when it completes; nothing is left to purge"
+_TICKETS = "a ticket is got anew with the keytab, by Kerberos's library, at the first use after half of its life"
 _JVM = "measures or tunes a part that only the JVM implementation has"
 
 WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
@@ -33,6 +34,11 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "group.coordinator.cached.buffer.max.bytes",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
+    ),
+    _TICKETS: (
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
     ),
     _PURGATORY: (
         "delete.records.purgatory.purge.interval.requests",

@@ -39,7 +39,7 @@ async def log_in(connection: ClientConnection, versions: ApiVersionTable, client
     body = await _ask(connection, SaslHandshakeRequest(mechanism=client.mechanism), version, timeout_s)
     _check_handshake(SaslHandshakeResponse.decode(body, version), client.mechanism)
     version = versions.choose(ApiKey.SASL_AUTHENTICATE)
-    message: bytes | None = client.first()
+    message: bytes | None = await loop.run_in_executor(None, client.first) if client.takes_long else client.first()
     lifetime_ms = 0
     for _ in range(_MOST_MESSAGES):
         if message is None:

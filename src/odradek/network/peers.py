@@ -222,10 +222,10 @@ class Peers:
         client_id: str,
         settings: PeerSettings | None = None,
         tls: Callable[[str], ssl.SSLContext | None] = lambda listener: None,
-        login: Callable[[str], SaslClient | None] = lambda listener: None,
+        login: Callable[[str, str], SaslClient | None] = lambda listener, host: None,
     ) -> None:
-        """`tls`: with what to speak to listeners of a name; `login`: how to say there who this node is. Both are asked for each connection
-        anew.
+        """`tls`: with what to speak to listeners of a name; `login`: how to say there, at that host, who this node is. Both are asked for
+        each connection anew.
         """
         self._loop = loop
         self._clock = clock
@@ -347,7 +347,7 @@ class Peers:
         connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=timeout_s).add_callback(answered)
 
     def _log_in(self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> None:
-        client = self._login(line.node.listener)
+        client = self._login(line.node.listener, line.node.host)
         if client is None:
             self._ready(line, link, versions)
         else:
@@ -377,7 +377,7 @@ class Peers:
             self._clock.call_later(lifetime_ms * _RENEWED_AT / 1000, self._renew, line, link, connection, versions, timeout_s)
 
     def _renew(self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> None:
-        client = self._login(line.node.listener)
+        client = self._login(line.node.listener, line.node.host)
         if client is None or link.connection is not connection or link.task is not None or self._closed:
             return
         connection.pause()

@@ -11,16 +11,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.security.java_regex import Template, compile_pattern, parse_replacement, replace
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLITTER = re.compile(r"\s*(" + _RULE + r")\s*(,\s*|\Z)", re.ASCII)
 _PARSER = re.compile(_RULE, re.ASCII)
-_REFERENCE = re.compile(r"\$([0-9]+)")
-_NAME = re.compile(r"\{([a-zA-Z][a-zA-Z0-9]*)\}")
-_MEMORY = 1 << 20
-"""Bytes that a compiled pattern may take."""
 
 
 class NoRuleApplies(ValueError):
@@ -30,8 +28,7 @@ class NoRuleApplies(ValueError):
 class _Rule(NamedTuple):
     pattern: Any
     """RE2's; None for DEFAULT."""
-    template: tuple[str | int, ...] = ()
-    """Text, and numbers of groups."""
+    template: Template = ()
     case: str = ""
 
 
@@ -56,7 +53,7 @@ class SslPrincipalMapper:
                 return distinguished_name
             if rule.pattern.fullmatch(distinguished_name) is None:
                 continue
-            mapped = _replace_all(rule, distinguished_name)
+            mapped = replace(rule.pattern, rule.template, distinguished_name)
             return mapped.lower() if rule.case == "L" else mapped.upper() if rule.case == "U" else mapped
         raise NoRuleApplies(f"No rules apply to {distinguished_name}, rules {self._text}")
 
@@ -83,58 +80,5 @@ def _parse(rule: str) -> _Rule:
         raise ValueError(f"Invalid rule: `{rule}`, unmatched substring: `{rule[match.end() :]}`")
     if match[1] is not None:
         return _Rule(None)
-    pattern = _compile(match[2])
-    return _Rule(pattern, tuple(_template(match[3], pattern)), match[4] or "")
-
-
-def _compile(pattern: str) -> Any:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    try:
-        return re2.compile(pattern, options=options)
-    except re2.error as error:
-        why = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
-        raise ValueError(f"Invalid rule: the pattern {pattern} cannot be used: {why}") from None
-
-
-def _template(replacement: str, pattern: Any) -> Iterator[str | int]:
-    """Java's words for a replacement (java.util.regex.Matcher.appendReplacement). A number that no group has stays as text, as in Kafka."""
-    groups: int = pattern.groups
-    at = 0
-    while at < len(replacement):
-        character = replacement[at]
-        at += 1
-        if character == "\\":
-            if at == len(replacement):
-                raise ValueError("Invalid rule: a replacement ends in a backslash")
-            yield replacement[at]
-            at += 1
-        elif character == "$":
-            number = _REFERENCE.match(replacement, at - 1)
-            name = _NAME.match(replacement, at)
-            if number is not None:
-                digits = number[1]
-                while len(digits) > 1 and int(digits) > groups:
-                    digits = digits[:-1]
-                yield int(digits) if int(digits) <= groups else "$" + digits
-                at += len(digits)
-            elif name is not None and name[1] in pattern.groupindex:
-                yield pattern.groupindex[name[1]]
-                at = name.end()
-            else:
-                raise ValueError(f"Invalid rule: `{replacement}` holds a $ that names no group")
-        else:
-            yield character
-
-
-def _replace_all(rule: _Rule, text: str) -> str:
-    out: list[str] = []
-    at = 0
-    for match in rule.pattern.finditer(text):
-        out.append(text[at : match.start()])
-        out += [(match[part] or "") if isinstance(part, int) else part for part in rule.template]
-        at = match.end()
-    return "".join(out) + text[at:]
+    pattern = compile_pattern(match[2])
+    return _Rule(pattern, tuple(parse_replacement(match[3], pattern)), match[4] or "")

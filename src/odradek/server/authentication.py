@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from odradek.network.acceptor import FrameHandler
     from odradek.network.connection import Answer, Chunk, Connection
     from odradek.server.jobs import Jobs
+    from odradek.server.kerberos import KerberosAcceptor
     from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class SaslFrames:
         self._failed_delay_s = failed_delay_s
         self._loaded = False
         self._bearers: dict[str, BearerKeys] = {}
+        self._kerberos: dict[str, KerberosAcceptor] = {}
         for name, each in listeners.items():
             self.add(name, each)
         self._tokens: TokenLogins | None = None
@@ -88,15 +90,22 @@ class SaslFrames:
         before = self._bearers.pop(name, None)
         if before is not None:
             before.close()
-        if sasl.bearer is None or sasl.bearer.unsecured is not None:
-            return []
-        keys = self._bearers[name] = BearerKeys(sasl.bearer, self._clock, self._jobs)
-        return [cast("Deferred[object]", keys.load())] if self._loaded else []
+        loading: list[BearerKeys | KerberosAcceptor] = []
+        if sasl.bearer is not None and sasl.bearer.unsecured is None:
+            keys = self._bearers[name] = BearerKeys(sasl.bearer, self._clock, self._jobs)
+            loading.append(keys)
+        if sasl.kerberos is not None:
+            from odradek.server.kerberos import KerberosAcceptor
+
+            acceptor = self._kerberos[name] = KerberosAcceptor(name, sasl.kerberos, self._jobs)
+            loading.append(acceptor)
+        return [cast("Deferred[object]", each.load()) for each in loading] if self._loaded else []
 
     def load(self) -> list[Deferred[object]]:
         """Reads what has to be there before anybody connects; fails with ConfigError."""
         self._loaded = True
-        return [cast("Deferred[object]", each.load()) for each in self._bearers.values()]
+        loading: list[BearerKeys | KerberosAcceptor] = [*self._bearers.values(), *self._kerberos.values()]
+        return [cast("Deferred[object]", each.load()) for each in loading]
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
 
@@ -255,6 +264,8 @@ class SaslFrames:
             return PlainServer(sasl.users)
         if mechanism == "OAUTHBEARER":
             return OAuthBearerServer(self._validate(sasl))
+        if mechanism == "GSSAPI":
+            return self._kerberos[sasl.listener].exchange()
         return ScramServer(mechanism, partial(self._scram_credential, _CODES[mechanism]), secrets.token_urlsafe(24), self._tokens)
 
     def _validate(self, sasl: ListenerSasl) -> Validate:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.sasl import NodeLogin
     from odradek.security.sasl.client import SaslClient
+    from odradek.server.kerberos import KerberosLogin
     from odradek.server.node import Node
     from odradek.server.services import Services
 
@@ -65,6 +66,7 @@ class NodeLogins:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._logins: dict[str, NodeLogin] = {}
+        self._kerberos: dict[str, KerberosLogin] = {}
         self.read(config)
 
     def read(self, config: BrokerConfig) -> None:
@@ -80,14 +82,21 @@ class NodeLogins:
             brokers = config.inter_broker_listener_name
             logins[brokers] = node_login(config, brokers, "sasl.mechanism.inter.broker.protocol")
         self._logins = {listener: login for listener, login in logins.items() if login is not None}
+        kerberos = {listener: login for listener, login in self._logins.items() if login.kerberos is not None}
+        if kerberos:
+            from odradek.server.kerberos import KerberosLogin
+
+            self._kerberos = {listener: KerberosLogin(login) for listener, login in kerberos.items()}
 
     def principal(self, listener: str) -> Principal | None:
         """As whom it logs in there, which is also whom its requests to itself come from; None without a login."""
         login = self._logins.get(listener)
-        return None if login is None else Principal(USER, login.name)
+        if login is None:
+            return None
+        return Principal(USER, login.name if login.kerberos is None else self._kerberos[listener].name)
 
-    def client(self, listener: str) -> SaslClient | None:
-        """The client's side of a new exchange."""
+    def client(self, listener: str, host: str) -> SaslClient | None:
+        """The client's side of a new exchange with the node at `host`."""
         login = self._logins.get(listener)
         if login is None:
             return None
@@ -95,6 +104,8 @@ class NodeLogins:
             from odradek.security.sasl.client import PlainClient
 
             return PlainClient(login.name, login.password)
+        if login.kerberos is not None:
+            return self._kerberos[listener].client(host)
         import secrets
 
         from odradek.security.sasl.scram_client import ScramClient

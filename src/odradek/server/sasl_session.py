@@ -121,7 +121,7 @@ class SaslSession:
             header, offset = decode_request_header(frame)
         except ProtocolError:
             if self._state is _State.START:
-                return Step(Outcome.FAILED, reason="the first message is no Kafka request, and GSSAPI is not served")
+                return Step(Outcome.FAILED, reason="the first message is no Kafka request")
             raise
         if self._state is _State.START:
             self._state = _State.VERSIONS_OR_HANDSHAKE

@@ -16,7 +16,7 @@ class SaslClient(Protocol):
 
     mechanism: str
     takes_long: bool
-    """Whether `answer` works for more than a millisecond: on another thread, then."""
+    """Whether `first` and `answer` work for more than a millisecond: on another thread, then."""
 
     def first(self) -> bytes:
         """The first message."""

@@ -1,0 +1,78 @@
+"""What the keys of GSSAPI say: whose ticket or key it is, from Java's Krb5LoginModule, and how principals are named.
+
+ConfigError, one line that names the key, for what is missing or cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from odradek.base.errors import ConfigError
+from odradek.security.jaas import LoginModule
+from odradek.security.kerberos_names import KerberosShortNamer
+
+_WITHOUT_MEANING = ("doNotPrompt", "isInitiator", "refreshKrb5Config", "renewTGT")
+"""Options that may be either: nobody is prompted, and the library reads its configuration and gets tickets when it needs them."""
+
+
+class KerberosSettings(NamedTuple):
+    """A node's principal and its key, and the rules for the names of others."""
+
+    principal: str
+    keytab: str
+    rules: tuple[str, ...]
+
+
+def kerberos_settings(module: LoginModule, key: str, rules: Sequence[str]) -> KerberosSettings:
+    """Of a listener whose line, the value of `key`, names `module`."""
+    options = dict(module.options)
+    if not flag(options, "useKeyTab", key):
+        raise ConfigError(f"{key} needs useKeyTab=true: a node has its key from a keytab")
+    if not flag(options, "storeKey", key):
+        raise ConfigError(f"{key} needs storeKey=true: without its key a node cannot read the tickets of its clients")
+    if flag(options, "useTicketCache", key):
+        raise ConfigError(f"{key}: useTicketCache=true is not served for nodes; they get their tickets with the keytab")
+    principal, keytab = options.pop("principal", ""), options.pop("keyTab", "").removeprefix("file:")
+    if not principal or principal == "*":
+        raise ConfigError(f"{key} needs principal, the name of the service as it stands in the keytab: kafka/host@REALM")
+    if not keytab:
+        raise ConfigError(f"{key} needs keyTab, the file that has the service's key")
+    options.pop("serviceName", None)
+    check_options(options, key)
+    try:
+        KerberosShortNamer(rules, "")
+    except ValueError as error:
+        raise ConfigError(f"sasl.kerberos.principal.to.local.rules: {error}") from None
+    return KerberosSettings(principal, keytab, tuple(rules))
+
+
+def service_name(module: LoginModule, key: str, given: str | None) -> str:
+    """The service of the other side: the line's serviceName or the value of sasl.kerberos.service.name, which must not differ."""
+    of_line = module.options.get("serviceName")
+    if of_line and given and of_line != given:
+        raise ConfigError(
+            f"Conflicting serviceName values found in JAAS and Kafka configs: {of_line} in {key}, sasl.kerberos.service.name={given}"
+        )
+    name = of_line or given
+    if not name:
+        raise ConfigError(f"No serviceName defined in either JAAS or Kafka config: sasl.kerberos.service.name is missing, {key} has none")
+    return name
+
+
+def flag(options: dict[str, str], name: str, key: str) -> bool:
+    """Takes an option that is true or false out; false where it is not given."""
+    text = options.pop(name, "false").lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{key}: {name} must be true or false")
+    return text == "true"
+
+
+def check_options(options: dict[str, str], key: str) -> None:
+    """ConfigError for what is left of the options of a Krb5LoginModule and has a meaning that nothing here has."""
+    for name in _WITHOUT_MEANING:
+        flag(options, name, key)
+    if flag(options, "debug", key):
+        raise ConfigError(f"{key}: debug=true is Java's; here the environment KRB5_TRACE=/dev/stderr shows what Kerberos does")
+    if options:
+        raise ConfigError(f"{key} has an option that is not known: {sorted(options)[0]}")

@@ -1,0 +1,75 @@
+"""Rules that are written with Java's regular expressions: RE2 for the patterns, Java's words for the replacements.
+
+RE2 takes time linear in the text, since names come from outside; Java's lookaheads and references back within a pattern are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+Template = tuple[str | int, ...]
+"""Text, and numbers of groups."""
+
+_REFERENCE = re.compile(r"\$([0-9]+)")
+_NAME = re.compile(r"\{([a-zA-Z][a-zA-Z0-9]*)\}")
+_MEMORY = 1 << 20
+"""Bytes that a compiled pattern may take."""
+
+
+def compile_pattern(pattern: str) -> Any:
+    """RE2's pattern. ValueError, one line, when it is none."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error as error:
+        why = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise ValueError(f"Invalid rule: the pattern {pattern} cannot be used: {why}") from None
+
+
+def parse_replacement(replacement: str, pattern: Any) -> Iterator[str | int]:
+    """Java's words for a replacement (java.util.regex.Matcher.appendReplacement); ValueError. A number that no group has stays as text."""
+    groups: int = pattern.groups
+    at = 0
+    while at < len(replacement):
+        character = replacement[at]
+        at += 1
+        if character == "\\":
+            if at == len(replacement):
+                raise ValueError("Invalid rule: a replacement ends in a backslash")
+            yield replacement[at]
+            at += 1
+        elif character == "$":
+            number = _REFERENCE.match(replacement, at - 1)
+            name = _NAME.match(replacement, at)
+            if number is not None:
+                digits = number[1]
+                while len(digits) > 1 and int(digits) > groups:
+                    digits = digits[:-1]
+                yield int(digits) if int(digits) <= groups else "$" + digits
+                at += len(digits)
+            elif name is not None and name[1] in pattern.groupindex:
+                yield pattern.groupindex[name[1]]
+                at = name.end()
+            else:
+                raise ValueError(f"Invalid rule: `{replacement}` holds a $ that names no group")
+        else:
+            yield character
+
+
+def replace(pattern: Any, template: Template, text: str, *, once: bool = False) -> str:
+    """The text with what the pattern matches, everywhere or at the first place, replaced."""
+    out: list[str] = []
+    at = 0
+    for match in pattern.finditer(text):
+        out.append(text[at : match.start()])
+        out += [(match[part] or "") if isinstance(part, int) else part for part in template]
+        at = match.end()
+        if once:
+            break
+    return "".join(out) + text[at:]

@@ -1,0 +1,153 @@
+"""Clients that people have log in to Odradek with Kerberos: ours, aiokafka, kafka-python, the tools of Java, the command line.
+
+librdkafka is not among them: its wheels have no GSSAPI (`builtin.features`), which a test notices should that change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import KafkaException
+from confluent_kafka import Producer as RdkafkaProducer
+
+from interop.kerberos import REALM, Kdc
+from interop.peers import jvm_command
+from odradek.client import Admin, Consumer, Producer
+from odradek.client.failures import AuthenticationFailed
+from tests.interop.kerberos_pair import Kerberized, client_line, kerberized, realm_with_people
+
+
+@pytest.fixture(scope="module")
+def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    with realm_with_people(tmp_path_factory.mktemp("realm")) as one:
+        one.kinit("alice", one.folder / "people.keytab", one.folder / "cache")
+        yield one
+
+
+@pytest.fixture(scope="module")
+def broker(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberized]:
+    with kerberized(realm, tmp_path_factory.mktemp("kerberized"), users="User:alice") as one:
+        yield one
+
+
+def ours(broker: Kerberized, **more: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": broker.at(), "security.protocol": "SASL_PLAINTEXT", **more}
+
+
+def with_keytab(realm: Kdc, who: str = "alice") -> dict[str, str]:
+    return {"sasl.kerberos.keytab": str(realm.folder / "people.keytab"), "sasl.kerberos.principal": who}
+
+
+def test_producer_and_consumer_with_a_keytab(broker: Kerberized, realm: Kdc) -> None:
+    settings = ours(broker, **with_keytab(realm))
+    with Producer(settings) as producer:
+        producer.send("ours", b"hello").result(20)
+    with Consumer({**settings, "group.id": "ours", "auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe(["ours"])
+        assert [record.value for record in consumer.poll(20_000)] == [b"hello"]
+
+
+def test_the_line_of_java_and_the_cache_of_kinit(broker: Kerberized, realm: Kdc) -> None:
+    keytab = realm.folder / "people.keytab"
+    for more in (
+        {"sasl.jaas.config": client_line(keytab, f"carl/laptop@{REALM}"), "sasl.mechanism": "GSSAPI"},
+        {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true serviceName=kafka;"},
+        {},
+    ):
+        with Admin(ours(broker, **more)) as admin:
+            owner = admin.create_delegation_token().owner
+        assert str(owner) == ("User:carl" if "sasl.mechanism" in more else "User:alice")
+
+
+def test_a_wrong_keytab_and_an_unknown_service(broker: Kerberized, realm: Kdc) -> None:
+    for more, said in (
+        (with_keytab(realm, "nobody"), "no ticket for nobody with the keytab "),
+        ({**with_keytab(realm), "sasl.kerberos.service.name": "nothing"}, f"Server nothing/localhost@{REALM} not found"),
+        ({**with_keytab(realm), "sasl.kerberos.domain.name": "elsewhere"}, f"Server kafka/elsewhere@{REALM} not found"),
+        ({**with_keytab(realm), "sasl.kerberos.service.name": "other"}, "Authentication failed during authentication due to invalid"),
+    ):
+        with pytest.raises(AuthenticationFailed, match=said), Admin(ours(broker, **more)) as admin:
+            admin.describe_cluster()
+
+
+def test_sessions_with_an_end_are_prolonged(broker: Kerberized, realm: Kdc) -> None:
+    with Admin({**ours(broker, **with_keytab(realm)), "bootstrap.servers": broker.at("SHORT")}) as admin:
+        assert str(admin.create_delegation_token().owner) == "User:alice"
+
+
+def test_aiokafka(broker: Kerberized) -> None:
+    async def main(service: str) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=broker.at(),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="GSSAPI",
+            sasl_kerberos_service_name=service,
+            sasl_kerberos_domain_name="localhost",
+        )
+        try:
+            await producer.start()
+            await producer.send_and_wait("aiokafka", b"hello")
+        finally:
+            await producer.stop()
+
+    asyncio.run(main("kafka"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_kafka_python(broker: Kerberized) -> None:
+    from kafka import KafkaAdminClient
+
+    client = KafkaAdminClient(
+        bootstrap_servers=broker.at(),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="GSSAPI",
+        sasl_kerberos_service_name="kafka",
+        bootstrap_timeout_ms=10_000,
+    )
+    assert client.describe_cluster()["cluster_id"]
+    client.close()
+
+
+def test_librdkafka_as_it_is_built_has_no_gssapi(broker: Kerberized) -> None:
+    with pytest.raises(KafkaException, match="No provider for SASL mechanism GSSAPI"):
+        RdkafkaProducer({"bootstrap.servers": broker.at(), "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"})
+
+
+def test_the_command_line(broker: Kerberized, realm: Kdc, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    for who, code in (("alice", 0), ("nobody", 1)):
+        line = client_line(realm.folder / "people.keytab", f"{who}@{REALM}")
+        file.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\nsasl.jaas.config={line}\n"
+        )
+        words = ["topics", "list", "--bootstrap-server", broker.at(), "--command-config", str(file)]
+        done = subprocess.run([sys.executable, "-m", "odradek.cli.main", *words], capture_output=True, check=False)
+        assert done.returncode == code, done.stderr.decode()
+    assert b"no ticket for nobody@ODRADEK.TEST with the keytab" in done.stderr
+
+
+@pytest.mark.jvm
+def test_the_tools_of_java(broker: Kerberized, realm: Kdc, tmp_path: Path) -> None:
+    def run(main: str, *words: str, who: str = "alice", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        file = tmp_path / "client.properties"
+        line = client_line(realm.folder / "people.keytab", f"{who}@{REALM}")
+        file.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\nsasl.jaas.config={line}\n"
+        )
+        options = (f"-Djava.security.krb5.conf={realm.config}",)
+        command = jvm_command(main, "--bootstrap-server", broker.at(), "--command-config", str(file), *words, options=options)
+        return subprocess.run(command, capture_output=True, check=False, timeout=90, input=stdin)
+
+    done = run("org.apache.kafka.tools.ConsoleProducer", "--topic", "java", stdin=b"hello\n")
+    assert done.returncode == 0, done.stderr.decode()
+    done = run("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", "java", "--from-beginning", "--max-messages", "1")
+    assert done.stdout == b"hello\n", done.stderr.decode()
+    refused = run("org.apache.kafka.tools.TopicCommand", "--list", who="nobody")
+    assert refused.returncode != 0
