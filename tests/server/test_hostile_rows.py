@@ -72,6 +72,14 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield started
 
 
+@pytest.fixture
+def ours(broker: Hostile) -> Hostile:
+    """For what JVM Kafka does not survive, or has no bound for."""
+    if broker.jvm:
+        pytest.skip("JVM Kafka has no such bound, or ends")
+    return broker
+
+
 @pytest.mark.parametrize("row", ELSEWHERE)
 def test_what_is_tried_elsewhere_is_there(row: str) -> None:
     path, _, name = ELSEWHERE[row].partition("::")
@@ -111,17 +119,16 @@ def test_versions_too_new_are_answered_with_the_range(broker: Hostile, way: str)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_many_that_declare_much_and_send_nothing_cost_little(broker: Hostile, way: str) -> None:
+def test_many_that_declare_much_and_send_nothing_cost_little(ours: Hostile, way: str) -> None:
     count = 40  # no more than wait to be accepted
-    before = broker.broker.rss_bytes()
-    wires = [broker.wire(way) for _ in range(count)]
+    before = ours.broker.rss_bytes()
+    wires = [ours.wire(way) for _ in range(count)]
     try:
         size = 99 * MIB if way in WAYS[:2] else HALF_MIB
         for wire in wires:
             wire.send(struct.pack(">i", size) + b"\0\x12")
-        broker.serves()
-        if not broker.jvm:
-            assert broker.broker.rss_bytes() - before <= 16 * MIB
+        ours.serves()
+        assert ours.broker.rss_bytes() - before <= 16 * MIB
     finally:
         for wire in wires:
             wire.socket.close()
@@ -129,14 +136,13 @@ def test_many_that_declare_much_and_send_nothing_cost_little(broker: Hostile, wa
 
 @pytest.mark.parametrize("way", WAYS[2:])
 @pytest.mark.parametrize("size", [HALF_MIB + 1, 99 * MIB])
-def test_cve_2022_34917_a_stranger_says_little(broker: Hostile, size: int, way: str) -> None:
-    before = broker.broker.rss_bytes()
-    with broker.wire(way) as wire:
+def test_cve_2022_34917_a_stranger_says_little(ours: Hostile, size: int, way: str) -> None:
+    before = ours.broker.rss_bytes()
+    with ours.wire(way) as wire:
         wire.send(struct.pack(">i", size) + b"\0\x12" + bytes(min(size, MIB)))
         assert wire.rest() == b""
-    if not broker.jvm:
-        assert broker.broker.rss_bytes() - before <= 8 * MIB
-    broker.serves()
+    assert ours.broker.rss_bytes() - before <= 8 * MIB
+    ours.serves()
 
 
 @pytest.mark.parametrize("way", WAYS[2:])
@@ -152,32 +158,30 @@ def test_nothing_is_served_before_a_login(broker: Hostile, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("cve", ["CVE-2026-111108: objects", "CVE-2026-111115: tags"])
-def test_small_bytes_do_not_become_large_memory(broker: Hostile, cve: str, way: str) -> None:
+def test_small_bytes_do_not_become_large_memory(ours: Hostile, cve: str, way: str) -> None:
     """As much of each as fits into what a stranger may say."""
-    if broker.jvm:
-        pytest.skip("JVM Kafka takes the memory")
     count = 400_000
     if "objects" in cve:
         body = request(ApiKey.FIND_COORDINATOR, 4, b"\x00" + bytes([0x81, 0xB5, 0x18]) + b"\x01" * count + b"\x00")
     else:
         body = request(ApiKey.API_VERSIONS, 3, b"\x02a\x02b" + bytes([0xC0, 0x9A, 0x0C]) + b"\x00\x00" * (count // 2))
-    before = broker.broker.peak_rss_bytes()
+    before = ours.broker.peak_rss_bytes()
     for _ in range(3):
-        with broker.wire(way) as wire:
+        with ours.wire(way) as wire:
             wire.send(framed(body))
             wire.rest()
-    assert broker.broker.peak_rss_bytes() - before <= 32 * MIB
-    broker.serves()
+    assert ours.broker.peak_rss_bytes() - before <= 32 * MIB
+    ours.serves()
 
 
 @pytest.mark.parametrize("way", WAYS[:4])
-def test_an_address_has_so_many_connections_and_others_are_served(broker: Hostile, way: str) -> None:
-    wires = [broker.wire(way, CAPPED) for _ in range(MOST_CAPPED)]
+def test_an_address_has_so_many_connections_and_others_are_served(ours: Hostile, way: str) -> None:
+    wires = [ours.wire(way, CAPPED) for _ in range(MOST_CAPPED)]
     try:
         assert all(wire.versions() == 0 for wire in wires)
-        with pytest.raises((ConnectionError, OSError)), broker.wire(way, CAPPED) as further:
+        with pytest.raises((ConnectionError, OSError)), ours.wire(way, CAPPED) as further:
             further.versions()
-        broker.serves()
+        ours.serves()
     finally:
         for wire in wires:
             wire.socket.close()
@@ -291,13 +295,13 @@ def produced(wire: Wire, sent: ProduceRequest) -> int:
 # -- requests of those who may -----------------------------------------------------------------------------------------------------
 
 
-def test_cve_2026_83525_a_fetch_of_no_snapshot(broker: Hostile) -> None:
-    with broker.controller() as wire:
+def test_cve_2026_83525_a_fetch_of_no_snapshot(ours: Hostile) -> None:
+    with ours.controller() as wire:
         answer = cast(FetchSnapshotResponse, wire.ask(FetchSnapshotRequest(topics=[]), 1))
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         none = FetchSnapshotRequest.TopicSnapshot(name="__cluster_metadata")
         assert cast(FetchSnapshotResponse, wire.ask(FetchSnapshotRequest(topics=[none]), 1)).error_code == ErrorCode.INVALID_REQUEST
-    broker.serves()
+    ours.serves()
 
 
 def bent(*edits: tuple[int, bytes]) -> bytes:
@@ -328,6 +332,8 @@ RECORDS: Final = {
 @pytest.mark.parametrize("lie", RECORDS)
 def test_records_that_lie_are_not_appended(broker: Hostile, topic: str, lie: str) -> None:
     records, code = RECORDS[lie]
+    if broker.jvm and "codec" in lie:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
     with broker.wire("plaintext") as wire:
         before = end_of(wire).topics[0].partitions[0].offset
         partition = ProduceRequest.PartitionProduceData(index=0, records=records)
@@ -344,18 +350,16 @@ def test_records_that_lie_are_not_appended(broker: Hostile, topic: str, lie: str
 
 
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.ZSTD])
-def test_a_bomb_is_not_unpacked(broker: Hostile, topic: str, compression: Compression) -> None:
+def test_a_bomb_is_not_unpacked(ours: Hostile, topic: str, compression: Compression) -> None:
     """64 MiB of zeros in a few KiB. LZ4 and snappy cannot make a thousandfold of anything."""
-    if broker.jvm:
-        pytest.skip("JVM Kafka reads it through, record by record, and stores it")
     bomb = encode_batch([(0, None, bytes(64 * MIB), [])], compression=compression)
-    before = broker.broker.peak_rss_bytes()
-    with broker.wire("plaintext") as wire:
+    before = ours.broker.peak_rss_bytes()
+    with ours.wire("plaintext") as wire:
         partition = ProduceRequest.PartitionProduceData(index=0, records=bomb)
         topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])]
         assert produced(wire, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics)) == ErrorCode.INVALID_RECORD
-    assert broker.broker.peak_rss_bytes() - before <= 100 * MIB
-    broker.serves()
+    assert ours.broker.peak_rss_bytes() - before <= 100 * MIB
+    ours.serves()
 
 
 @pytest.mark.parametrize("name", ["..", "../../etc/passwd", "a/b", "a\0b", "x" * 250, "", "\N{SNOWMAN}", "a\nb"])
@@ -384,6 +388,8 @@ def test_a_pattern_takes_no_time(broker: Hostile, topic: str, pattern: str, code
         subscribed_topic_regex=pattern,
         topic_partitions=[],
     )
+    if broker.jvm and "{100}" in pattern:
+        pytest.skip("JVM Kafka is kept busy by it for more than ten seconds")
     with broker.wire("plaintext") as wire:
         deadline = time.monotonic() + DEADLINE_S
         while True:
@@ -403,12 +409,12 @@ def test_a_pattern_takes_no_time(broker: Hostile, topic: str, pattern: str, code
 
 
 @pytest.mark.parametrize("value", ["${env:PATH}", "${file:/etc/passwd:root}", "${directory:/etc:passwd}"])
-def test_cve_2024_31141_nothing_is_read_for_a_stranger(broker: Hostile, topic: str, value: str) -> None:
+def test_cve_2024_31141_nothing_is_read_for_a_stranger(ours: Hostile, topic: str, value: str) -> None:
     """Neither for a topic nor for a broker: a reference that comes with a request stays the text that it is, or is refused."""
     for kind, name, key in ((2, topic, "compression.type"), (4, "", "listener.name.tls.ssl.keystore.location")):
         config = IncrementalAlterConfigsRequest.AlterableConfig(name=key, value=value)
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
-        with broker.wire("plaintext") as wire:
+        with ours.wire("plaintext") as wire:
             answer = cast(IncrementalAlterConfigsResponse, wire.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1))
             assert answer.responses[0].error_code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
             whole = DescribeConfigsRequest.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
