@@ -32,9 +32,11 @@ from tests.campaigns.hostile_tls import percentile
 from tests.client.certificates import Certificates
 from tests.server.hostile_broker import overrides
 
-MEMORY_LIMIT: Final = 300 << 20
-PER_CONNECTION: Final = 16 << 10
-"""Bytes that one of the crowd may cost beyond it."""
+MEMORY_LIMIT: Final = 250 << 20
+REQUEST_MEMORY: Final = 100 << 20
+"""queued.max.request.bytes: what has been received of requests, all connections together."""
+PER_CONNECTION: Final = 32 << 10
+"""Bytes that one of the crowd may cost beyond these; half a handshake of TLS takes the most."""
 TOLERANCE_MS: Final = 10.0
 PAUSE_S: Final = 0.005
 """Between two records of the neighbour, which would otherwise have most of the broker's time."""
@@ -59,6 +61,7 @@ def broker_of(folder: Path) -> tuple[OdradekBroker, Target]:
     broker = OdradekBroker(folder / "broker")
     ports = {name: free_port() for name in ("TLS", "SASL", "SASLTLS")} | {"PLAINTEXT": broker.port}
     broker.overrides = {**overrides(broker.controller_port, made, ports), "max.connections.per.ip.overrides": ""}
+    broker.overrides["queued.max.request.bytes"] = str(REQUEST_MEMORY)
     secret = CLUSTER_ID.encode()
     target = Target(broker.port, broker.controller_port, ports["TLS"], ports["SASL"], ports["SASLTLS"], made.authority, secret)
     return broker, target
@@ -114,7 +117,7 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
     if slow > calm * plan.slower + TOLERANCE_MS:
         problems.append(f"neighbour-in-time: {slow:.1f} ms at the 99th percentile, {calm:.1f} ms without attacks")
     peak = broker.peak_rss_bytes()
-    if peak > MEMORY_LIMIT + plan.crowd * PER_CONNECTION:
+    if peak > MEMORY_LIMIT + REQUEST_MEMORY + plan.crowd * PER_CONNECTION:
         problems.append(f"memory-bounded: {peak >> 20} MiB at the peak")
     if "Traceback" in broker.log_path.read_text(errors="replace"):
         problems.append(f"no-crash: a traceback in the log, seed {seed}")
@@ -123,9 +126,8 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
         problems.append("neighbour-unharmed: what was read back differs")
     if (status := broker.stop()) != 0:
         problems.append(f"no-crash: the shutdown ended with status {status}")
-    print(
-        f"seed {seed}: {seen.frames} frames in {took:.1f} s, {seen.frames / took:.0f} a second, broker {used:.1f} s of CPU, peak {peak >> 20} MiB"
-    )
+    print(f"seed {seed}: {seen.frames} frames in {took:.1f} s, {seen.frames / took:.0f} a second,", end=" ")
+    print(f"{used:.1f} s of the broker's CPU, peak {peak >> 20} MiB")
     print("  " + ", ".join(f"{name} {number}" for name, number in sorted(seen.counts.items())))
     print(f"  crowd: {there[0]} open, {there[1]} opened; neighbour: {neighbour.acked} acked, p99 {calm:.1f} and {slow:.1f} ms,", end=" ")
     print(f"median {median(quiet) * 1000:.1f} and {median(in_attack or [0]) * 1000:.1f} ms, {len(problems)} problems", flush=True)
