@@ -143,7 +143,7 @@ class Storm:
         self.seen = Outcomes(Counter(), [])
 
     def run(self, shares: dict[str, int], threads: int) -> Outcomes:
-        """`shares`: kind of attack -> how many frames; each kind has so many threads."""
+        """`shares`: kind of attack -> how many frames; each kind has so many threads, logins four times, as they wait."""
         kinds: dict[str, Callable[[random.Random, int], None]] = {
             "frames": lambda rng, count: self._frames(rng, count, tls=False),
             "frames over TLS": lambda rng, count: self._frames(rng, count, tls=True),
@@ -152,9 +152,10 @@ class Storm:
         }
         running = []
         for kind, count in shares.items():
-            for number in range(threads):
+            many = threads * 4 if kind == "logins" else threads
+            for number in range(many):
                 rng = random.Random(f"{self._seed} {kind} {number}")
-                own = count // threads + (number < count % threads)
+                own = count // many + (number < count % many)
                 running.append(threading.Thread(target=self._guarded, args=(kinds[kind], rng, own), name=f"{kind} {number}"))
         for thread in running:
             thread.start()
