@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 from interop.peers import CLUSTER_ID, OdradekBroker, free_port
 from tests.campaigns.hostile import Neighbour
@@ -44,9 +44,9 @@ SHARES: Final = "frames=70,frames over TLS=15,logins=14,garbage=1"
 
 
 class Plan(NamedTuple):
-    """`count`: frames of a round. `shares`: kind -> parts."""
+    """`frames`: of a round. `shares`: kind -> parts."""
 
-    count: int
+    frames: int
     shares: dict[str, int]
     crowd: int = 0
     processes: int = 1
@@ -72,7 +72,7 @@ def attacked(plan: Plan, seed: int, target: Target) -> Outcomes:
     parts = sum(plan.shares.values())
     seen = Outcomes(Counter(), [])
     with ProcessPoolExecutor(plan.processes, multiprocessing.get_context("spawn")) as pool:
-        each = {kind: plan.count * part // parts // plan.processes for kind, part in plan.shares.items() if part}
+        each = {kind: plan.frames * part // parts // plan.processes for kind, part in plan.shares.items() if part}
         running = [pool.submit(storm, target, seed * 100 + number, each, plan.threads) for number in range(plan.processes)]
         for one in running:
             counts, problems = one.result()
@@ -157,7 +157,7 @@ def main() -> None:
     shares = {kind: int(parts) for kind, _, parts in (each.partition("=") for each in options.shares.split(","))}
     plan = Plan(min(options.round, options.count), shares, options.crowd, options.processes, options.threads, options.slower)
     with tempfile.TemporaryDirectory(prefix="odradek-hostile-") as folder:
-        problems = campaign(plan, options.seed, -(-options.count // plan.count), Path(folder))
+        problems = campaign(plan, options.seed, -(-options.count // plan.frames), Path(folder))
     for problem in problems:
         print(problem)
     sys.exit(1 if problems else 0)

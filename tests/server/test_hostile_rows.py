@@ -378,6 +378,7 @@ def test_a_topic_is_no_path(broker: Hostile, name: str) -> None:
         ("(" * 2000, ErrorCode.INVALID_REGULAR_EXPRESSION),
         (r"((a+)+)+b" * 50, ErrorCode.NONE),
         (r"((((a{100}){100}){100}){100})", ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ("a{900}" * 300, ErrorCode.INVALID_REGULAR_EXPRESSION),
     ],
 )
 def test_a_pattern_takes_no_time(broker: Hostile, topic: str, pattern: str, code: ErrorCode) -> None:
@@ -388,7 +389,7 @@ def test_a_pattern_takes_no_time(broker: Hostile, topic: str, pattern: str, code
         subscribed_topic_regex=pattern,
         topic_partitions=[],
     )
-    if broker.jvm and "{100}" in pattern:
+    if broker.jvm and "00}" in pattern:
         pytest.skip("JVM Kafka is kept busy by it for more than ten seconds")
     with broker.wire("plaintext") as wire:
         deadline = time.monotonic() + DEADLINE_S
