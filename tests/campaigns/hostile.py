@@ -96,10 +96,11 @@ def attack(port: int, frame: bytes) -> str:
 class Neighbour(threading.Thread):
     """Produces numbered records all the while, one at a time, and remembers the slowest."""
 
-    def __init__(self, bootstrap: str, topic: str, settings: Mapping[str, str] | None = None) -> None:
-        """`settings`: more of the client's."""
+    def __init__(self, bootstrap: str, topic: str, settings: Mapping[str, str] | None = None, pause_s: float = 0.0) -> None:
+        """`settings`: more of the client's. `pause_s`: from an acknowledgement to the next record."""
         super().__init__(name="neighbour")
         self.topic = topic
+        self._pause_s = pause_s
         self.stopping = threading.Event()
         self.acked = 0
         self.slowest = 0.0
@@ -121,6 +122,8 @@ class Neighbour(threading.Thread):
             self.latencies.append(time.monotonic() - start)
             self.slowest = max(self.slowest, self.latencies[-1])
             self.acked += 1
+            if self._pause_s:
+                self.stopping.wait(self._pause_s)
 
     def read_back(self, bootstrap: str) -> list[bytes]:
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "neighbour", "enable.auto.commit": False, **self.settings})

@@ -65,11 +65,12 @@ def bent(rng: random.Random, message: bytes) -> bytes:
 class Attacker:
     """Attacks of one seed on one port."""
 
-    def __init__(self, port: int, context: ssl.SSLContext, seed: int) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext, seed: int, frames: list[bytes] | None = None) -> None:
+        """`frames`: valid ones, made anew where there are none."""
         self._port = port
         self._context = context
         self._rng = random.Random(seed)
-        self._frames = valid_frames(seed)
+        self._frames = frames or valid_frames(seed)
 
     def attack(self, kind: str) -> str:
         """What became of it."""

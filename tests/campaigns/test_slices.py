@@ -18,6 +18,7 @@ from tests.campaigns import (
     exactly_once,
     failing_directories,
     hostile,
+    hostile_flood,
     kills,
     power_cuts,
     rebalances,
@@ -49,7 +50,17 @@ def test_a_hundred_embedded_brokers_start_and_leave_nothing_behind() -> None:
 
 
 def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
-    assert hostile.campaign(500, 1, tmp_path) == []
+    assert hostile.campaign(150, 1, tmp_path) == []
+
+
+def test_some_frames_logins_and_half_handshakes_side_by_side_hurt_nobody(tmp_path: Path) -> None:
+    shares = {"frames": 80, "frames over TLS": 5, "logins": 14, "garbage": 1}
+    plan = hostile_flood.Plan(1_000, shares, crowd=30, slower=20, quiet_s=0.5)
+    problems, seen = hostile_flood.one_round(plan, 1, tmp_path)
+    assert problems == []
+    assert seen.frames >= 950
+    assert seen.counts["answered"] > 500
+    assert seen.counts["logins"] > 100
 
 
 @pytest.mark.timeout(240)

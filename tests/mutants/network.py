@@ -8,6 +8,22 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "one-keeps-all-waiting",
+        "network/connection.py",
+        "_AT_ONCE = 16\n",
+        "_AT_ONCE = 1 << 40\n",
+        "a client that sends thousands of small requests at once has everybody else wait until they are answered",
+        "network/test_turns.py",
+    ),
+    Mutant(
+        "requests-before-the-end-are-lost",
+        "network/connection.py",
+        "        if self._transport is not None:\n            self._transport.pause_reading()\n        if not self._continuing:\n",
+        "        if not self._continuing:\n",
+        "who sends many requests without answers and ends the connection has only the first of them served",
+        "network/test_turns.py",
+    ),
+    Mutant(
         "one-family-refuses-for-all",
         "network/probes.py",
         "                refused = True\n",

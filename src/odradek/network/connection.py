@@ -10,6 +10,8 @@ before its turn waits for those ahead of it, and so does an error that closes th
 A client that has used up a quota is answered at once, and then its connection is muted for a while (`mute`): no further request is served,
 while answers to those in flight still leave.
 
+Of the requests that one read brings a few are served, then it is the turn of the other connections.
+
 While no further request may be served, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
 An answer is a list of chunks: bytes, memoryviews, or slices of files, which are sent as the socket drains, piece by piece, and released
 when they have left or when the connection is gone. Large ones the kernel sends itself, from its page cache to the socket (sendfile); where
@@ -42,6 +44,8 @@ _SHORT_ANSWER = 4096
 """Bytes up to which an answer waits for those to the requests that arrived along with its own."""
 _MUCH = 64 * 1024
 """Bytes of such answers that leave before the turn is over."""
+_AT_ONCE = 16
+"""Requests of one connection that are served in a turn of the loop: more would keep everybody else waiting, a read brings thousands."""
 _SENT_FROM = 64 * 1024
 """Bytes of a file from which on the kernel sends them itself. Fewer are copied, and leave in one call with what is around them."""
 _SENT_AT_ONCE = 1024 * 1024
@@ -282,6 +286,8 @@ class Connection(asyncio.BufferedProtocol):
         receiver = self._receiver
         awaited = self._awaited
         short: list[bytes] = []
+        left = _AT_ONCE
+        others_first = False
         self._in_process = True
         try:
             while self._transport is not None and not self._transport.is_closing() and not self.listener.quiet:
@@ -290,9 +296,13 @@ class Connection(asyncio.BufferedProtocol):
                     return
                 if self._muted is not None:
                     break
+                if not left:
+                    others_first = receiver.pending > 0
+                    break
                 frame = receiver.next_frame()
                 if frame is None:
                     break
+                left -= 1
                 if awaited and not self._may_follow(frame):
                     receiver.put_back(frame)
                     del frame
@@ -334,6 +344,9 @@ class Connection(asyncio.BufferedProtocol):
                     if self._write_paused:
                         self._park()
                         return
+            if others_first:
+                self._let_others()
+                return
         except Exception as error:
             self._flush(short)
             if awaited:
@@ -344,6 +357,15 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._in_process = False
         self._make_room()
+
+    def _let_others(self) -> None:
+        """Goes on with what has been received in the loop's next turn. The end of what the peer sends is not looked for until then."""
+        self._park()
+        if self._transport is not None:
+            self._transport.pause_reading()
+        if not self._continuing:
+            self._continuing = True
+            self._acceptor.loop.call_soon(self._continue)
 
     def _flush(self, short: list[bytes]) -> None:
         """Writes the answers put by so far."""
