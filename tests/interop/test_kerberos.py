@@ -131,7 +131,18 @@ def changed(token: bytes) -> bytes:
         {"choice": b"\4\0\0\0"},
         {"choice": b"\0\0\0\0"},
     ],
-    ids=str,
+    ids=[
+        "a first token that was changed",
+        "no first token",
+        "a first token of anything",
+        "a second token where none is due",
+        "a choice that was changed",
+        "no choice",
+        "a choice without a proof",
+        "integrity",
+        "secrecy",
+        "no layer at all",
+    ],
 )
 def test_what_is_no_exchange_is_refused_after_the_delay(client: Callable[..., Client], how: dict[str, object]) -> None:
     one = client()
