@@ -40,6 +40,8 @@ PER_CONNECTION: Final = 32 << 10
 TOLERANCE_MS: Final = 10.0
 PAUSE_S: Final = 0.005
 """Between two records of the neighbour, which would otherwise have most of the broker's time."""
+WARM: Final = 10
+"""Records of the neighbour that do not count."""
 SHARES: Final = "frames=70,frames over TLS=15,logins=14,garbage=1"
 
 
@@ -90,8 +92,10 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
     admin.create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)
     neighbour = Neighbour(broker.bootstrap, "neighbour", pause_s=PAUSE_S)
     neighbour.start()
-    time.sleep(plan.quiet_s)
-    quiet = neighbour.latencies[10:]
+    begin = time.monotonic()
+    while neighbour.is_alive() and (time.monotonic() - begin < plan.quiet_s or len(neighbour.latencies) < WARM + 20):
+        time.sleep(0.01)
+    quiet = neighbour.latencies[WARM:]
     spawn = multiprocessing.get_context("spawn")
     stopping, full, there = spawn.Event(), spawn.Event(), spawn.Array("i", [0, 0])
     others = spawn.Process(target=crowd, args=(target, plan.crowd, stopping, full, there))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -55,7 +56,8 @@ def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
 
 def test_some_frames_logins_and_half_handshakes_side_by_side_hurt_nobody(tmp_path: Path) -> None:
     shares = {"frames": 80, "frames over TLS": 5, "logins": 14, "garbage": 1}
-    plan = hostile_flood.Plan(1_000, shares, crowd=30, slower=20, quiet_s=0.5)
+    # How long the neighbour waits is no business of a test beside others.
+    plan = hostile_flood.Plan(1_000, shares, crowd=30, slower=math.inf, quiet_s=0.5)
     problems, seen = hostile_flood.one_round(plan, 1, tmp_path)
     assert problems == []
     assert seen.frames >= 950

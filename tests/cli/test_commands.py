@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -371,21 +372,57 @@ def test_host_and_port_say_where_clients_are_served(arguments: str, listener: st
     ],
 )
 def test_what_is_announced_can_be_connected_to(host: str, shown: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:
-    bound = [
-        BoundListener(Listener("C", "controller", "localhost", 0), 4710, []),
-        BoundListener(Listener("PLAINTEXT", "broker", host, 0), 4711, []),
-    ]
-    config = cast(BrokerConfig, SimpleNamespace(node_id=5, log_dirs=["/data"], advertised_listeners=[]))
-    start.announce(cast("start.Broker", SimpleNamespace(bound_listeners=bound, config=config, start_seconds=0.25)))
+    start.announce(announced(host))
     said = capsys.readouterr()
     assert (said.err == "") == (host == "localhost")
+    assert ("whoever reaches this machine" in said.err) == (host != "localhost")
     assert said.out.splitlines() == [
         "Odradek is ready (node 5, started in 0.25 s)",
         "  listener  C://localhost:4710",
-        f"  listener  PLAINTEXT://{shown}:4711",
+        f"  listener  CLIENTS://{shown}:4711",
         "  data      /data",
         f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings",
     ]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "more", "warned"),
+    [
+        ("SASL_PLAINTEXT", {}, False),
+        ("SSL", {"ssl.client.auth": "required"}, False),
+        ("SSL", {"ssl.client.auth": "requested"}, True),
+        ("PLAINTEXT", {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, False),
+    ],
+)
+def test_who_is_asked_who_they_are_is_not_warned_of(
+    protocol: str, more: dict[str, str], warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start.announce(announced("10.1.2.3", protocol, more))
+    said = capsys.readouterr()
+    assert ("whoever reaches this machine may read" in said.err) == warned
+    assert said.out.endswith("--topic greetings\n" if protocol == "PLAINTEXT" else "--topic greetings -F client.properties\n")
+
+
+def announced(host: str, protocol: str = "PLAINTEXT", more: Mapping[str, str] | None = None) -> start.Broker:
+    """A broker of which there is only what is announced."""
+    bound = [
+        BoundListener(Listener("C", "controller", "localhost", 0), 4710, []),
+        BoundListener(Listener("CLIENTS", "broker", host, 0), 4711, []),
+    ]
+    values = {
+        "node.id": "5",
+        "process.roles": "broker,controller",
+        "listeners": "CLIENTS://:4711,NODES://localhost:4712,C://localhost:4710",
+        "controller.quorum.bootstrap.servers": "localhost:4710",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "controller.listener.names": "C",
+        "inter.broker.listener.name": "NODES",
+        "listener.security.protocol.map": f"CLIENTS:{protocol},NODES:PLAINTEXT,C:PLAINTEXT",
+        "log.dirs": "/data",
+        **(more or {}),
+    }
+    config = BrokerConfig(values)
+    return cast("start.Broker", SimpleNamespace(bound_listeners=bound, config=config, start_seconds=0.25))
 
 
 def test_ignore_formatted_formats_the_rest(tmp_path: Path, command: Command) -> None:
