@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -37,6 +37,7 @@ from odradek.client.admin.types.security import (
 )
 from odradek.client.admin.types.topics import NewPartitions, OffsetSpec
 from odradek.client.admin.types.transactions import AbortTransactionSpec, TransactionState
+from tests.interop.pair import until
 
 pytestmark = [
     pytest.mark.jvm,
@@ -97,14 +98,6 @@ async def _bootstrap(admin: object) -> str:
 
 def code(answer: object) -> ErrorCode | None:
     return answer.code if isinstance(answer, KafkaError) else None
-
-
-def until(ask: Callable[[], object], expected: object = True) -> None:
-    """Asks until the answer is this: a change is done when the controller has committed it; the broker hears of it a moment later."""
-    deadline = time.monotonic() + PATIENCE_S
-    while ask() != expected and time.monotonic() < deadline:
-        pass
-    assert ask() == expected
 
 
 def only_jvm(peer: BrokerProcess) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -16,6 +15,7 @@ from odradek.client.admin.types.cluster import RaftVoterEndpoint
 from odradek.client.admin.types.groups import OffsetAndMetadata
 from odradek.client.admin.types.replicas import ElectionType, TopicPartitionReplica
 from odradek.client.admin.types.topics import OffsetSpec
+from tests.interop.pair import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
@@ -45,13 +45,6 @@ def admin(cluster: MixedCluster) -> Iterator[Admin]:
 
 def code(answer: object) -> ErrorCode | None:
     return answer.code if isinstance(answer, KafkaError) else None
-
-
-def until(ask: Callable[[], object], expected: object = True) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while ask() != expected and time.monotonic() < deadline:
-        time.sleep(0.05)  # An answer that takes less CPU than the change that it waits for.
-    assert ask() == expected
 
 
 def leaders(admin: Admin) -> list[int]:

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from interop.tools import JvmTools
 from tests.cli.pages import FOLDER, normal, played
 from tests.client.certificates import Certificates
 from tests.interop.conftest import PAIR_CONFIG
-from tests.interop.pair import CONSUMER_GROUPS, GROUPS, PATIENCE_S, TRANSACTIONS, Pair, commit, create
+from tests.interop.pair import CONSUMER_GROUPS, GROUPS, PATIENCE_S, TRANSACTIONS, Pair, commit, create, until
 from tests.interop.secured import SecuredBroker, plain_line
 from tests.interop.test_group_tools import CLASSIC, CONSUMER, NEW, OLD, SIMPLE, T0, prepare
 from tests.interop.test_transaction_tools import HANGING, OPEN, OPEN_2, STATES, TOPIC, UNKNOWN
@@ -436,14 +436,6 @@ def test_configs_of_quotas_and_credentials(guarded: SecuredBroker, jvm_tools: Jv
     assert (row["user"], row["name"], row["value"]) == ("bob", "SCRAM-SHA-256", "iterations=8192")
     odradek(guarded, "configs", "alter", "--user", "bob", "--delete-config", "SCRAM-SHA-256")
     until(lambda: rows(guarded, "configs", "describe", "--user", "bob"), [])
-
-
-def until(ask: Callable[[], object], expected: object) -> None:
-    """Asks until the broker has heard of a change."""
-    for _ in range(100):
-        if ask() == expected:
-            return
-    assert ask() == expected
 
 
 def test_what_there_is_not_without_security_is_one_line(pair: Pair) -> None:

@@ -14,7 +14,7 @@ from odradek.base.errors import KafkaError
 from odradek.client import Admin
 from odradek.client.admin.types.security import ClientQuotaAlteration, ClientQuotaEntity
 from odradek.client.types import NewTopic
-from tests.interop.pair import PATIENCE_S, Pair, create
+from tests.interop.pair import PATIENCE_S, Pair, create, until
 
 pytestmark = [
     pytest.mark.jvm,
@@ -31,6 +31,12 @@ ENTITIES = (
     "--entity-type users --entity-name q-user --entity-type clients --entity-name q-client",
     "--entity-type users --entity-name q-user --entity-type clients --entity-default",
 )
+
+
+def give(admin: Admin, entity: ClientQuotaEntity, quotas: dict[str, float]) -> None:
+    """Sets quotas, and waits until the broker knows of them."""
+    admin.alter_client_quotas([ClientQuotaAlteration(entity, quotas)])
+    until(lambda: admin.describe_client_quotas().get(entity), quotas)
 
 
 def followed(pair: Pair, *where: str, by: Callable[[list[str]], bool]) -> list[str]:
@@ -73,8 +79,7 @@ def test_a_librdkafka_producer_settles_at_the_same_rate_and_is_told_to_wait(pair
         told: list[float] = []
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             entity = ClientQuotaEntity(client_id="q-slow")
-            admin.alter_client_quotas([ClientQuotaAlteration(entity, {"producer_byte_rate": 100_000.0})])
-            time.sleep(0.5)
+            give(admin, entity, {"producer_byte_rate": 100_000.0})
             settings = {"bootstrap.servers": broker.bootstrap, "client.id": "q-slow", "linger.ms": 0, "batch.size": 25_000, "acks": 1}
             producer = Producer({**settings, "throttle_cb": lambda event: told.append(event.throttle_time), "enable.idempotence": False})
             begin, sent = time.monotonic(), 0
@@ -97,8 +102,7 @@ def test_a_librdkafka_producer_settles_at_the_same_rate_and_is_told_to_wait(pair
 def test_creations_beyond_a_quota_are_refused_alike(pair: Pair) -> None:
     def refused(broker: BrokerProcess) -> list[tuple[str, str]]:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
-            admin.alter_client_quotas([ClientQuotaAlteration(ClientQuotaEntity(client_id="q-builder"), {"controller_mutation_rate": 1.0})])
-        time.sleep(0.5)
+            give(admin, ClientQuotaEntity(client_id="q-builder"), {"controller_mutation_rate": 1.0})
         with Admin(bootstrap_servers=broker.bootstrap, client_id="q-builder", retries=0) as builder:
             made = builder.try_create_topics([NewTopic(f"q-built-{number}", 6, 1) for number in range(4)])
             gone = builder.try_delete_topics(["q-built-0"])
