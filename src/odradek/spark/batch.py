@@ -25,7 +25,7 @@ from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, in_order, within_log
 from odradek.spark.worker_clients import Lease, worker_clients
-from odradek.spark.worker_upkeep import keep_archives, spare_what_stays
+from odradek.spark.worker_upkeep import SentToWorkers, keep_archives, spare_what_stays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ def tasks(options: ReadOptions, ranges: list[OffsetRange]) -> list[InputPartitio
     return [RangePartition(each) for each in divided(ranges, options.min_partitions, options.max_records_per_partition)]
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(SentToWorkers, DataSourceReader):
     """One task per partition of the topics."""
 
     def __init__(self, options: ReadOptions) -> None:

@@ -25,6 +25,7 @@ from odradek.spark.batch import without_empty_headers
 from odradek.spark.options import LogOptions, log_options, wants_headers
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, resolve, within_log
 from odradek.spark.source import HEADERS, ROW
+from odradek.spark.worker_upkeep import SentToWorkers
 from odradek.storage.offline import LogFiles, Transactions, end_of, find_logs, pieces, transactions
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class LogDataSource(DataSource):
         return LogReader(log_options(self.options))
 
 
-class LogReader(DataSourceReader):
+class LogReader(SentToWorkers, DataSourceReader):
     """One task per partition of the topics, or more."""
 
     def __init__(self, options: LogOptions) -> None:

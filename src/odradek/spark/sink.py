@@ -24,7 +24,7 @@ from odradek.spark.decisions import Sink, TaskId
 from odradek.spark.exactly_once import PreparedRows
 from odradek.spark.options import WriteOptions
 from odradek.spark.read_ahead import read_ahead
-from odradek.spark.worker_upkeep import keep_archives
+from odradek.spark.worker_upkeep import SentToWorkers, keep_archives
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +68,7 @@ def _is_headers(kind: DataType) -> bool:
     return set(fields) == {"key", "value"} and isinstance(fields["key"], StringType) and isinstance(fields["value"], BinaryType)
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(SentToWorkers, DataSourceArrowWriter):
     """`df.write.format("odradek")`."""
 
     def __init__(self, options: WriteOptions) -> None:

@@ -28,6 +28,7 @@ from odradek.spark.ranges import (
     to_stream_offset,
     within_log,
 )
+from odradek.spark.worker_upkeep import SentToWorkers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver; `read` runs in the tasks, on a copy without the driver's connections."""
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,8 +48,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest: Offsets | None = None
         self._triggered_at: float | None = None
 
-    def __reduce__(self) -> tuple[type[StreamReader], tuple[ReadOptions]]:
-        return type(self), (self._options,)
+    def __reduce__(self) -> tuple[type[StreamReader], tuple[ReadOptions], dict[str, Any]]:
+        return type(self), (self._options,), {}
 
     # -- planning (driver) ------------------------------------------------------------------------------------------------------------
 

@@ -16,12 +16,13 @@ from odradek.base.errors import OdradekError
 from odradek.spark.decisions import Sink, TaskId
 from odradek.spark.options import WriteOptions
 from odradek.spark.sink import abort_rows, commit_rows, prepare_rows, task_context, write_rows
+from odradek.spark.worker_upkeep import SentToWorkers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(SentToWorkers, DataSourceStreamArrowWriter):
     """`df.writeStream.format("odradek")`."""
 
     def __init__(self, options: WriteOptions) -> None:

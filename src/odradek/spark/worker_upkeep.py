@@ -2,12 +2,66 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import socket
 import sys
+from collections.abc import Iterator
+from typing import Any
 from zipimport import zipimporter
 
 from pyspark import TaskContext
+
+
+class SentToWorkers:
+    """An object that Spark sends to its Python workers for each task; what comes behind it comes without a delay.
+
+    Spark writes a task in two pieces, the function and what it is about. The system of the sender holds the second piece back until the first
+    is acknowledged (Nagle's algorithm, RFC 896), and that of the worker, which has nothing to answer yet, acknowledges only after 40 ms. So
+    the worker acknowledges as soon as it has the function: a task of little data takes 12 ms instead of 52.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        acknowledge_at_once()
+        self.__dict__.update(state)
+
+
+def acknowledge_at_once() -> None:
+    """Has the system acknowledge what this worker has received of Spark; nothing where the system has no such option (it is Linux's)."""
+    global _from_spark  # noqa: PLW0603 (of this process)
+    option = getattr(socket, "TCP_QUICKACK", None)
+    if option is None:
+        return
+    if _from_spark is None or _from_spark[0] != os.getpid():
+        # Found when the first task comes: the process has no connections of its own then, and Spark keeps this one for the next tasks.
+        _from_spark = os.getpid(), tuple(_tcp_connections())
+    for descriptor in _from_spark[1]:
+        with contextlib.suppress(OSError), _borrowed(descriptor) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, option, 1)
+
+
+_from_spark: tuple[int, tuple[int, ...]] | None = None
+"""The process that has looked, and the descriptors that it found."""
+
+
+def _tcp_connections() -> Iterator[int]:
+    """Descriptors of this process that are connections by TCP. Spark has several for the same one, and renews some with each task."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), _borrowed(int(name)) as connection:
+            if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
+                connection.getpeername()
+                yield int(name)
+
+
+@contextlib.contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+    """A descriptor that stays open, as a socket; OSError when it is none."""
+    connection = socket.socket(fileno=descriptor)
+    try:
+        yield connection
+    finally:
+        connection.detach()
 
 
 def spare_what_stays() -> None:
