@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -35,8 +36,8 @@ Change = Callable[[bytes], bytes]
 class Client:
     """A raw client with contexts of its own; `noted` is what it is told."""
 
-    def __init__(self, realm: Kdc, port: int) -> None:
-        self.wire = Wire(port)
+    def __init__(self, realm: Kdc, port: int, authority: Path | None) -> None:
+        self.wire = Wire(port, authority)
         self.realm = realm
 
     def context(self, who: str, service: str = "kafka") -> SecurityContext:
@@ -90,7 +91,7 @@ def client(realm: Kdc, broker: Kerberized) -> Iterator[Callable[..., Client]]:
     made: list[Client] = []
 
     def make(listener: str = "GSS") -> Client:
-        made.append(Client(realm, broker.port[listener]))
+        made.append(Client(realm, broker.port[listener], broker.certificates.authority if listener == "GSSTLS" else None))
         return made[-1]
 
     yield make
@@ -104,6 +105,18 @@ def test_a_principal_has_the_name_that_the_rules_give_it(client: Callable[..., C
     assert one.log_in(who) is None
     assert one.lifetime_ms == 0
     assert one.name() == (0, "User", name)
+
+
+def test_over_tls_it_is_the_same(client: Callable[..., Client]) -> None:
+    one = client("GSSTLS")
+    assert one.log_in("carol-admin") is None
+    assert one.name() == (0, "User", "CAROL-ADMIN")
+    other = client("GSSTLS")
+    before = time.monotonic()
+    assert other.log_in("alice", last=changed) == REFUSED
+    assert time.monotonic() - before > DELAY_S * 0.9
+    other.wire.closed()
+    assert other.wire.noted[-1] == CLOSED
 
 
 @pytest.mark.parametrize("claimed", [b"bob", b"bob@ODRADEK.TEST", b"kafka@localhost", b"\xff"])

@@ -6,6 +6,7 @@ librdkafka is not among them: its wheels have no GSSAPI (`builtin.features`), wh
 from __future__ import annotations
 
 import asyncio
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,16 +42,28 @@ def ours(broker: Kerberized, **more: Any) -> dict[str, Any]:
     return {"bootstrap.servers": broker.at(), "security.protocol": "SASL_PLAINTEXT", **more}
 
 
+def over_tls(broker: Kerberized) -> dict[str, str]:
+    """What our clients and those of Java need for the listener with TLS."""
+    return {
+        "bootstrap.servers": broker.at("GSSTLS"),
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(broker.certificates.authority),
+    }
+
+
 def with_keytab(realm: Kdc, who: str = "alice") -> dict[str, str]:
     return {"sasl.kerberos.keytab": str(realm.folder / "people.keytab"), "sasl.kerberos.principal": who}
 
 
-def test_producer_and_consumer_with_a_keytab(broker: Kerberized, realm: Kdc) -> None:
-    settings = ours(broker, **with_keytab(realm))
+@pytest.mark.parametrize("tls", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+def test_producer_and_consumer_with_a_keytab(broker: Kerberized, realm: Kdc, tls: bool) -> None:
+    settings = {**ours(broker, **with_keytab(realm)), **(over_tls(broker) if tls else {})}
+    topic = f"ours-{tls}"
     with Producer(settings) as producer:
-        producer.send("ours", b"hello").result(20)
-    with Consumer({**settings, "group.id": "ours", "auto.offset.reset": "earliest"}) as consumer:
-        consumer.subscribe(["ours"])
+        producer.send(topic, b"hello").result(20)
+    with Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"}) as consumer:
+        consumer.subscribe([topic])
         assert [record.value for record in consumer.poll(20_000)] == [b"hello"]
 
 
@@ -82,11 +95,13 @@ def test_sessions_with_an_end_are_prolonged(broker: Kerberized, realm: Kdc) -> N
         assert str(admin.create_delegation_token().owner) == "User:alice"
 
 
-def test_aiokafka(broker: Kerberized) -> None:
+@pytest.mark.parametrize("tls", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+def test_aiokafka(broker: Kerberized, tls: bool) -> None:
     async def main(service: str) -> None:
         producer = AIOKafkaProducer(
-            bootstrap_servers=broker.at(),
-            security_protocol="SASL_PLAINTEXT",
+            bootstrap_servers=broker.at("GSSTLS" if tls else "GSS"),
+            security_protocol="SASL_SSL" if tls else "SASL_PLAINTEXT",
+            ssl_context=ssl.create_default_context(cafile=str(broker.certificates.authority)) if tls else None,
             sasl_mechanism="GSSAPI",
             sasl_kerberos_service_name=service,
             sasl_kerberos_domain_name="localhost",
@@ -101,12 +116,14 @@ def test_aiokafka(broker: Kerberized) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_kafka_python(broker: Kerberized) -> None:
+@pytest.mark.parametrize("tls", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+def test_kafka_python(broker: Kerberized, tls: bool) -> None:
     from kafka import KafkaAdminClient
 
     client = KafkaAdminClient(
-        bootstrap_servers=broker.at(),
-        security_protocol="SASL_PLAINTEXT",
+        bootstrap_servers=broker.at("GSSTLS" if tls else "GSS"),
+        security_protocol="SASL_SSL" if tls else "SASL_PLAINTEXT",
+        ssl_cafile=str(broker.certificates.authority),
         sasl_mechanism="GSSAPI",
         sasl_kerberos_service_name="kafka",
         bootstrap_timeout_ms=10_000,
@@ -134,20 +151,26 @@ def test_the_command_line(broker: Kerberized, realm: Kdc, tmp_path: Path) -> Non
 
 
 @pytest.mark.jvm
-def test_the_tools_of_java(broker: Kerberized, realm: Kdc, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tls", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+def test_the_tools_of_java(broker: Kerberized, realm: Kdc, tmp_path: Path, tls: bool) -> None:
     def run(main: str, *words: str, who: str = "alice", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         file = tmp_path / "client.properties"
-        line = client_line(realm.folder / "people.keytab", f"{who}@{REALM}")
-        file.write_text(
-            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\nsasl.jaas.config={line}\n"
-        )
+        settings = {
+            **(over_tls(broker) if tls else ours(broker)),
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.service.name": "kafka",
+            "sasl.jaas.config": client_line(realm.folder / "people.keytab", f"{who}@{REALM}"),
+        }
+        at = settings.pop("bootstrap.servers")
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         options = (f"-Djava.security.krb5.conf={realm.config}",)
-        command = jvm_command(main, "--bootstrap-server", broker.at(), "--command-config", str(file), *words, options=options)
+        command = jvm_command(main, "--bootstrap-server", at, "--command-config", str(file), *words, options=options)
         return subprocess.run(command, capture_output=True, check=False, timeout=90, input=stdin)
 
-    done = run("org.apache.kafka.tools.ConsoleProducer", "--topic", "java", stdin=b"hello\n")
+    topic = f"java-{tls}"
+    done = run("org.apache.kafka.tools.ConsoleProducer", "--topic", topic, stdin=b"hello\n")
     assert done.returncode == 0, done.stderr.decode()
-    done = run("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", "java", "--from-beginning", "--max-messages", "1")
+    done = run("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", topic, "--from-beginning", "--max-messages", "1")
     assert done.stdout == b"hello\n", done.stderr.decode()
     refused = run("org.apache.kafka.tools.TopicCommand", "--list", who="nobody")
     assert refused.returncode != 0

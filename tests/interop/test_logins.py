@@ -9,7 +9,6 @@ import base64
 import gc
 import logging
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,15 +119,6 @@ def test_nobody_else_may_do_anything(broker: LoginBroker) -> None:
 # -- bytes --------------------------------------------------------------------------------------------------------------------------------
 
 
-class TlsWire(Wire):
-    """As Wire, over TLS."""
-
-    def __init__(self, port: int, authority: Path) -> None:
-        super().__init__(port)
-        context = ssl.create_default_context(cafile=str(authority))
-        self._socket = context.wrap_socket(self._socket, server_hostname="localhost")
-
-
 def plain(wire: Wire, text: str) -> None:
     wire.handshake("PLAIN")
     wire.authenticate(text.encode())
@@ -166,7 +156,7 @@ EXCHANGES: dict[str, Callable[[Wire], None]] = {
 def test_a_refusal_comes_after_the_delay_and_is_the_last_word(broker: LoginBroker, why: str, protocol: str) -> None:
     """Kafka's error, not before connection.failed.authentication.delay.ms, and nothing else in the meantime."""
     port = broker.ports[PROTOCOLS[protocol]]
-    wire = TlsWire(port, broker.certificates.authority) if protocol == "SASL_SSL" else Wire(port)
+    wire = Wire(port, broker.certificates.authority if protocol == "SASL_SSL" else None)
     try:
         begin = time.monotonic()
         EXCHANGES[why](wire)

@@ -8,9 +8,11 @@ import hmac
 import json
 import re
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -35,10 +37,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[SaslBroker]]
 
 
 class Wire:
-    """A raw connection; what it notes is compared."""
+    """A raw connection, over TLS where an authority is given; what it notes is compared."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, authority: Path | None = None) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 10)
+        if authority is not None:
+            self._socket = ssl.create_default_context(cafile=str(authority)).wrap_socket(self._socket, server_hostname="localhost")
         self.noted: list[object] = []
 
     def send(self, body: bytes) -> None:
