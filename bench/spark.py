@@ -108,7 +108,7 @@ def works(scale: float) -> list[Work]:
 class Session:
     """A Spark session in a process of its own (see bench/spark_session.py)."""
 
-    def __init__(self, source: str, spark: str, cores: int = CORES) -> None:
+    def __init__(self, source: str, spark: str) -> None:
         python = OFFICIAL / "venv/bin/python" if spark == "4.0" else Path(sys.executable)
         jars = [] if source == OURS else sorted((OFFICIAL / "jars").glob("*.jar"))
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
@@ -116,7 +116,7 @@ class Session:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
             # -P: modules of this folder have names of the standard library's.
-            [str(python), "-P", str(REPOSITORY / "bench" / "spark_session.py"), str(cores), ",".join(map(str, jars))],
+            [str(python), "-P", str(REPOSITORY / "bench" / "spark_session.py"), str(CORES), ",".join(map(str, jars))],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

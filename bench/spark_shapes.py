@@ -8,9 +8,10 @@ benchmark, and are measured in turns once they are warm.
 - micro-batches: a streaming query without a sink, whose micro-batches take 25 records of each partition that has any; figures are the
   medians of what Spark says of each ("triggerExecution" of durationMs) without the first of a pass. Ours needs Spark 4.2 or newer; the
   connector's streaming queries run on 4.0 only.
-- one more task: what a micro-batch of 200 partitions takes beyond one of a single partition, for each of the 199, on one core and on two.
+- one more task: what a micro-batch of 200 partitions takes beyond one of a single partition, for each of the 199.
 - skew: a batch into nothing of eight partitions of which one has 90 % of the records, as it is and with minPartitions=16 or
-  maxRecordsPerPartition, on two cores and on one; then how much faster the options and the second core make it.
+  maxRecordsPerPartition; then how much faster the options make it.
+All on two cores.
 """
 
 from __future__ import annotations
@@ -53,7 +54,6 @@ class Work(NamedTuple):
     options: Mapping[str, str]
     figure: str
     pairs: Sequence[tuple[str, Cell, Cell, Target | None]]
-    cores: int = 2
 
 
 def works(scale: float) -> list[Work]:
@@ -66,25 +66,22 @@ def works(scale: float) -> list[Work]:
     cold = int(100_000 * scale)
     skewed = Shape("skewed", (cold * 63, *[cold] * 7))
     listed = []
-    for cores in (2, 1):
-        for shape, text, limit in (
-            (full, f"{MANY} partitions", below(2000, "ms") if cores == 2 else None),
-            (sparse, f"{MANY} partitions, {MANY - 1} empty", None),
-            (single, "1 partition", None),
-        ):
-            limits = {"maxOffsetsPerTrigger": str(_OF_EACH * sum(count > 0 for count in shape.counts))}
-            pairs = [(name, ours, theirs, limit or at_most(1)) for name, ours, theirs in streaming]
-            listed.append(Work(f"micro-batches on local[{cores}], {text}", "batches", shape, limits, "ms", pairs, cores))
+    for shape, text, limit in (
+        (full, f"{MANY} partitions", below(2000, "ms")),
+        (sparse, f"{MANY} partitions, {MANY - 1} empty", at_most(1)),
+        (single, "1 partition", at_most(1)),
+    ):
+        limits = {"maxOffsetsPerTrigger": str(_OF_EACH * sum(count > 0 for count in shape.counts))}
+        pairs = [(name, ours, theirs, limit) for name, ours, theirs in streaming]
+        listed.append(Work(f"micro-batches, {text}", "batches", shape, limits, "ms", pairs))
     divisions: dict[str, dict[str, str]] = {
         "as it is": {},
         f"minPartitions={_PIECES}": {"minPartitions": str(_PIECES)},
         "maxRecordsPerPartition": {"maxRecordsPerPartition": str(-(-skewed.rows // _PIECES))},
     }
-    for cores in (2, 1):
-        for text, options in divisions.items():
-            if cores == 2 or text.startswith("minPartitions"):
-                held = [(name, ours, theirs, at_least(2)) for name, ours, theirs in reading]
-                listed.append(Work(f"skew on local[{cores}], {text}", "read", skewed, options, "rows/s", held, cores))
+    for text, options in divisions.items():
+        held = [(name, ours, theirs, at_least(2)) for name, ours, theirs in reading]
+        listed.append(Work(f"skew, {text}", "read", skewed, options, "rows/s", held))
     return listed
 
 
@@ -94,11 +91,11 @@ class Bench:
     def __init__(self, peers: Peers, stack: contextlib.ExitStack) -> None:
         self._peers = peers
         self._stack = stack
-        self._sessions: dict[tuple[str, str, int], Session] = {}
+        self._sessions: dict[tuple[str, str], Session] = {}
         self._filled: set[Shape] = set()
 
-    def session(self, cell: Cell, cores: int) -> Session:
-        key = (cell.source, cell.spark, cores)
+    def session(self, cell: Cell) -> Session:
+        key = (cell.source, cell.spark)
         if key not in self._sessions:
             self._sessions[key] = Session(*key)
             self._stack.callback(self._sessions[key].close)
@@ -110,7 +107,7 @@ class Bench:
 
     def once(self, work: Work, cell: Cell) -> Figures:
         """One pass; RuntimeError when not every row was seen."""
-        session, shape = self.session(cell, work.cores), work.shape
+        session, shape = self.session(cell), work.shape
         with self._peers.turn(cell.broker) as broker:
             if shape not in self._filled:
                 create_topic(broker, shape.topic, partitions=len(shape.counts))
@@ -138,7 +135,7 @@ class Bench:
         """RuntimeError when a batch into nothing would not give all rows."""
         with self._peers.turn(cell.broker) as broker:
             options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": work.shape.topic, **work.options}
-            found = self.session(cell, work.cores).do({"job": "count", "source": cell.source, "options": options})[0]["rows"]
+            found = self.session(cell).do({"job": "count", "source": cell.source, "options": options})[0]["rows"]
         if found != work.shape.rows:
             raise RuntimeError(f"{work.name}, {cell}: {found} rows instead of {work.shape.rows}")
 
@@ -165,17 +162,16 @@ def measure(bench: Bench, work: Work, rounds: int) -> list[dict[str, Any]]:
 
 
 def derived(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What a task costs, and what the options and the second core are worth."""
+    """What a task costs, and what the options are worth."""
     figures = {(line["row"], line["figure"]): line for line in lines}
     for (row, figure), line in figures.items():
         single = figures.get((row.replace(f"{MANY} partitions:", "1 partition:"), figure))
         if single is not None and single is not line and figure in ("ms", "CPU ms"):
             cost = {side: (line[side] - single[side]) / (MANY - 1) for side in SIDES}
             yield _line(row.replace("micro-batches", "one more task").replace(f", {MANY} partitions", ""), figure, cost)
-        for text, other in (("as it is", _as_it_is(row)), ("local[1]", row.replace("local[2]", "local[1]"))):
-            base = figures.get((other, figure))
-            if figure == "rows/s" and base is not None and base is not line:
-                yield _line(f"{row}, against {text}", "times the rows/s", {side: line[side] / base[side] for side in SIDES})
+        base = figures.get((_as_it_is(row), figure))
+        if figure == "rows/s" and base is not None and base is not line:
+            yield _line(f"{row}, against as it is", "times the rows/s", {side: line[side] / base[side] for side in SIDES})
 
 
 def _line(row: str, figure: str, values: Mapping[str, float]) -> dict[str, Any]:
