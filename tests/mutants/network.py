@@ -16,6 +16,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "network/test_turns.py",
     ),
     Mutant(
+        "slow-requests-keep-all-waiting",
+        "network/connection.py",
+        "_TURN_S = 0.001\n",
+        "_TURN_S = 1e9\n",
+        "a client whose requests take long to refuse has everybody else wait for sixteen of them",
+        "network/test_turns.py",
+    ),
+    Mutant(
+        "put-by-and-forgotten",
+        "network/connection.py",
+        "                        receiver.put_back(frame)\n                        del frame\n                        others_first = True\n",
+        "                        del frame\n                        others_first = True\n",
+        "a request for which there was no time left is never answered",
+        "network/test_turns.py",
+    ),
+    Mutant(
         "requests-before-the-end-are-lost",
         "network/connection.py",
         "        if self._transport is not None:\n            self._transport.pause_reading()\n        if not self._continuing:\n",

@@ -93,6 +93,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         f"{_SECURE} -k share_a_record",
     ),
     Mutant(
+        "the-end-of-an-answer-stays",
+        "network/secure.py",
+        "        if outgoing.pending:\n            raw.write(outgoing.read())\n",
+        "        if outgoing.pending >= _STEP:\n            raw.write(outgoing.read())\n",
+        "an answer whose last piece is small is not sent before the next one",
+        f"{_SECURE} -k wait_encrypted",
+    ),
+    Mutant(
         "paused-and-read-on",
         "network/secure.py",
         "        wanted = self._state is _State.REFUSED or not (self._paused or self._stepping)\n",

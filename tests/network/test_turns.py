@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -31,6 +32,29 @@ def test_others_are_served_between_the_requests_of_one() -> None:
             assert when_others_could[0] < 100
             neighbour.send(b"still there")
             assert await neighbour.frame() == b"still there"
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_others_are_served_sooner_where_each_request_takes_long() -> None:
+    async def main() -> None:
+        served: list[bytes] = []
+        when_others_could: list[int] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            served.append(bytes(frame))
+            if len(served) == 1:
+                asyncio.get_running_loop().call_soon(lambda: when_others_could.append(len(served)))
+            end = time.monotonic() + 0.002
+            while time.monotonic() < end:
+                pass
+            return [framed(bytes(frame))]
+
+        async with listening(handle) as (_, bound), peer(bound) as flooder:
+            sent = [b"%d" % number for number in range(16)]
+            flooder.send(*sent)
+            assert [await flooder.frame() for _ in sent] == sent
+            assert when_others_could[0] <= 2
 
     run_loop(asyncio.wait_for(main(), 30))
 

@@ -46,6 +46,8 @@ _MUCH = 64 * 1024
 """Bytes of such answers that leave before the turn is over."""
 _AT_ONCE = 16
 """Requests of one connection that are served in a turn of the loop: more would keep everybody else waiting, a read brings thousands."""
+_TURN_S = 0.001
+"""Seconds of a turn after which the others come first, also before as many requests: what is malformed can take long to refuse."""
 _SENT_FROM = 64 * 1024
 """Bytes of a file from which on the kernel sends them itself. Fewer are copied, and leave in one call with what is around them."""
 _SENT_AT_ONCE = 1024 * 1024
@@ -287,6 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         awaited = self._awaited
         short: list[bytes] = []
         left = _AT_ONCE
+        until = 0.0
         others_first = False
         self._in_process = True
         try:
@@ -302,6 +305,15 @@ class Connection(asyncio.BufferedProtocol):
                 frame = receiver.next_frame()
                 if frame is None:
                     break
+                if left < _AT_ONCE:
+                    now = self._acceptor.clock.monotonic()
+                    if not until:
+                        until = now + _TURN_S
+                    elif now > until:
+                        receiver.put_back(frame)
+                        del frame
+                        others_first = True
+                        break
                 left -= 1
                 if awaited and not self._may_follow(frame):
                     receiver.put_back(frame)

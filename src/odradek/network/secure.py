@@ -35,6 +35,8 @@ CIPHERTEXT = 256 * 1024
 """Bytes of the buffer that all connections receive into: a read of a socket is decrypted before the next."""
 _RECORD = 16 * 1024
 """Plaintext bytes of the largest record. Smaller pieces of an answer are put together, since each record costs a call and 22 bytes."""
+_STEP = 128 * 1024
+"""Bytes that are encrypted before they are handed to the socket: few enough that they are still in the processor's caches then."""
 _UNTAKEN = 64 * 1024
 """Bytes of alerts and key updates that a peer may leave unread before it is closed: it can ask for them without end."""
 _LINGER_S = 1.0
@@ -345,17 +347,15 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         if self._state is not _State.OPEN or self.gone:
             return
+        assert self._raw is not None
         try:
-            self._encrypt(list_of_data)
+            self._encrypt(list_of_data, self._raw)
         except ssl.SSLError as error:
             self._warn(_reason(error))
             self.abort()
-            return
-        assert self._raw is not None
-        self._raw.write(self._outgoing.read())
 
-    def _encrypt(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
-        write = self._tls.write
+    def _encrypt(self, pieces: Iterable[bytes | bytearray | memoryview], raw: asyncio.Transport) -> None:
+        write, outgoing = self._tls.write, self._outgoing
         small: list[bytes | bytearray | memoryview] = []
         size = 0
         for piece in pieces:
@@ -369,9 +369,15 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             if small:
                 write(b"".join(small))
                 small, size = [], 0
-            write(piece)
+            whole = memoryview(piece)
+            for at in range(0, len(whole), _STEP):
+                write(whole[at : at + _STEP])
+                if outgoing.pending >= _STEP:
+                    raw.write(outgoing.read())
         if size:
             write(small[0] if len(small) == 1 else b"".join(small))
+        if outgoing.pending:
+            raw.write(outgoing.read())
 
     def _flush(self) -> None:
         """Sends what OpenSSL has to say besides the answers."""
