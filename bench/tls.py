@@ -4,6 +4,8 @@
 
 How it is measured: bench/comparison.py. The rows that produce and consume are those of bench/brokers.py, by a listener with TLS 1.3 and
 a certificate of RSA with 2048 bits; which cipher is spoken the two sides agree on, as they come.
+- Java's client: the producer of kafka-producer-perf-test. Its records of TLS are full ones, of 16 KB, where librdkafka makes two for each
+  record of Kafka, of which every one costs the broker 1.3 us, whoever it is.
 - handshakes: four of `openssl s_time -new`, each one connection after the other; "CPU us" is the broker's for one.
 - 5,000 idle connections: each has been served ApiVersions and waits. "KB each" is what the broker's resident memory grew by, over their
   number.
@@ -29,13 +31,14 @@ from bench.acks import ack_latencies
 from bench.brokers import consume_load, create_topic, delete_topic, produce_load
 from bench.comparison import MB, AnyRow, ColdRow, Figures, Peers, Row, at_least, at_most, below, make_broker, run_on
 from bench.wire import request_frame
-from interop.peers import BrokerProcess, free_port
+from interop.peers import BrokerProcess, free_port, jvm_command
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from tests.client.certificates import Certificates
 
 KB = 1_000
 _HANDSHAKING = 4
 _TOPIC = "consume"
+_RATE = re.compile(r"\(([\d.]+) MB/sec\)")
 _DONE = re.compile(rb"(\d+) connections in ([\d.]+) real seconds")
 
 
@@ -87,6 +90,23 @@ def shake_hands(port: int, seconds: float) -> tuple[int, float]:
     return count, took
 
 
+def java_produce(secured: Secured, broker: BrokerProcess, topic: str, batch: int, volume: int) -> Figures:
+    """The rate is what the tool says of it; CPU is the broker's."""
+    properties = broker.folder / "java.properties"
+    made = {**secured.client(broker), "ssl.truststore.type": "PEM", "ssl.truststore.location": str(secured.made.authority)}
+    del made["ssl.ca.location"]
+    made |= {"batch.size": str(batch), "linger.ms": "5", "buffer.memory": "67108864", "max.request.size": "4194304", "acks": "1"}
+    properties.write_text("".join(f"{key}={value}\n" for key, value in made.items()))
+    words = ("--topic", topic, "--num-records", str(volume // 1024), "--record-size", "1024", "--throughput", "-1")
+    command = jvm_command("org.apache.kafka.tools.ProducerPerformance", *words, "--command-config", str(properties))
+    cpu = broker.cpu_seconds()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = _RATE.findall(done.stdout)
+    if done.returncode or not found:
+        raise RuntimeError(f"kafka-producer-perf-test: {done.stdout}{done.stderr}")
+    return {"MB/s": float(found[-1]) * 1.048576, "CPU s/GB": (broker.cpu_seconds() - cpu) / volume * 1e9}
+
+
 def hold(secured: Secured, broker: BrokerProcess, count: int) -> float:
     """Bytes that the broker's resident memory grows by with so many connections, each of which has been served once."""
     request = request_frame(ApiVersionsRequest(client_software_name="bench", client_software_version="1"), 3)
@@ -110,6 +130,16 @@ def rows(secured: Secured, scale: float) -> Sequence[AnyRow]:
             topic = f"load-{record}-{batch}-{label}"
             create_topic(broker, topic)
             figures = produce_load(broker, topic, record, batch, int(volume * MB * scale), secured.client(broker))
+            delete_topic(broker, topic)
+            return figures
+
+        return Row(name, work, "CPU s/GB", {"MB/s": at_least(2), "CPU s/GB": at_most(0.5)})
+
+    def produce_by_java(name: str, batch: int, volume: int) -> Row:
+        def work(broker: BrokerProcess, label: str) -> Figures:
+            topic = f"java-{batch}-{label}"
+            create_topic(broker, topic)
+            figures = java_produce(secured, broker, topic, batch, int(volume * MB * scale))
             delete_topic(broker, topic)
             return figures
 
@@ -147,6 +177,8 @@ def rows(secured: Secured, scale: float) -> Sequence[AnyRow]:
         ColdRow("5,000 idle connections", connected, {"KB each": below(60, "KB")}),
         produce("produce 1 KB, 1 MB batches", 1024, 1_000_000, 700),
         produce("produce 1 KB, 16 KB batches", 1024, 16_384, 300),
+        produce_by_java("produce 1 KB, 1 MB batches, Java's client", 1_000_000, 1400),
+        produce_by_java("produce 1 KB, 16 KB batches, Java's client", 16_384, 1400),
         Row(
             "consume 1 KB",
             lambda broker, _: consume_load(broker, _TOPIC, 1024, secured.client(broker)),
