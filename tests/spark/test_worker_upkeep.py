@@ -140,6 +140,14 @@ def test_a_forked_process_looks_for_its_own_connection(talk: tuple[socket.socket
     assert unacknowledged(sender) == 0
 
 
+def test_a_system_without_proc_is_left_alone(talk: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_: str) -> list[str]:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(worker_upkeep.os, "listdir", nothing)
+    worker_upkeep.acknowledge_at_once()
+
+
 def test_a_system_without_the_option_is_left_alone(talk: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "TCP_QUICKACK")
     worker_upkeep.acknowledge_at_once()

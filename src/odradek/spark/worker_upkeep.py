@@ -47,7 +47,10 @@ _from_spark: tuple[int, tuple[int, ...]] | None = None
 
 def _tcp_connections() -> Iterator[int]:
     """Descriptors of this process that are connections by TCP. Spark has several for the same one, and renews some with each task."""
-    for name in os.listdir("/proc/self/fd"):
+    names: list[str] = []
+    with contextlib.suppress(OSError):  # nobody has to have /proc
+        names = os.listdir("/proc/self/fd")
+    for name in names:
         with contextlib.suppress(OSError), _borrowed(int(name)) as connection:
             if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
                 connection.getpeername()
