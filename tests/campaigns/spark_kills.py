@@ -7,7 +7,7 @@ sink, or into a table of Parquet files, which Spark itself writes exactly once. 
 at moments that the seed chooses, in the middle of micro-batches:
 
 - worker: a Python that runs tasks;
-- daemon: the Python that makes the workers;
+- daemon: the Python that makes the workers, and with it those that there are: they would go on, and nobody would miss it;
 - executor: the JVM of an executor, in a cluster of two on this machine;
 - driver: the whole query, which is then started again from its checkpoint;
 - broker: the node, which is started again on its directory.
@@ -165,7 +165,7 @@ def _victims(kind: str, driver: int) -> list[int]:
     daemons = [pid for pid in family if "pyspark.daemon" in command_of(pid)]
     # A worker is a fork of the daemon, whose command it shows, too.
     workers = [pid for pid in daemons if any(pid in set(below(other)) for other in daemons)]
-    return workers if kind == "worker" else [pid for pid in daemons if pid not in workers]
+    return workers if kind == "worker" else [*(pid for pid in daemons if pid not in workers), *workers]
 
 
 class Load(threading.Thread):
@@ -242,7 +242,8 @@ def campaign(
                 if not victims:
                     query.await_batches(1)
                     continue
-                _kill(rng.choice(victims))
+                for victim in victims if kind == "daemon" else [rng.choice(victims)]:
+                    _kill(victim)
             run.counts["kills"] += 1
             query.await_batches(1)
             if run.counts["kills"] % 10 == 0:
