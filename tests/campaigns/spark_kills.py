@@ -12,6 +12,10 @@ at moments that the seed chooses, in the middle of micro-batches:
 - driver: the whole query, which is then started again from its checkpoint;
 - broker: the node, which is started again on its directory.
 
+JVM Kafka that is killed between the decision of a transaction and its marker sometimes says after its restart that the transaction is
+complete, and has no marker in __consumer_offsets. Where no micro-batch ends for that, the campaign does what an operator would
+(kafka-transactions.sh abort) and counts it; of Odradek it would be a problem.
+
 A query that fails is started again, too. In the end it reads what is left, and whoever reads committed records, or the table, must find
 every value that was acknowledged exactly once, and no transaction open.
 """
@@ -38,7 +42,7 @@ from typing import IO, NamedTuple
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, Consumer, NewTopic, Producer
-from odradek.client.admin.types.transactions import TransactionState
+from odradek.client.admin.types.transactions import AbortTransactionSpec, TransactionState
 from tests.campaigns.spark_query import Options, start_query, values_of
 
 KINDS = ("worker", "daemon", "executor", "driver", "broker")
@@ -245,7 +249,14 @@ def campaign(
                 for victim in victims if kind == "daemon" else [rng.choice(victims)]:
                     _kill(victim)
             run.counts["kills"] += 1
-            query.await_batches(1)
+            try:
+                query.await_batches(1)
+            except TimeoutError:
+                lost = end_hanging(broker.bootstrap) if isinstance(broker, JvmBroker) else 0
+                if not lost:
+                    raise
+                run.counts["markers that JVM Kafka lost"] += lost
+                query.await_batches(1)
             if run.counts["kills"] % 10 == 0:
                 say(f"{run.counts['kills']} of {count}: {dict(run.counts)}, {load.acked} written")
         load.end()
@@ -273,6 +284,22 @@ def open_transactions(bootstrap: str) -> list[str]:
     with Admin(bootstrap_servers=bootstrap) as admin:
         left = admin.list_transactions(states=[TransactionState.ONGOING])
     return [f"transactions are open: {[each.transactional_id for each in left]}"] if left else []
+
+
+def end_hanging(bootstrap: str) -> int:
+    """Aborts what is open in __consumer_offsets although its coordinator knows of no such transaction; how many there were."""
+    going = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+    ended = 0
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        known = {each.producer_id for each in admin.list_transactions(states=going)}
+        offsets = [TopicPartition("__consumer_offsets", number) for number in range(int(_SETTINGS["offsets.topic.num.partitions"]))]
+        for partition, producers in admin.describe_producers(offsets).items():
+            for each in producers:
+                if each.current_transaction_start_offset is not None and each.producer_id not in known:
+                    epoch = each.coordinator_epoch or 0
+                    admin.abort_transaction(AbortTransactionSpec(partition, each.producer_id, each.producer_epoch, epoch))
+                    ended += 1
+    return ended
 
 
 def values_in_topic(bootstrap: str) -> Counter[int]:
