@@ -79,7 +79,7 @@ tutorial: $(VENV)/.installed-demo | java
 
 # The files of tests are divided among two processes a core, as half of their time is waiting; JOBS=0 is one process, in which a debugger works.
 test: $(VENV)/.installed-dev | java
-	$(BIN)/python -m pytest -m "not jvm" --numprocesses $$((2 * $(JOBS))) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not jvm" --numprocesses $$((2 * $(JOBS))) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

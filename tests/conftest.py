@@ -17,11 +17,7 @@ _JVM_SECONDS = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with Spark come first: they are few and long, and at the end they would run alone.
-
-    A limit is there to end what hangs, not to judge how fast a machine is.
-    """
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    """A limit is there to end what hangs, not to judge how fast a machine is."""
     for item in items:
         if item.get_closest_marker("jvm"):
             limit = item.get_closest_marker("timeout")
