@@ -7,7 +7,7 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 from zipimport import zipimporter
 
@@ -58,7 +58,7 @@ def _tcp_connections() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+def _borrowed(descriptor: int) -> Generator[socket.socket]:
     """A descriptor that stays open, as a socket; OSError when it is none."""
     connection = socket.socket(fileno=descriptor)
     try:
