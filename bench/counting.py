@@ -19,7 +19,7 @@ from typing import Any
 from bench.brokers import create_topic, delete_topic, produce_load
 from bench.comparison import MB, OVERRIDES, awake
 from interop.peers import OdradekBroker
-from odradek.cli.main import main as odradek
+from odradek.cli.main import main as run_command
 from odradek.metrics.requests import Requests
 
 _MOST = 1.03
@@ -27,12 +27,14 @@ _WARM = 3
 
 
 class Uncounted(OdradekBroker):
+    """A broker that counts no requests."""
+
     def start_command(self) -> list[str]:
         return [sys.executable, "-m", "bench.counting", "start", str(self.properties_path)]
 
 
-def nothing(self: Requests, name: str) -> Any:
-    """Instead of what counts an API."""
+def no_measured(self: Requests, name: str) -> Any:
+    """Instead of `Requests.of`: where an API has no `Measured`, the dispatcher leaves counting out."""
     return None
 
 
@@ -61,9 +63,9 @@ def measure(folder: Path, rounds: int, megabytes: int) -> tuple[list[float], lis
 
 def main() -> None:
     if sys.argv[1:2] == ["start"]:
-        Requests.of = nothing  # type: ignore[method-assign]
+        Requests.of = no_measured  # type: ignore[method-assign]
         sys.argv[0] = "odradek"
-        odradek()
+        run_command()
         return
     parser = argparse.ArgumentParser(description="what it costs that a broker counts its requests")
     parser.add_argument("--rounds", type=int, default=15)

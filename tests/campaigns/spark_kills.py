@@ -249,14 +249,7 @@ def campaign(
                 for victim in victims if kind == "daemon" else [rng.choice(victims)]:
                     _kill(victim)
             run.counts["kills"] += 1
-            try:
-                query.await_batches(1)
-            except TimeoutError:
-                lost = end_hanging(broker.bootstrap) if isinstance(broker, JvmBroker) else 0
-                if not lost:
-                    raise
-                run.counts["markers that JVM Kafka lost"] += lost
-                query.await_batches(1)
+            go_on(query, broker, run.counts)
             if run.counts["kills"] % 10 == 0:
                 say(f"{run.counts['kills']} of {count}: {dict(run.counts)}, {load.acked} written")
         load.end()
@@ -284,6 +277,18 @@ def open_transactions(bootstrap: str) -> list[str]:
     with Admin(bootstrap_servers=bootstrap) as admin:
         left = admin.list_transactions(states=[TransactionState.ONGOING])
     return [f"transactions are open: {[each.transactional_id for each in left]}"] if left else []
+
+
+def go_on(query: Query, broker: BrokerProcess, counts: Counter[str]) -> None:
+    """Awaits the next micro-batch; TimeoutError, unless JVM Kafka had lost a marker."""
+    try:
+        query.await_batches(1)
+    except TimeoutError:
+        lost = end_hanging(broker.bootstrap) if isinstance(broker, JvmBroker) else 0
+        if not lost:
+            raise
+        counts["markers that JVM Kafka lost"] += lost
+        query.await_batches(1)
 
 
 def end_hanging(bootstrap: str) -> int:

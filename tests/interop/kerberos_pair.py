@@ -17,6 +17,7 @@ SESSION_MS = 3000
 RULES = "RULE:[1:$1@$0](.*-admin@.*)s/@.*///U,RULE:[2:$1](kafka)s/kafka/node/,DEFAULT"
 
 PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", "GSS": "SASL_PLAINTEXT", "GSSTLS": "SASL_SSL", "SHORT": "SASL_PLAINTEXT"}
+"""Of each listener."""
 SHORT_RULES = "RULE:[1:$1](alice|bob)"
 """Of the listener SHORT: nobody else has a name there."""
 

@@ -14,22 +14,35 @@ from tests.network.support import framed, listening, peer, until
 MANY = 2000
 
 
+class Counting:
+    """Answers each request with itself, and knows how many were `served` when another turn of the loop could come, which is once."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds = seconds
+        self.served = 0
+        self.when_others_could = 0
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Answer:
+        self.served += 1
+        if self.served == 1:
+            asyncio.get_running_loop().call_soon(self._others)
+        end = time.monotonic() + self._seconds
+        while time.monotonic() < end:
+            pass
+        return [framed(bytes(frame))]
+
+    def _others(self) -> None:
+        self.when_others_could = self.served
+
+
 def test_others_are_served_between_the_requests_of_one() -> None:
     async def main() -> None:
-        served: list[bytes] = []
-        when_others_could: list[int] = []
-
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            served.append(bytes(frame))
-            if len(served) == 1:
-                asyncio.get_running_loop().call_soon(lambda: when_others_could.append(len(served)))
-            return [framed(bytes(frame))]
-
+        handle = Counting()
         async with listening(handle) as (_, bound), peer(bound) as flooder, peer(bound) as neighbour:
             sent = [b"%d" % number for number in range(MANY)]
             flooder.send(*sent)
             assert [await flooder.frame() for _ in sent] == sent
-            assert when_others_could[0] < 100
+            assert 0 < handle.when_others_could < 100
             neighbour.send(b"still there")
             assert await neighbour.frame() == b"still there"
 
@@ -38,23 +51,12 @@ def test_others_are_served_between_the_requests_of_one() -> None:
 
 def test_others_are_served_sooner_where_each_request_takes_long() -> None:
     async def main() -> None:
-        served: list[bytes] = []
-        when_others_could: list[int] = []
-
-        def handle(connection: Connection, frame: memoryview) -> Answer:
-            served.append(bytes(frame))
-            if len(served) == 1:
-                asyncio.get_running_loop().call_soon(lambda: when_others_could.append(len(served)))
-            end = time.monotonic() + 0.002
-            while time.monotonic() < end:
-                pass
-            return [framed(bytes(frame))]
-
+        handle = Counting(seconds=0.002)
         async with listening(handle) as (_, bound), peer(bound) as flooder:
             sent = [b"%d" % number for number in range(16)]
             flooder.send(*sent)
             assert [await flooder.frame() for _ in sent] == sent
-            assert when_others_could[0] <= 2
+            assert 0 < handle.when_others_could <= 2
 
     run_loop(asyncio.wait_for(main(), 30))
 

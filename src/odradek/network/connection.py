@@ -289,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         awaited = self._awaited
         short: list[bytes] = []
         left = _AT_ONCE
-        until = 0.0
+        until = 0.0  # when the turn is over, from the second request on
         others_first = False
         self._in_process = True
         try:
@@ -299,17 +299,13 @@ class Connection(asyncio.BufferedProtocol):
                     return
                 if self._muted is not None:
                     break
-                if not left:
-                    others_first = receiver.pending > 0
-                    break
                 frame = receiver.next_frame()
                 if frame is None:
                     break
                 if left < _AT_ONCE:
                     now = self._acceptor.clock.monotonic()
-                    if not until:
-                        until = now + _TURN_S
-                    elif now > until:
+                    until = until or now + _TURN_S
+                    if not left or now > until:
                         receiver.put_back(frame)
                         del frame
                         others_first = True

@@ -18,8 +18,8 @@ class SentToWorkers:
     """An object that Spark sends to its Python workers for each task; what comes behind it comes without a delay.
 
     Spark writes a task in two pieces, the function and what it is about. The sender's system holds the second piece back until the first is
-    acknowledged (Nagle's algorithm, RFC 896). The worker's system, which has nothing to answer yet, acknowledges only after 40 ms. So the
-    worker does as soon as it has the function: a task of little data takes 10 ms instead of 50.
+    acknowledged (Nagle's algorithm, RFC 896). The worker's system, which has nothing to answer yet, acknowledges only after 40 ms. So
+    this acknowledges as soon as the worker has the function: a task of little data takes 10 ms instead of 50.
     """
 
     def __setstate__(self, state: dict[str, Any]) -> None:
