@@ -25,9 +25,10 @@ GUARDED = {
 _BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 _MARK = "--- end of a command ---"
 _SAME = (
+    # First, as a part of one may look like an id.
+    (re.compile(r"[\w+/]{86}=="), "(hmac)"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "(id)"),
     (re.compile(r"(?<![\w-])(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{22}(?![\w-])"), "(id)"),
-    (re.compile(r"[\w+/]{86}=="), "(hmac)"),
     (re.compile(r"\b1\d{12}\b"), "(ms)"),
     (re.compile(r"(?<=Ongoing) +(\d+) +\(ms\) +\d+"), r" \1 (ms) (since)"),
     (re.compile(r"\b(localhost|127\.0\.0\.1):\d+"), "(broker)"),

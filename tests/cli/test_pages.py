@@ -67,3 +67,9 @@ def test_the_table_of_scripts_names_each_script_and_command() -> None:
         for name in re.findall(r"^\W*([a-z-]+)", words):
             assert name in (*COMMANDS, "none")
     assert set(commands_of) >= {script for script in scripts if script.startswith("kafka-")}
+
+
+def test_an_hmac_with_a_part_like_an_id_is_an_hmac() -> None:
+    """Base64 of random bytes has 22 letters and digits between + and / now and then."""
+    hmac = "H3S70lDO2tHreoI/0Kmnlt9+abcdefghijklmnopqrstuV/jqPFpRS2xgympDEe+ABCDEFGHIJKLMNOPQRSTUv=="
+    assert normal(f"token {hmac} User:alice") == "token (hmac) User:alice"
