@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LONGEST_SWEEP_S = 5.0
+_LINE_S = 0.001
+"""Seconds of each turn of the loop for connections that had more than their share."""
 _MOST_HELD = 1000
 """Connections that are kept for a while before they are closed; more are closed at once."""
 
@@ -129,6 +132,8 @@ class Acceptor:
         """When they were accepted, the oldest first."""
         self._ending: set[Connection] = set()
         """Those that give way to others; asked for membership only, as no set is in an order that repeats."""
+        self._line: deque[Connection] = deque()
+        self._line_called = False
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
@@ -350,6 +355,30 @@ class Acceptor:
     def handshaking(self) -> int:
         """How many connections have not ended their handshake."""
         return len(self._handshaking)
+
+    def line_up(self, connection: Connection) -> None:
+        """Has the connection go on (`Connection.go_on`) after those that are in line already.
+
+        In each turn of the loop those in line have a millisecond, all together: however many want more than their share, everybody else
+        waits for one of them.
+        """
+        self._line.append(connection)
+        if not self._line_called:
+            self._line_called = True
+            self.loop.call_soon(self._serve_line)
+
+    def _serve_line(self) -> None:
+        line = self._line
+        until = self.clock.monotonic() + _LINE_S
+        try:
+            for _ in range(len(line)):
+                line.popleft().go_on()
+                if self.clock.monotonic() > until:
+                    break
+        finally:
+            self._line_called = bool(line)
+            if line:
+                self.loop.call_soon(self._serve_line)
 
     def send_soon(self, connection: Connection) -> None:
         """Has the answers that the connection's requests waited for sent at the end of the loop's turn (`Connection.send_ready`)."""

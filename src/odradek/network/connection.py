@@ -48,6 +48,8 @@ _AT_ONCE = 16
 """Requests of one connection that are served in a turn of the loop: more would keep everybody else waiting, a read brings thousands."""
 _TURN_S = 0.001
 """Seconds of a turn after which the others come first, also before as many requests: what is malformed can take long to refuse."""
+_IN_LINE_S = 0.1
+"""Seconds for which a connection waits in line after one of its turns was over before its requests were served."""
 _SENT_FROM = 64 * 1024
 """Bytes of a file from which on the kernel sends them itself. Fewer are copied, and leave in one call with what is around them."""
 _SENT_AT_ONCE = 1024 * 1024
@@ -134,6 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         "_chunks",
         "_continuing",
         "_handed",
+        "_in_line_until",
         "_in_process",
         "_kept",
         "_muted",
@@ -171,7 +174,8 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited: deque[_Awaited] = deque()  # in the order of the requests
         self._awaited_bytes = 0
         self._sending = False  # `send_ready` comes at the end of the loop's turn
-        self._continuing = False  # `_continue` comes on the loop's next turn
+        self._continuing = False  # `_continue` comes on the loop's next turn, or when the line has come so far
+        self._in_line_until = 0.0  # it has sent more than was served in a turn; 0 for nearly all connections
         self._in_process = False  # the frame loop runs further up the stack
         self._starved = False  # waits for receive memory
         self._muted: TimerHandle | None = None
@@ -257,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._busy or self.delayed:
             assert self._transport is not None
             self._transport.pause_reading()
-        elif not self._in_process and not self._receiver.filling:
+        elif not self._in_process and not self._receiver.filling and not (self._in_line_until and self._wait_in_line()):
             self._process()
 
     def nothing_came(self) -> None:
@@ -353,6 +357,7 @@ class Connection(asyncio.BufferedProtocol):
                         self._park()
                         return
             if others_first:
+                self._in_line_until = self._acceptor.clock.monotonic() + _IN_LINE_S
                 self._let_others()
                 return
         except Exception as error:
@@ -366,14 +371,22 @@ class Connection(asyncio.BufferedProtocol):
             self._in_process = False
         self._make_room()
 
+    def _wait_in_line(self) -> bool:
+        """Whether what has been received has to wait, as this connection had more than its share a moment ago."""
+        if self._acceptor.clock.monotonic() > self._in_line_until:
+            self._in_line_until = 0.0
+            return False
+        self._let_others()
+        return True
+
     def _let_others(self) -> None:
-        """Goes on with what has been received in the loop's next turn. The end of what the peer sends is not looked for until then."""
+        """Goes on with what has been received when its turn comes. The end of what the peer sends is not looked for until then."""
         self._park()
         if self._transport is not None:
             self._transport.pause_reading()
         if not self._continuing:
             self._continuing = True
-            self._acceptor.loop.call_soon(self._continue)
+            self._acceptor.line_up(self)
 
     def _flush(self, short: list[bytes]) -> None:
         """Writes the answers put by so far."""
@@ -517,9 +530,10 @@ class Connection(asyncio.BufferedProtocol):
         elif not self._continuing:
             # Not from here: another connection's request may be what completed this one, and chains of them must not nest.
             self._continuing = True
-            self._acceptor.loop.call_soon(self._continue)
+            self._acceptor.loop.call_soon(self.go_on)
 
-    def _continue(self) -> None:
+    def go_on(self) -> None:
+        """Serves what has been received, if nothing else is in its way."""
         self._continuing = False
         if self._transport is not None and self._chunks is None and not self._write_paused:
             self._busy = False

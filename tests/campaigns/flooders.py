@@ -1,0 +1,108 @@
+"""Clients that ask without end, hundreds of small requests at a time, beside one that does not: what does that one wait?
+
+    python -m tests.campaigns.flooders [--connections 16] [--seconds 8] [--slower 2]
+
+The neighbour produces a record, waits for its acknowledgement, and pauses for 5 ms. Fails when its median or its 99th percentile is more
+than `--slower` times what it is alone, plus two milliseconds: on two cores the flooders also take some of its own time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
+
+from interop.peers import OdradekBroker
+from tests.campaigns.hostile import Neighbour
+from tests.campaigns.hostile_flood import PAUSE_S, WARM
+from tests.campaigns.hostile_tls import percentile
+
+VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+AT_ONCE: Final = 200
+QUIET_S: Final = 4.0
+SETTLE_S: Final = 1.0
+TOLERANCE_MS: Final = 2.0
+
+
+def flood(port: int, connections: int, stopping: Event) -> None:
+    """In a process of its own that gives way to the broker and its neighbour, as if on another machine."""
+    os.nice(5)
+    threads = [threading.Thread(target=_ask, args=(port, stopping)) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _ask(port: int, stopping: Event) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        while not stopping.is_set():
+            connection.sendall(VERSIONS * AT_ONCE)
+            received = connection.recv(4)
+            left = AT_ONCE * (4 + struct.unpack(">i", received)[0]) - 4
+            while left:
+                piece = connection.recv(1 << 18)
+                if not piece:
+                    raise ConnectionResetError("the broker closed a connection")
+                left -= len(piece)
+
+
+def measure(connections: int, seconds: float, folder: Path) -> tuple[list[float], list[float]]:
+    """Latencies of the neighbour, in seconds: alone, and beside the flooders."""
+    with OdradekBroker(folder / "broker") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)
+        neighbour = Neighbour(broker.bootstrap, "neighbour", pause_s=PAUSE_S)
+        neighbour.start()
+        time.sleep(QUIET_S)
+        alone = neighbour.latencies[WARM:]
+        spawn = multiprocessing.get_context("spawn")
+        stopping = spawn.Event()
+        others = spawn.Process(target=flood, args=(broker.port, connections, stopping))
+        others.start()
+        time.sleep(SETTLE_S)
+        first = len(neighbour.latencies)
+        time.sleep(seconds)
+        beside = neighbour.latencies[first:]
+        stopping.set()
+        others.join(30)
+        neighbour.stopping.set()
+        neighbour.join()
+        if others.exitcode != 0 or neighbour.errors:
+            raise RuntimeError(f"flooders ended with {others.exitcode}, the neighbour with {neighbour.errors[:5]}")
+        return alone, beside
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="a client beside others that ask without end")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--slower", type=float, default=2.0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="odradek-flooders-") as folder:
+        alone, beside = measure(options.connections, options.seconds, Path(folder))
+    failed = False
+    for name, before, after in (
+        ("median", median(alone) * 1000, median(beside or [60.0]) * 1000),
+        ("99th percentile", percentile(alone), percentile(beside or [60.0])),
+    ):
+        late = after > before * options.slower + TOLERANCE_MS
+        failed |= late
+        print(f"{name}: {before:.1f} ms alone, {after:.1f} beside {options.connections} flooders{': TOO LATE' if late else ''}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
