@@ -179,7 +179,7 @@ class Peers:
             yield broker
 
 
-def _be_ready() -> None:
+def be_ready() -> None:
     """What an earlier pass has left to the kernel is done, and free memory is there."""
     os.sync()
     touch_free_memory()
@@ -188,7 +188,7 @@ def _be_ready() -> None:
 @contextlib.contextmanager
 def awake(brokers: Sequence[BrokerProcess]) -> Iterator[None]:
     """The stopped brokers go on for as long as this lasts, and answer."""
-    _be_ready()
+    be_ready()
     for broker in brokers:
         broker.resume()
     deadline = time.monotonic() + 30
@@ -261,7 +261,7 @@ def measure_cold(row: ColdRow[M], folder: Path, make: Callable[[str, Path, str],
         for side in order(number):
             home = folder / f"{side}-{number}"
             subject = make(side, home, row.talking)
-            _be_ready()
+            be_ready()
             try:
                 one[side] = row.work(subject, shared)
             finally:
