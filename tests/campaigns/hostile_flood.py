@@ -4,7 +4,8 @@
 
 `--shares` says of what: frames, frames over TLS, logins (conversations of somebody without a password, a fifth of them over TLS), garbage
 (on a port that speaks TLS). All the while `--crowd` connections say nothing, send a large request byte by byte, or stop within their
-handshake, from 64 addresses. Every `--round` frames begin with a new broker and the seed after; a round can be run alone. The checks are
+handshake, from 64 addresses. All of it happens in a network namespace of its own, where that can be made: ten thousand sockets take no port
+from anybody else. Every `--round` frames begin with a new broker and the seed after; a round can be run alone. The checks are
 those of tests/campaigns/hostile.py (no-crash, no-hang, memory-bounded, neighbour-unharmed), and
   nobody-gets-in      no login ends with an answer that needs one;
   neighbour-in-time   the neighbour's 99th percentile is at most `--slower` times what it is without attacks, plus ten milliseconds.
@@ -29,6 +30,7 @@ from interop.peers import CLUSTER_ID, OdradekBroker, free_port
 from tests.campaigns.hostile import Neighbour
 from tests.campaigns.hostile_storm import Outcomes, Target, crowd, many_files, storm
 from tests.campaigns.hostile_tls import percentile
+from tests.campaigns.namespaces import leave_network, why_not
 from tests.client.certificates import Certificates
 from tests.server.hostile_broker import overrides
 
@@ -160,6 +162,10 @@ def main() -> None:
     options = parser.parse_args()
     shares = {kind: int(parts) for kind, _, parts in (each.partition("=") for each in options.shares.split(","))}
     plan = Plan(min(options.round, options.count), shares, options.crowd, options.processes, options.threads, options.slower)
+    if lacking := why_not():
+        print(f"in the network of this machine: {lacking}")
+    else:
+        leave_network()
     with tempfile.TemporaryDirectory(prefix="odradek-hostile-") as folder:
         problems = campaign(plan, options.seed, -(-options.count // plan.frames), Path(folder))
     for problem in problems:
