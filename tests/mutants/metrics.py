@@ -66,8 +66,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "errors-are-zeros",
         "server/measuring.py",
-        "            lines.append(f\"{indent}if code:\")\n",
-        "            lines.append(f\"{indent}if code < 0:\")\n",
+        '            lines.append(f"{indent}if code:")\n',
+        '            lines.append(f"{indent}if code < 0:")\n',
         "answers with an error are counted as answers without one",
         "handlers/test_counts.py",
     ),
