@@ -145,7 +145,10 @@ def campaign(plan: Plan, seed: int, rounds: int, folder: Path) -> list[str]:
     problems: list[str] = []
     for number in range(rounds):
         (own := folder / str(number)).mkdir()
-        problems += one_round(plan, seed + number, own)[0]
+        found = one_round(plan, seed + number, own)[0]
+        for problem in found:
+            print(problem, flush=True)
+        problems += found
     return problems
 
 
@@ -168,8 +171,7 @@ def main() -> None:
         leave_network()
     with tempfile.TemporaryDirectory(prefix="odradek-hostile-") as folder:
         problems = campaign(plan, options.seed, -(-options.count // plan.frames), Path(folder))
-    for problem in problems:
-        print(problem)
+    print(f"{len(problems)} problems")
     sys.exit(1 if problems else 0)
 
 
