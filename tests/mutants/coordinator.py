@@ -759,6 +759,14 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "coordinator/group/test_offsets_held_back.py -k test_offsets_do_not_expire_while_the_group_rebalances",
     ),
     Mutant(
+        "expiry-beyond-a-long",
+        "coordinator/group/offsets.py",
+        "    return (now_ms + retention_time_ms + _LONG) % (2 * _LONG) - _LONG\n",
+        "    return now_ms + retention_time_ms\n",
+        "a commit that is to be kept for ever fails with an unknown error",
+        "coordinator/group/test_offsets.py -k beyond_all_times",
+    ),
+    Mutant(
         "offsets-expire-by-commit",
         "coordinator/group/classic/group.py",
         "            return OffsetExpiry(self.state_timestamp)",

@@ -371,6 +371,19 @@ def test_a_retention_time_of_its_own() -> None:
     assert world.fetch()[0] == -1
 
 
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 1 - 2**32])
+def test_a_retention_time_beyond_all_times_wraps_as_in_java(retention_ms: int) -> None:
+    world = World()
+    assert world.commit_code(1, retention_ms=retention_ms, version=4) == ErrorCode.NONE
+    value = world.records()[-1].value
+    assert isinstance(value, OffsetCommitValue)
+    assert value.expire_timestamp < 0
+    world.load()
+    assert world.fetch()[0] == 1
+    world.clock.advance_s(601)
+    assert world.fetch()[0] == -1
+
+
 def test_what_a_transaction_holds_back_does_not_expire() -> None:
     world = World()
     world.commit(1)

@@ -53,6 +53,7 @@ DeletePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 INVALID_OFFSET: Final = -1
 _NO_RETENTION_TIME: Final = -1
+_LONG: Final = 1 << 63
 _ANSWERS_KEPT: Final = 4_096
 LEAST_VALUE: Final = 20
 """No value of a commit is shorter, version included."""
@@ -94,7 +95,7 @@ class OffsetManager:
         )
         self._keep_alive(group, request.member_id)
         now_ms = self._time_ms()
-        expires_at = None if request.retention_time_ms == _NO_RETENTION_TIME else now_ms + request.retention_time_ms
+        expires_at = _expires_at(now_ms, request.retention_time_ms)
         commits = _Commits(self, self._settings.counts, request.group_id, now_ms, expires_at)
         limit = self._settings.offset_metadata_max_bytes
         topics: list[CommitTopic] = []
@@ -392,6 +393,13 @@ def _commit_answer(partition: int, code: ErrorCode) -> CommitPartition:
 def _txn_answer(partition: int, code: ErrorCode) -> TxnPartition:
     """As `_commit_answer`."""
     return TxnPartition(partition_index=partition, error_code=code)
+
+
+def _expires_at(now_ms: int, retention_time_ms: int) -> int | None:
+    """When a commit expires that says how long it is to be kept. A sum beyond 2^63 wraps, as in Java: such a commit has expired already."""
+    if retention_time_ms == _NO_RETENTION_TIME:
+        return None
+    return (now_ms + retention_time_ms + _LONG) % (2 * _LONG) - _LONG
 
 
 def _judged(commits: Sequence[C], limit: int, answer: Callable[[int, ErrorCode], A]) -> tuple[Sequence[C], list[A]]:
