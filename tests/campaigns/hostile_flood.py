@@ -125,8 +125,9 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
     peak = broker.peak_rss_bytes()
     if peak > MEMORY_LIMIT + REQUEST_MEMORY + plan.crowd * PER_CONNECTION:
         problems.append(f"memory-bounded: {peak >> 20} MiB at the peak")
-    if "Traceback" in broker.log_path.read_text(errors="replace"):
-        problems.append(f"no-crash: a traceback in the log, seed {seed}")
+    log = broker.log_path.read_text(errors="replace")
+    if (at := log.find("Traceback")) >= 0:
+        problems.append(f"no-crash: a traceback in the log, seed {seed}: {log[max(0, at - 300) : at + 4000]}")
     problems += [f"neighbour-unharmed: {error}" for error in neighbour.errors[:5]]
     if neighbour.read_back(broker.bootstrap) != [str(number).encode() for number in range(neighbour.acked)]:
         problems.append("neighbour-unharmed: what was read back differs")
