@@ -125,6 +125,13 @@ class Neighbour(threading.Thread):
             if self._pause_s:
                 self.stopping.wait(self._pause_s)
 
+    def meanwhile(self, seconds: float, least: int = 20) -> list[float]:
+        """The latencies of so many seconds from now, and of so many records more; fewer where the neighbour gave up."""
+        first, until = len(self.latencies), time.monotonic() + seconds
+        while self.is_alive() and (time.monotonic() < until or len(self.latencies) < first + least):
+            time.sleep(0.01)
+        return self.latencies[first:]
+
     def read_back(self, bootstrap: str) -> list[bytes]:
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "neighbour", "enable.auto.commit": False, **self.settings})
         high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), 10)[1]

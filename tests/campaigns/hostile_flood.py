@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 from interop.peers import CLUSTER_ID, OdradekBroker, free_port
@@ -94,10 +95,7 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
     admin.create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)
     neighbour = Neighbour(broker.bootstrap, "neighbour", pause_s=PAUSE_S)
     neighbour.start()
-    begin = time.monotonic()
-    while neighbour.is_alive() and (time.monotonic() - begin < plan.quiet_s or len(neighbour.latencies) < WARM + 20):
-        time.sleep(0.01)
-    quiet = neighbour.latencies[WARM:]
+    quiet = neighbour.meanwhile(plan.quiet_s, WARM + 20)[WARM:]
     spawn = multiprocessing.get_context("spawn")
     stopping, full, there = spawn.Event(), spawn.Event(), spawn.Array("i", [0, 0])
     others = spawn.Process(target=crowd, args=(target, plan.crowd, stopping, full, there))
@@ -129,8 +127,11 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
     if (at := log.find("Traceback")) >= 0:
         problems.append(f"no-crash: a traceback in the log, seed {seed}: {log[max(0, at - 300) : at + 4000]}")
     problems += [f"neighbour-unharmed: {error}" for error in neighbour.errors[:5]]
-    if neighbour.read_back(broker.bootstrap) != [str(number).encode() for number in range(neighbour.acked)]:
-        problems.append("neighbour-unharmed: what was read back differs")
+    try:
+        if neighbour.read_back(broker.bootstrap) != [str(number).encode() for number in range(neighbour.acked)]:
+            problems.append("neighbour-unharmed: what was read back differs")
+    except KafkaException as error:
+        problems.append(f"neighbour-unharmed: {error} when reading back")
     if (status := broker.stop()) != 0:
         problems.append(f"no-crash: the shutdown ended with status {status}")
     print(f"seed {seed}: {seen.frames} frames in {took:.1f} s, {seen.frames / took:.0f} a second,", end=" ")

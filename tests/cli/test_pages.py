@@ -13,7 +13,7 @@ from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.pages import FOLDER, commands, normal, played, settings_of
 
 OF_JVM = ("delegation-tokens",)
-"""Pages of what Odradek's broker does not serve yet: tests/interop/test_cli_clia.py plays them to JVM Kafka."""
+"""Pages for which one logs in: tests/interop/test_cli_clia.py plays them to JVM Kafka, which has the same rules and tokens there."""
 OURS = (
     "acls",
     "api-versions",

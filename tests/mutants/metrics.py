@@ -58,7 +58,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "values-left-over",
         "metrics/histogram.py",
-        "        buckets[bucket] += body - (body + _STEP // 2 - 1) // _STEP * _STEP\n",
+        "        self.buckets[middles[-1]] += body - _STEP * len(middles)\n",
         "",
         "of many values some are in no bucket, and the highest percentiles look for them in vain",
         "metrics/test_numbers.py -k sixteens",

@@ -65,12 +65,11 @@ class Distribution:
         values = sorted(values)
         body = len(values) - _TAIL
         self.put(map(bucket_of, values[body:]), len(values), sum(values), values[0], values[-1])
-        # The middle of each sixteen; where they do not end with one, the last stands for a few more, or fewer.
-        bucket, buckets = _ZERO, self.buckets
-        for middle in range(_STEP // 2, body, _STEP):
-            bucket = bucket_of(values[middle])
-            buckets[bucket] += _STEP
-        buckets[bucket] += body - (body + _STEP // 2 - 1) // _STEP * _STEP
+        middles = [bucket_of(value) for value in values[_STEP // 2 : body : _STEP]]
+        for bucket in middles:
+            self.buckets[bucket] += _STEP
+        # The last sixteen may be cut short, or have a few values behind it.
+        self.buckets[middles[-1]] += body - _STEP * len(middles)
 
     def put(self, buckets: Iterable[int] | Counter[int], count: int, total: float, smallest: float, largest: float) -> None:
         self.buckets.update(buckets)

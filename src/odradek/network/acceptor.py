@@ -133,7 +133,8 @@ class Acceptor:
         self._ending: set[Connection] = set()
         """Those that give way to others; asked for membership only, as no set is in an order that repeats."""
         self._line: deque[Connection] = deque()
-        self._line_called = False
+        """Those that had more than their share and have more to be served."""
+        self._line_called = False  # `_serve_line` comes on the loop's next turn, or is running
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog

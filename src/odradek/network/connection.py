@@ -174,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         self._awaited: deque[_Awaited] = deque()  # in the order of the requests
         self._awaited_bytes = 0
         self._sending = False  # `send_ready` comes at the end of the loop's turn
-        self._continuing = False  # `_continue` comes on the loop's next turn, or when the line has come so far
+        self._continuing = False  # `go_on` comes on the loop's next turn, or when the line has come so far
         self._in_line_until = 0.0  # it has sent more than was served in a turn; 0 for nearly all connections
         self._in_process = False  # the frame loop runs further up the stack
         self._starved = False  # waits for receive memory
@@ -313,6 +313,7 @@ class Connection(asyncio.BufferedProtocol):
                         receiver.put_back(frame)
                         del frame
                         others_first = True
+                        self._in_line_until = now + _IN_LINE_S
                         break
                 left -= 1
                 if awaited and not self._may_follow(frame):
@@ -357,7 +358,6 @@ class Connection(asyncio.BufferedProtocol):
                         self._park()
                         return
             if others_first:
-                self._in_line_until = self._acceptor.clock.monotonic() + _IN_LINE_S
                 self._let_others()
                 return
         except Exception as error:
