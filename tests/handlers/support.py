@@ -126,6 +126,7 @@ class Broker:
         for record in records:
             delta.replay(record)
         self.services.metadata.image = delta.apply(MetadataProvenance(image.offset + len(records), 1, 0))
+        self.manager.changes.prepare(delta, self.services.metadata.image)
         self.manager.changes.apply(delta, self.services.metadata.image)
         self.services.coordinators.publish(delta, self.services.metadata.image)
 

@@ -116,6 +116,8 @@ def test_a_fetch_from_the_middle_of_a_batch_gets_the_rest_of_it(
 ) -> None:
     topic = new_topic("middle")
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 60_000, "compression.type": compression})
+    # It knows the partition before the first record: else it may hear of it within `flush`, which then sends what is there so far.
+    producer.list_topics(topic, PATIENCE_S)
     for number in range(BATCH):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(PATIENCE_S) == 0

@@ -16,6 +16,31 @@ _CONFIGURATION = "simulation/test_configuration.py"
 _DIRECTORIES = "simulation/test_log_directories.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- logs of new topics
+    Mutant(
+        "logs-of-new-topics-are-made-on-the-loop",
+        "server/publisher.py",
+        "        self._kraft.loader.before_publishing = self._prepare\n",
+        "",
+        "everybody waits while the logs of a new topic are made",
+        "server/test_creation_of_logs.py",
+    ),
+    Mutant(
+        "a-stop-does-not-wait-for-logs",
+        "server/publisher.py",
+        "            await as_future(self._loop, self._preparing)\n",
+        "            pass\n",
+        "files of logs that a job makes during a stop stay open",
+        "server/test_creation_of_logs.py",
+    ),
+    Mutant(
+        "producer-ids-wait-for-images",
+        "server/dispatch.py",
+        "        ApiKey.ALLOCATE_PRODUCER_IDS,\n",
+        "",
+        "a new producer waits until the logs of a new topic are made",
+        "server/test_creation_of_logs.py",
+    ),
     Mutant(
         "own-coordinator-forgets-the-producer-s-age",
         "server/transaction_verifier.py",
@@ -944,9 +969,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "heartbeats-count-when-answered",
         "handlers/cluster/broker_heartbeat.py",
         "            connections.heard(request.broker_id, request.broker_epoch, context.connection_id)\n        return result\n\n"
-        '    return services.kraft.submit(operation, "broker_heartbeat")\n',
+        '    return services.kraft.submit(operation, "broker_heartbeat", shown=False)\n',
         "            pass\n        return result\n\n"
-        '    answer = services.kraft.submit(operation, "broker_heartbeat")\n'
+        '    answer = services.kraft.submit(operation, "broker_heartbeat", shown=False)\n'
         "    if connections is not None:\n"
         "        answer.add_callback(lambda _: connections.heard(request.broker_id, request.broker_epoch, context.connection_id))\n"
         "    return answer\n",

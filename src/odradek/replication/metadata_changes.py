@@ -1,7 +1,7 @@
 """Makes the hosted partitions what the metadata says (kafka.server.ReplicaManager.applyDelta).
 
 1. What this broker no longer hosts is taken off the table first: a topic of the same name may have been created since.
-2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint.
+2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint. Most have been made by `prepare`.
 3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
 4. What a new leader has copied as a follower and flush.messages wants flushed is flushed: until then its high watermark stands.
 5. Requests that waited for something that is now different are answered, after everything is in place.
@@ -14,9 +14,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.replication.partition import NO_LEADER, Partition, Role
+from odradek.storage.creation import WantedLog
 
 if TYPE_CHECKING:
     from odradek.config.topic import TopicConfig
@@ -57,7 +59,7 @@ class NoFetchers:
 
 
 class MetadataChanges:
-    """A publisher: the server calls `apply` with each new image."""
+    """A publisher: the server calls `apply` with each new image, and may call `prepare` before."""
 
     def __init__(self, manager: ReplicaManager, log_manager: LogManager) -> None:
         self._manager = manager
@@ -66,6 +68,33 @@ class MetadataChanges:
         self.on_leadership: list[Callable[[Changed, Changed, Collection[TopicPartition]], object]] = []
         """Called with (leaders, followers, deleted) that changed, after the roles are taken: coordinators load and unload there. What was
         deleted may be among the leaders, too: a topic that was created anew."""
+
+    def prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
+        """Makes the logs that `apply` will look for, off the loop; None when there are none to make.
+
+        `apply` is to be called with the same delta when the Deferred is done, and not with another one before. It never fails: what could
+        not be made `apply` meets again.
+        """
+        changes = delta.topics.local_changes(self._manager.local_id)
+        wanted = [
+            WantedLog(topic_partition, info.topic_id, self._topic_config(topic_partition.topic, image), self._directory_of(info))
+            for taken in (changes.leaders, changes.followers)
+            for topic_partition, info in taken.items()
+            if self._log_manager.get_log(topic_partition) is None
+        ]
+        creation = self._log_manager.begin_creation(wanted)
+        if creation is None:
+            return None
+        prepared: Deferred[None] = Deferred()
+
+        def made(job: Deferred[None]) -> None:
+            if job.error is not None:
+                logger.error("the job that makes logs has failed", exc_info=job.error)
+            self._log_manager.finish_creation(creation)
+            prepared.complete(None)
+
+        self._manager.run_job(creation.run).add_callback(made)
+        return prepared
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Brings the partitions from the delta's base to `image`."""
@@ -98,6 +127,9 @@ class MetadataChanges:
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
         return self._manager.dynamic_config.topic_config(image.configs.topic(topic))
+
+    def _directory_of(self, info: PartitionInfo) -> UUID:
+        return info.partition.directory(self._manager.local_id)
 
     def _delete(self, topic_partition: TopicPartition) -> None:
         partition = self._manager.remove(topic_partition)
@@ -136,7 +168,7 @@ class MetadataChanges:
             topic_partition,
             info.topic_id,
             self._topic_config(topic_partition.topic, image),
-            directory_id=info.partition.directory(self._manager.local_id),
+            directory_id=self._directory_of(info),
         )
         try:
             self._manager.checkpoints.restore(log)
@@ -151,5 +183,5 @@ class MetadataChanges:
         directory = self._log_manager.directory(log.parent_directory)
         if directory is None or directory.directory_id is None or self._manager.assign is None:
             return
-        if directory.directory_id != info.partition.directory(self._manager.local_id):
+        if directory.directory_id != self._directory_of(info):
             self._manager.assign(TopicIdPartition(info.topic_id, topic_partition.topic, topic_partition.partition), directory.directory_id)

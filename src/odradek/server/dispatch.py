@@ -52,6 +52,16 @@ logger = logging.getLogger(__name__)
 _DEBUG = logging.DEBUG
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 """How the frame of a Produce request begins."""
+_OF_BROKERS = frozenset(
+    {
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.CONTROLLER_REGISTRATION,
+    }
+)
+"""What the nodes of the cluster ask the controller: whoever waits for these waits for no image."""
 
 
 class ApiRange(NamedTuple):
@@ -101,7 +111,7 @@ class Route:
         self.error_response = getattr(module, self.decider.error_function, None)
         function = getattr(module, self.decider.function)
         if self.decider.on_active_controller:
-            function = _on_active_controller(function)
+            function = _on_active_controller(function, shown=self.api_key not in _OF_BROKERS)
         checks = () if self.forward else required(self.scope, self.api_key)
         self.function = _for_those_who_may(checks, function) if checks else function
 
@@ -117,14 +127,14 @@ def _for_those_who_may(checks: Sequence[Check], function: HandlerFunction) -> Ha
     return handle
 
 
-def _on_active_controller(operation: Operation) -> HandlerFunction:
-    """The handler of an API that the controller's core decides."""
+def _on_active_controller(operation: Operation, *, shown: bool) -> HandlerFunction:
+    """The handler of an API that the controller's core decides; `shown` as in `KRaftNode.submit`."""
 
     def handle(context: RequestContext, request: Message, services: Services) -> Deferred[Message]:
         version = context.api_version
         count = None if context.meter is None else context.meter.counter()
         if services.authorizer is None and count is None:
-            return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__)
+            return services.kraft.submit(lambda controller: operation(controller, request, version), operation.__name__, shown=shown)
 
         def allows(what: AclOperation, resource: ResourceType, name: str) -> bool:
             return context.allows(declared(context.listener_scope, context.api_key, what, resource), name)
@@ -133,7 +143,7 @@ def _on_active_controller(operation: Operation) -> HandlerFunction:
             with controller.on_behalf_of(allows, count):
                 return operation(controller, request, version)
 
-        return services.kraft.submit(operate, operation.__name__)
+        return services.kraft.submit(operate, operation.__name__, shown=shown)
 
     return handle
 

@@ -190,7 +190,7 @@ class ServeControllers(Step[None]):
             def operation(controller: ControllerContext) -> ControllerResult[bool]:
                 return ControllerResult([], False) if is_back() else fence_broker(controller, broker_id, broker_epoch)
 
-            return kraft.submit(operation, "fenceDisconnectedBroker")
+            return kraft.submit(operation, "fenceDisconnectedBroker", shown=False)
 
         def nobody_listens(broker_id: int) -> Deferred[bool]:
             address = broker_address(services, broker_id, node.config.inter_broker_listener_name)

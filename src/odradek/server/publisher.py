@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from odradek.config.without_effect import TopicWarnings
 from odradek.server.coordinators import Coordinators
+from odradek.server.jobs import as_future
 from odradek.server.producer_ids import ProducerIdManager
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
+    from odradek.base.deferred import Deferred
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.consensus.messages import LeaderAndEpoch
     from odradek.controller.kraft.node import KRaftNode
@@ -61,6 +63,10 @@ class BrokerPublisher:
         self.on_configured: Callable[[MetadataImage], object] | None = None
         """Called when configurations have changed and hold."""
 
+    def prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
+        """What takes time is done before `publish`; see `MetadataLoader.before_publishing`."""
+        return self._replica_manager.changes.prepare(delta, image)
+
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
         before = self._cache.image
@@ -107,6 +113,8 @@ class FollowMetadata(Step[BrokerPublisher]):
     ) -> None:
         services = node.services
         self._kraft = kraft
+        self._loop = node.loop
+        self._preparing: Deferred[None] | None = None
         self._coordinators = services.coordinators = Coordinators(services, node.jobs.run)
         replica_manager.changes.on_leadership.append(self._coordinators.leadership_changed)
         replica_manager.verified_appender.verifier = self._coordinators
@@ -124,9 +132,18 @@ class FollowMetadata(Step[BrokerPublisher]):
 
     async def start(self) -> BrokerPublisher:
         self._kraft.add_publisher(self._publisher)
+        self._kraft.loader.before_publishing = self._prepare
         return self._publisher
 
+    def _prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
+        self._preparing = self._publisher.prepare(delta, image)
+        return self._preparing
+
     async def stop(self) -> None:
+        self._kraft.loader.before_publishing = None
+        if self._preparing is not None:
+            # What is being made is to be closed with the other logs.
+            await as_future(self._loop, self._preparing)
         self._kraft.loader.remove_publisher(self._publisher)
         self._coordinators.close()
 

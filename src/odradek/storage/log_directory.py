@@ -126,6 +126,7 @@ class LogDirectory:
         "future_logs",
         "log_start_offsets",
         "logs",
+        "logs_to_come",
         "path",
         "recovery_points",
         "takes_logs",
@@ -144,6 +145,8 @@ class LogDirectory:
         self.directory_id = directory_id
         self.logs: dict[TopicPartition, Log] = {}
         self.future_logs: dict[TopicPartition, Log] = {}
+        self.logs_to_come = 0
+        """How many logs a job is making here."""
         self.failure: Exception | None = None
         self.takes_logs = True
         """False for a metadata log directory that is not among log.dirs."""

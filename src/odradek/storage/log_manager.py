@@ -1,7 +1,7 @@
 """All logs of a broker, over one or several log directories (Kafka's LogManager).
 
 Every method is synchronous. The server schedules the tasks (`cleanup`, `checkpoint_*`, `flush_due`, `run_deletions`) at Kafka's intervals;
-`DirectoryLoading.open` and `work` and `Deletion.run` may run in threads of their own, everything else on the loop.
+`DirectoryLoading.open` and `work`, `LogCreation.run` and `Deletion.run` may run in threads of their own, everything else on the loop.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
+from odradek.storage.creation import LogCreation, WantedLog
 from odradek.storage.deletions import Deletion, Doomed
 from odradek.storage.hardening import Hardening
 from odradek.storage.loader import load_log
@@ -47,6 +48,11 @@ logger = logging.getLogger(__name__)
 _LAST_RESERVED_ID = 99
 """Directory ids up to this one are reserved: unassigned, lost (DirectoryId)."""
 _PREFERRED_KEPT = 10_000
+
+
+def _not_created(topic_partition: TopicPartition, directory: LogDirectory, error: OSError) -> KafkaError:
+    reason = f"The log of {topic_partition} cannot be created in {directory.path}: {error}"
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
 
 class LogManager:
@@ -104,6 +110,8 @@ class LogManager:
         """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
         self._moved: list[FinishedMove] = []
         self._preferred: dict[TopicPartition, str] = {}
+        self._not_made: dict[TopicPartition, KafkaError] = {}
+        """What kept the logs of the last creation from being made that failed."""
         self._doomed = Doomed(disk, clock)
         self.strays: list[str] = []
         """Directories set aside because the metadata does not know their topic id."""
@@ -256,28 +264,86 @@ class LogManager:
                 log.assign_topic_id(topic_id)
             log.update_config(config)
             return log
+        failure = self._not_made.pop(topic_partition, None)
+        if failure is not None:
+            raise failure
         directory = self._choose(topic_partition, directory_id)
         self._preferred.pop(topic_partition, None)
         log = self._make(directory, directory_name(topic_partition), topic_partition, topic_id, config)
         self._tables.put(log)
         return log
 
+    def begin_creation(self, wanted: Iterable[WantedLog]) -> LogCreation | None:
+        """The job that makes those of the logs that are missing, so that `create_log` finds them; None when there is nothing to make.
+
+        A log that no directory can take is left to `create_log`, which says why. No log of these partitions may be made or deleted before
+        `finish_creation`.
+        """
+        planned: list[tuple[LogDirectory, WantedLog]] = []
+        for each in wanted:
+            if each.topic_partition in self._tables.current:
+                continue
+            try:
+                directory = self._choose(each.topic_partition, each.directory_id)
+            except KafkaError:
+                continue
+            try:
+                directory.forget(each.topic_partition)
+            except OSError as error:
+                self._cannot_create(each.topic_partition, directory, error)
+                continue
+            directory.logs_to_come += 1
+            planned.append((directory, each))
+        return LogCreation(planned, self._new_log) if planned else None
+
+    def finish_creation(self, creation: LogCreation) -> None:
+        """Puts what a job has made into service, and takes directories offline in which it failed."""
+        for directory, _ in creation.planned:
+            directory.logs_to_come -= 1
+        self._not_made.clear()
+        for directory, topic_partition, error in creation.failed:
+            self._cannot_create(topic_partition, directory, error)
+        for directory, log in creation.made:
+            if not directory.online:
+                log.close_handles()
+                continue
+            # These may have changed meanwhile.
+            options = self._options
+            log.producer_state.update_settings(options.producer_expiration_ms, verify_transactions=options.verify_transactions)
+            self._preferred.pop(log.topic_partition, None)
+            self._tables.put(log)
+            self._new_logs.append(log)
+        if creation.made:
+            self._names_changed()
+
+    def _cannot_create(self, topic_partition: TopicPartition, directory: LogDirectory, error: OSError) -> None:
+        self.directory_failed(directory.path, error)
+        self._not_made[topic_partition] = _not_created(topic_partition, directory, error)
+
+    def _new_log(self, directory: LogDirectory, wanted: WantedLog) -> Log:
+        """In any thread."""
+        topic_partition, topic_id, config, _ = wanted
+        return self._make_files(f"{directory.path}/{directory_name(topic_partition)}", topic_partition, topic_id, config)
+
+    def _make_files(self, path: str, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig) -> Log:
+        self._disk.makedirs(path)
+        if topic_id is not None:
+            write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id, durable=False)
+        log = load_log(self._disk, self._clock, topic_partition, path, config, clean=True, options=self._options)
+        # A directory that a power cut takes is made again from the metadata: it must be durable only once it holds records.
+        log.owe_fsync(f"{path}/{PARTITION_METADATA}")
+        log.owe_fsync(path, name_only=True)
+        return log
+
     def _make(self, directory: LogDirectory, name: str, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig) -> Log:
-        path = f"{directory.path}/{name}"
         try:
             directory.forget(topic_partition)
-            self._disk.makedirs(path)
-            if topic_id is not None:
-                write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id, durable=False)
-            log = load_log(self._disk, self._clock, topic_partition, path, config, clean=True, options=self._options)
-            # A directory that a power cut takes is made again from the metadata: it must be durable only once it holds records.
-            log.owe_fsync(f"{path}/{PARTITION_METADATA}")
-            log.owe_fsync(path, name_only=True)
+            log = self._make_files(f"{directory.path}/{name}", topic_partition, topic_id, config)
             self._new_logs.append(log)
             self._names_changed()
         except OSError as error:
             self.directory_failed(directory.path, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic_partition} cannot be created in {path}: {error}") from error
+            raise _not_created(topic_partition, directory, error) from error
         return log
 
     def _names_changed(self) -> None:
@@ -304,7 +370,7 @@ class LogManager:
             return self._tables.by_path[wanted]
         # With everything cordoned the replica still has to go somewhere, as in Kafka.
         free = [directory for directory in online if not directory.cordoned] or online[:1]
-        return min(free, key=lambda directory: len(directory.logs) + len(directory.future_logs))
+        return min(free, key=lambda directory: len(directory.logs) + len(directory.future_logs) + directory.logs_to_come)
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
         """Notes the log directory for a partition that may come to this broker later; without effect while its log is here."""

@@ -5,7 +5,8 @@ The way of an operation:
 1. Only the active controller runs it; others answer NOT_CONTROLLER at once.
 2. It reads the state and returns records and a response. The records are encoded, replayed into the state and proposed, batch by batch.
 3. The response waits until the last of them is committed. An operation without records waits for all appended before it: it may have
-   seen them.
+   seen them. Unless a broker has asked, it waits until the publishers of this node were told, too: a client that goes on at this very
+   broker finds what it has made.
 4. When leadership goes, or an append fails, the undo journal takes the state back to the last commit and all who wait get NOT_CONTROLLER.
 
 A standby replays committed batches into the same state, so that it can take over at once.
@@ -116,8 +117,13 @@ class MetadataController:
         """The first offset that is not in the state."""
         self.committed_to = 0
         """The first offset that may still be taken back."""
+        self.shown_to = 0
+        """The first offset that this node's publishers were not told of."""
         self._transaction_start: int | None = None
         self._waiting: deque[_Waiting] = deque()
+        """For a commit."""
+        self._to_be_shown: deque[_Waiting] = deque()
+        """For a commit that the publishers were told of."""
         self.commit_times_ms = Histogram()
         """How long records took from their append to their commit."""
 
@@ -127,8 +133,11 @@ class MetadataController:
 
     # Operations ------------------------------------------------------------------------------------------------------------
 
-    def run(self, operation: Callable[[ControllerContext], ControllerResult[R]], deferred: Deferred[R]) -> None:
-        """Runs the operation now; `deferred` gets its response, or a KafkaError, when that is certain."""
+    def run(self, operation: Callable[[ControllerContext], ControllerResult[R]], deferred: Deferred[R], *, shown: bool = True) -> None:
+        """Runs the operation now; `deferred` gets its response, or a KafkaError, when that is certain.
+
+        `shown`: and when the publishers of this node were told.
+        """
         if not self.is_active:
             deferred.fail(self.not_controller())
             return
@@ -149,7 +158,7 @@ class MetadataController:
             deferred.fail(self.not_controller())
             raise
         if appended:
-            self._wait(deferred, result.response)
+            self._wait(deferred, result.response, shown=shown)
         else:
             deferred.fail(self.not_controller())
 
@@ -158,11 +167,12 @@ class MetadataController:
         known = f"The active controller appears to be node {leader}." if leader >= 0 else "No controller appears to be active."
         return KafkaError(ErrorCode.NOT_CONTROLLER, known)
 
-    def _wait(self, deferred: Deferred[R], response: R) -> None:
-        if self.replayed_to <= self.committed_to:
+    def _wait(self, deferred: Deferred[R], response: R, *, shown: bool) -> None:
+        if self.replayed_to <= (self.shown_to if shown else self.committed_to):
             deferred.complete(response)
         else:
-            self._waiting.append(_Waiting(self.replayed_to, deferred, response, self._clock.monotonic()))
+            waiting = self._to_be_shown if shown else self._waiting
+            waiting.append(_Waiting(self.replayed_to, deferred, response, self._clock.monotonic()))
 
     def _append(self, records: list[VersionedRecord], *, atomic: bool) -> bool:
         """Replays and appends; False when leadership went meanwhile. Whatever it leaves by, an inactive controller has the state of the
@@ -249,14 +259,26 @@ class MetadataController:
         self._transaction_start = None
         self.replayed_to = self.committed_to = end_offset
 
-    def commit(self, offset: int) -> None:
-        """Everything below `offset` is committed: it can no longer be taken back, and its responses go out."""
+    def commit(self, offset: int, shown_to: int | None = None) -> None:
+        """Everything below `offset` is committed: it can no longer be taken back, and its responses go out.
+
+        `shown_to`: up to where the publishers were told, where that is less.
+        """
         self.committed_to = max(self.committed_to, offset)
         self.replayed_to = max(self.replayed_to, offset)
         final = self.committed_to if self._transaction_start is None else min(self.committed_to, self._transaction_start)
         self.journal.commit_to(final)
-        while self._waiting and self._waiting[0].offset <= self.committed_to:
-            waiting = self._waiting.popleft()
+        self._respond(self._waiting, self.committed_to)
+        self.show(self.committed_to if shown_to is None else shown_to)
+
+    def show(self, offset: int) -> None:
+        """The publishers were told of what is below `offset`, which is committed: its responses go out."""
+        self.shown_to = max(self.shown_to, offset)
+        self._respond(self._to_be_shown, self.shown_to)
+
+    def _respond(self, queue: deque[_Waiting], offset: int) -> None:
+        while queue and queue[0].offset <= offset:
+            waiting = queue.popleft()
             now = self._clock.monotonic()
             self.commit_times_ms.record((now - waiting.since) * 1000, now)
             waiting.deferred.complete(waiting.response)
@@ -293,7 +315,9 @@ class MetadataController:
         self.active_epoch = -1
         self.journal.revert_to(self.committed_to)
         self.replayed_to = self.committed_to
-        waiting, self._waiting = self._waiting, deque()
+        # What is committed stays, whether it is shown yet or not.
+        self._respond(self._to_be_shown, self.committed_to)
         error = self.not_controller()
-        for each in waiting:
-            each.deferred.fail(error)
+        for queue in (self._waiting, self._to_be_shown):
+            while queue:
+                queue.popleft().deferred.fail(error)

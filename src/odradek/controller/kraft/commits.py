@@ -42,7 +42,7 @@ class Commits:
 
     def read(self) -> bool:
         """Reads a slice, if there is something to read: the controller's state and the image follow, publishers are told, then replies go
-        out. Whether there is more.
+        out, unless they have to wait for the publishers. Whether there is more.
 
         StorageError when a record or the level of a feature is unknown to this release.
         """
@@ -63,8 +63,13 @@ class Commits:
             loader.caught_up_to(self._high_watermark)
         if self._controller is not None:
             # Also within a batch: what is read from here on must not be taken back. Nobody waits for an offset there.
-            self._controller.commit(loader.next_offset)
+            self._controller.commit(loader.next_offset, loader.shown_to)
         return more
+
+    def published(self) -> None:
+        """The publishers were told of what had to be prepared: the replies go out that waited for it."""
+        if self._controller is not None:
+            self._controller.show(self._loader.shown_to)
 
     def _slices(self) -> Iterator[bool]:
         """Stops, with True, after each slice but the last. A slice that ends within a batch holds nothing else."""

@@ -43,6 +43,8 @@ class Following:
         self._queue = queue
         self._clock = clock
         self._commits = Commits(log, loader, controller)
+        loader.do = queue.put
+        loader.on_published = self._published
         self._reads_on = False
         """Whether a slice will be read on the loop's next turn."""
         self.caught_up: Deferred[None] = Deferred()
@@ -75,7 +77,7 @@ class Following:
 
     def read_on(self) -> None:
         """Reads a slice of what is committed; the next one when the loop has done what else there is."""
-        if self._reads_on:
+        if self._reads_on or self._loader.is_full:
             return
         if self._commits.read():
             self._reads_on = True
@@ -88,6 +90,11 @@ class Following:
 
     def _read_next(self) -> None:
         self._reads_on = False
+        self.read_on()
+
+    def _published(self) -> None:
+        self._commits.published()
+        # Perhaps the loader was full.
         self.read_on()
 
     def _activate_when_replayed(self) -> None:

@@ -8,8 +8,11 @@ that the image cannot take in ends a controller; a broker leaves it out, with an
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
+from odradek.base.deferred import Deferred
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.consensus.voters import OffsetAndEpoch
 from odradek.controller.kraft.records import Batch
@@ -24,6 +27,11 @@ from odradek.protocol.messages.metadata_records import (
 
 logger = logging.getLogger(__name__)
 
+_MOST_UNPUBLISHED = 1000
+
+Preparation = Callable[[MetadataDelta, MetadataImage], Deferred[None] | None]
+"""What takes time and is better done, in another thread, before an image is published. The Deferred must not fail."""
+
 
 class MetadataPublisher(Protocol):
     """Whoever wants to know of the cluster's state."""
@@ -34,7 +42,11 @@ class MetadataPublisher(Protocol):
 
 
 class MetadataLoader:
-    """The image of what is committed. `publish` happens once the node has caught up with the high watermark for the first time."""
+    """The image of what is committed. `publish` happens once the node has caught up with the high watermark for the first time.
+
+    Publishers are told of each image in turn; one that has to be prepared (`before_publishing`) keeps those after it waiting, and nothing
+    else: what is committed meanwhile is taken in.
+    """
 
     __slots__ = (
         "_bytes_since_snapshot",
@@ -43,13 +55,19 @@ class MetadataLoader:
         "_mid_batch",
         "_new_publishers",
         "_pending",
+        "_preparing",
+        "_published",
         "_publishers",
         "_tolerant",
         "_transaction",
+        "_unpublished",
+        "before_publishing",
+        "do",
         "ends_with_a_batch",
         "image",
         "leader",
         "next_offset",
+        "on_published",
         "snapshots_loaded",
     )
 
@@ -65,6 +83,16 @@ class MetadataLoader:
         self.leader = LeaderAndEpoch(-1, 0)
         self._publishers: list[MetadataPublisher] = []
         self._new_publishers: list[MetadataPublisher] = []
+        self._unpublished: deque[tuple[MetadataDelta, MetadataImage]] = deque()
+        self._published = EMPTY
+        """What the publishers were told last."""
+        self._preparing = False
+        """Whether the first of those that are unpublished is being prepared."""
+        self.before_publishing: Preparation | None = None
+        self.on_published: Callable[[], object] | None = None
+        """Called when an image that had to be prepared, and what waited behind it, was published."""
+        self.do: Callable[[Callable[[], None]], object] = lambda work: work()
+        """Does the rest of the work when an image is prepared: at once, or when its turn comes."""
         self._caught_up = False
         self._bytes_since_snapshot = 0
         self._delta: MetadataDelta | None = None
@@ -93,6 +121,16 @@ class MetadataLoader:
     @property
     def bytes_since_snapshot(self) -> int:
         return self._bytes_since_snapshot
+
+    @property
+    def shown_to(self) -> int:
+        """The first offset that the publishers were not told of, as far as the node has read."""
+        return self._published.provenance.last_contained_offset + 1 if self._unpublished else self.next_offset
+
+    @property
+    def is_full(self) -> bool:
+        """So many images wait to be published that nothing more should be taken in before `on_published`."""
+        return len(self._unpublished) >= _MOST_UNPUBLISHED
 
     @property
     def snapshot_id(self) -> OffsetAndEpoch:
@@ -190,6 +228,38 @@ class MetadataLoader:
 
     def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
+        self._unpublished.append((delta, image))
+        if not self._preparing:
+            self._publish_all()
+
+    def _publish_all(self) -> None:
+        """Up to the first image that is not prepared at once."""
+        while self._unpublished:
+            prepared = self._prepare(*self._unpublished[0])
+            if prepared is not None and not prepared.done:
+                self._preparing = True
+                prepared.add_callback(lambda _: self.do(self._prepared))
+                return
+            self._tell(*self._unpublished.popleft())
+
+    def _prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
+        if self.before_publishing is None:
+            return None
+        try:
+            return self.before_publishing(delta, image)
+        except Exception:
+            logger.exception("the metadata up to offset %d could not be prepared", image.provenance.last_contained_offset)
+            return None
+
+    def _prepared(self) -> None:
+        self._preparing = False
+        self._tell(*self._unpublished.popleft())
+        self._publish_all()
+        if self.on_published is not None:
+            self.on_published()
+
+    def _tell(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._published = image
         for publisher in list(self._publishers):
             try:
                 publisher.publish(delta, image, self.leader)
@@ -202,11 +272,12 @@ class MetadataLoader:
         if not publishers:
             return
         delta = MetadataDelta(EMPTY)
-        for record in self.image.to_records():
+        image = self._published
+        for record in image.to_records():
             delta.replay(record.message)
         for publisher in publishers:
             self._publishers.append(publisher)
-            publisher.publish(delta, self.image, self.leader)
+            publisher.publish(delta, image, self.leader)
 
     def snapshot_written(self) -> None:
         self._bytes_since_snapshot = 0

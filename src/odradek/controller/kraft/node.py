@@ -15,6 +15,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -148,7 +149,7 @@ class KRaftNode:
             background=self._background,
             on_error=self._fault,
         )
-        self._periodic = PeriodicTasks(config, clock, self.submit)
+        self._periodic = PeriodicTasks(config, clock, partial(self.submit, shown=False))
         self._following = Following(
             raft=self.raft,
             log=log,
@@ -300,8 +301,9 @@ class KRaftNode:
         """The publisher is told of everything once this node has caught up, and of every change from then on."""
         self.loader.add_publisher(publisher)
 
-    def submit(self, operation: Callable[[ControllerContext], ControllerResult[R]], name: str = "") -> Deferred[R]:
-        """Runs `operation`, one of `controller.core`, on the active controller; the response comes when its records are committed.
+    def submit(self, operation: Callable[[ControllerContext], ControllerResult[R]], name: str = "", *, shown: bool = True) -> Deferred[R]:
+        """Runs `operation`, one of `controller.core`, on the active controller; the response comes when its records are committed and,
+        if it is to be `shown`, when this node's publishers were told of them.
 
         Fails with NOT_CONTROLLER when this node is not the active controller or stops being it, and with whatever KafkaError the operation
         raises. `name` is for the log.
@@ -317,7 +319,7 @@ class KRaftNode:
         def run() -> None:
             begun = self._clock.monotonic()
             self._performer.tick_if_due()
-            controller.run(operation, deferred)
+            controller.run(operation, deferred, shown=shown)
             self._periodic.watch_heartbeats(controller.core.context.heartbeats)
             now = self._clock.monotonic()
             self.queue_times_ms.record((begun - put) * 1000, now)

@@ -32,4 +32,4 @@ def handle(context: RequestContext, request: BrokerHeartbeatRequest, services: S
             connections.heard(request.broker_id, request.broker_epoch, context.connection_id)
         return result
 
-    return services.kraft.submit(operation, "broker_heartbeat")
+    return services.kraft.submit(operation, "broker_heartbeat", shown=False)
