@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
-from interop.peers import CLUSTER_ID, OdradekBroker, free_port
+from interop.peers import CLUSTER_ID, BrokerProcess, JvmBroker, OdradekBroker, free_port
 from tests.campaigns.hostile import Neighbour
 from tests.campaigns.hostile_storm import Outcomes, Target, crowd, many_files, storm
 from tests.campaigns.hostile_tls import percentile
@@ -58,12 +58,13 @@ class Plan(NamedTuple):
     threads: int = 2
     slower: float = 2.0
     quiet_s: float = 5.0
+    jvm: bool = False
 
 
-def broker_of(folder: Path) -> tuple[OdradekBroker, Target]:
+def broker_of(folder: Path, *, jvm: bool) -> tuple[BrokerProcess, Target]:
     """A broker that has not been started, and where it will be."""
     made = Certificates(folder / "certificates")
-    broker = OdradekBroker(folder / "broker")
+    broker = JvmBroker(folder / "broker", as_shipped=True) if jvm else OdradekBroker(folder / "broker")
     ports = {name: free_port() for name in ("TLS", "SASL", "SASLTLS")} | {"PLAINTEXT": broker.port}
     broker.overrides = {**overrides(broker.controller_port, made, ports), "max.connections.per.ip.overrides": ""}
     broker.overrides["queued.max.request.bytes"] = str(REQUEST_MEMORY)
@@ -89,8 +90,8 @@ def attacked(plan: Plan, seed: int, target: Target) -> Outcomes:
 def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]:
     """The problems of a round."""
     many_files()
-    broker, target = broker_of(folder)
-    broker.start()
+    broker, target = broker_of(folder, jvm=plan.jvm)
+    broker.start(60)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)
     neighbour = Neighbour(broker.bootstrap, "neighbour", pause_s=PAUSE_S)
@@ -121,10 +122,10 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
     if slow > calm * plan.slower + TOLERANCE_MS:
         problems.append(f"neighbour-in-time: {slow:.1f} ms at the 99th percentile, {calm:.1f} ms without attacks")
     peak = broker.peak_rss_bytes()
-    if peak > MEMORY_LIMIT + REQUEST_MEMORY + plan.crowd * PER_CONNECTION:
+    if not plan.jvm and peak > MEMORY_LIMIT + REQUEST_MEMORY + plan.crowd * PER_CONNECTION:
         problems.append(f"memory-bounded: {peak >> 20} MiB at the peak")
     log = broker.log_path.read_text(errors="replace")
-    if (at := log.find("Traceback")) >= 0:
+    if not plan.jvm and (at := log.find("Traceback")) >= 0:
         problems.append(f"no-crash: a traceback in the log, seed {seed}: {log[max(0, at - 300) : at + 4000]}")
     problems += [f"neighbour-unharmed: {error}" for error in neighbour.errors[:5]]
     try:
@@ -132,7 +133,9 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
             problems.append("neighbour-unharmed: what was read back differs")
     except KafkaException as error:
         problems.append(f"neighbour-unharmed: {error} when reading back")
-    if (status := broker.stop()) != 0:
+    if plan.jvm:
+        broker.kill()  # In order it takes minutes.
+    elif (status := broker.stop()) != 0:
         problems.append(f"no-crash: the shutdown ended with status {status}")
     print(f"seed {seed}: {seen.frames} frames in {took:.1f} s, {seen.frames / took:.0f} a second,", end=" ")
     print(f"{used:.1f} s of the broker's CPU, peak {peak >> 20} MiB")
@@ -164,9 +167,10 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of each kind of attack in each process")
     parser.add_argument("--slower", type=float, default=2.0)
+    parser.add_argument("--jvm", action="store_true", help="the same to JVM Kafka, for comparison: its memory and its log are not judged")
     options = parser.parse_args()
     shares = {kind: int(parts) for kind, _, parts in (each.partition("=") for each in options.shares.split(","))}
-    plan = Plan(min(options.round, options.count), shares, options.crowd, options.processes, options.threads, options.slower)
+    plan = Plan(min(options.round, options.count), shares, options.crowd, options.processes, options.threads, options.slower, jvm=options.jvm)
     if lacking := why_not():
         print(f"in the network of this machine: {lacking}")
     else:

@@ -89,8 +89,14 @@ def test_logs_that_are_made_together_go_where_the_fewest_are() -> None:
     logs.create_log(partition(9), TOPIC_ID, CONFIG, directory_id=A_ID)
     create(logs, 5)
     assert [len(directory.logs) for directory in logs.directories] == [3, 3]
-    create(logs, 1, first=5, directory_id=A_ID)
-    assert logs.create_log(partition(6), TOPIC_ID, CONFIG).parent_directory == "/b", "nothing is on its way any more"
+
+
+def test_logs_that_are_there_are_not_on_their_way_any_more() -> None:
+    logs = manager(VirtualDisk(), "/a", "/b")
+    create(logs, 3, directory_id=A_ID)
+    for number in range(3, 7):
+        logs.create_log(partition(number), TOPIC_ID, CONFIG, directory_id=B_ID)
+    assert logs.create_log(partition(7), TOPIC_ID, CONFIG).parent_directory == "/a"
 
 
 def test_a_log_goes_where_it_was_wanted() -> None:
