@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import base64
 import gc
+import json
 import logging
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,6 +25,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import Admin, NewTopic, Producer
 from odradek.security.sasl.scram_client import ScramClient
 from odradek.spark.environment import use_this_python
+from tests.client.test_token_endpoint import Server
 from tests.interop import spark_direct
 from tests.interop.login_broker import DELAY_MS, MECHANISMS, PROTOCOLS, LoginBroker, login_broker
 from tests.interop.sasl_pair import SCRAM_PASSWORD, USER, signed_token
@@ -193,6 +197,44 @@ def test_scripts_of_kafka_log_in_with_a_signed_token(
     assert (done.returncode, TOPIC in done.stdout.decode()) == (0, True), done.stderr.decode()
 
 
+def test_an_authorization_server_is_asked_as_by_java(broker: LoginBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Client credentials (KIP-768): the same request, and with the token that it brings both log in. Java encodes the scope only where name
+    and secret are; a form has to be encoded in any case (RFC 6749 appendix B).
+    """
+    server = Server()
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={server.url()}")
+    told = broker.told("SASL_SSL", "OAUTHBEARER")
+    try:
+        server.answers = [(200, json.dumps({"access_token": told.secret, "expires_in": 300}).encode())]
+        how: dict[str, Any] = {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": server.url(),
+            "sasl.oauthbearer.client.credentials.client.id": "a client",
+            "sasl.oauthbearer.client.credentials.client.secret": "a/secret+of:it",
+            "sasl.oauthbearer.scope": "read write",
+        }
+        for encoded in ("false", "true"):
+            server.asked.clear()
+            how["sasl.oauthbearer.header.urlencode"] = encoded
+            file = jvm_properties(told, tmp_path)
+            lines = [line for line in file.read_text().splitlines() if not line.startswith(("sasl.mechanism", "sasl.oauthbearer"))]
+            file.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in how.items())]))
+            at = ("--bootstrap-server", broker.address["CLOSED"], "--command-config", str(file))
+            done = run_jvm_tool("org.apache.kafka.tools.TopicCommand", *at, "--list")
+            assert (done.returncode, TOPIC in done.stdout.decode()) == (0, True), done.stderr.decode()
+            with Admin({**our_settings(told), **how}) as admin:
+                assert TOPIC in {topic.name for topic in admin.list_topics()}
+            of_java, ours = server.asked
+            for part in ("Authorization", "Accept", "Cache-Control", "Content-Type"):
+                assert ours[2].get(part) == of_java[2].get(part), part
+            assert ours[:2] == of_java[:2]
+            assert parse_qs(ours[3]) == parse_qs(of_java[3])
+            assert b"scope=read+write" in ours[3]
+            assert (b"scope=read write" in of_java[3]) == (encoded == "false")
+    finally:
+        server.close()
+
+
 def test_scripts_of_kafka_keep_to_the_right_authority_and_host(broker: LoginBroker, jvm_tools: JvmTools, tmp_path: Path) -> None:
     for why in ("unknown authority", "another host"):
         status, said = jvm_topics(jvm_tools, refusals(broker)[why], tmp_path)
@@ -239,26 +281,31 @@ def test_scripts_of_kafka_administer_over_tls(broker: LoginBroker, jvm_tools: Jv
 
 # -- Spark --------------------------------------------------------------------------------------------------------------------------------
 
-OF_SPARK = [("SSL", ""), *((protocol, mechanism) for protocol in PROTOCOLS for mechanism in MECHANISMS if mechanism != "OAUTHBEARER")]
-"""A table of options has no room for a callable that gives tokens."""
+OF_SPARK = [("SSL", ""), *((protocol, mechanism) for protocol in PROTOCOLS for mechanism in MECHANISMS)]
 
 
-def spark_options(told: Told, **others: str) -> dict[str, str]:
-    return {**{f"kafka.{name}": setting for name, setting in our_settings(told).items()}, **others}
+def spark_options(told: Told, folder: Path, **others: str) -> dict[str, str]:
+    """A table of options has no room for a callable that gives tokens: they stand in a file."""
+    settings = our_settings(told)
+    if told.mechanism == "OAUTHBEARER":
+        (folder / "token").write_text(told.secret)
+        settings |= {"sasl.mechanism": told.mechanism, "sasl.oauthbearer.token.endpoint.url": (folder / "token").as_uri()}
+    return {**{f"kafka.{name}": setting for name, setting in settings.items()}, **others}
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), OF_SPARK)
-def test_the_source_of_spark_logs_in(broker: LoginBroker, protocol: str, mechanism: str) -> None:
+def test_the_source_of_spark_logs_in(broker: LoginBroker, protocol: str, mechanism: str, tmp_path: Path) -> None:
     told = broker.told(protocol, mechanism)
     value = f"spark {protocol} {mechanism}".encode()
     assert CLIENTS["ours"](told, value) == value
-    answer = spark_direct.read(spark_options(told, subscribe=TOPIC))
+    answer = spark_direct.read(spark_options(told, tmp_path, subscribe=TOPIC))
     assert base64.b64encode(value).decode() in [row[5] for row in answer["rows"]]
 
 
-@pytest.mark.parametrize("why", [why for why in SAID if why != "expired token"])
-def test_the_source_of_spark_is_refused(broker: LoginBroker, why: str) -> None:
-    assert re.search(SAID[why], spark_direct.read(spark_options(refusals(broker)[why], subscribe=TOPIC))["error"])
+@pytest.mark.parametrize("why", SAID)
+def test_the_source_of_spark_is_refused(broker: LoginBroker, why: str, tmp_path: Path) -> None:
+    said = spark_direct.read(spark_options(refusals(broker)[why], tmp_path, subscribe=TOPIC))["error"]
+    assert re.search("has expired already" if why == "expired token" else SAID[why], said)
 
 
 @pytest.fixture(scope="module")
@@ -273,10 +320,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore")
-def test_spark_writes_and_reads_with_a_password(broker: LoginBroker, spark: SparkSession) -> None:
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
+def test_spark_writes_and_reads_with_a_login(broker: LoginBroker, spark: SparkSession, mechanism: str, tmp_path: Path) -> None:
     """In Spark itself: the driver and its Python workers log in."""
-    told = broker.told("SASL_SSL", "SCRAM-SHA-512")
-    words = spark.sql("SELECT 'of spark' value")
-    words.write.format("odradek").options(**spark_options(told, topic=TOPIC)).mode("append").save()
-    rows = spark.read.format("odradek").options(**spark_options(told, subscribe=TOPIC)).load().selectExpr("cast(value as string)").collect()
-    assert "of spark" in [row.value for row in rows]
+    told = broker.told("SASL_SSL", mechanism)
+    value = f"of spark by {mechanism}"
+    words = spark.sql(f"SELECT '{value}' value")
+    words.write.format("odradek").options(**spark_options(told, tmp_path, topic=TOPIC)).mode("append").save()
+    options = spark_options(told, tmp_path, subscribe=TOPIC)
+    rows = spark.read.format("odradek").options(**options).load().selectExpr("cast(value as string)").collect()
+    assert value in [row.value for row in rows]

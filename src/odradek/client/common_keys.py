@@ -95,6 +95,18 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key("sasl.password", PASSWORD, None, HIGH, "Password for PLAIN and SCRAM (librdkafka's)."),
     Key("sasl.jaas.config", PASSWORD, None, MEDIUM, "Java's line for the same: Plain-, Scram-, OAuthBearer- or Krb5LoginModule."),
     Key("sasl.oauthbearer.token.provider", CLASS, None, HIGH, "A callable, or coroutine function, that gives the token for OAUTHBEARER."),
+    Key("sasl.oauthbearer.token.endpoint.url", STRING, None, MEDIUM, "Where tokens come from without a provider: http(s), an authorization "
+        "server that is asked with the client's credentials; or file, a file with a token."),
+    Key("sasl.oauthbearer.client.credentials.client.id", STRING, None, MEDIUM, "The client's name at the authorization server."),
+    Key("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None, MEDIUM, "Its secret there."),
+    Key("sasl.oauthbearer.scope", STRING, None, MEDIUM, "The scope that is asked for there."),
+    Key("sasl.oauthbearer.header.urlencode", BOOLEAN, "false", LOW, "Whether name and secret are sent URL-encoded (RFC 6749 section 2.3.1)."),
+    Key("sasl.login.connect.timeout.ms", INT, "10000", LOW, "How long a connection to the authorization server may take, milliseconds; Java "
+        "waits without end.", at_least(1)),
+    Key("sasl.login.read.timeout.ms", INT, "10000", LOW, "How long its answer may take, milliseconds; Java waits without end.", at_least(1)),
+    Key("sasl.login.retry.backoff.ms", LONG, "100", LOW, "Pause before it is asked again, milliseconds; it doubles.", at_least(0)),
+    Key("sasl.login.retry.backoff.max.ms", LONG, "10000", LOW, "How long after the first time it is asked again at most, milliseconds.",
+        at_least(0)),
     Key("sasl.kerberos.service.name", STRING, "kafka", MEDIUM, "The Kerberos name of the brokers, before the slash."),
     Key("sasl.kerberos.principal", STRING, None, HIGH, "The client's Kerberos name, for GSSAPI with a keytab (librdkafka's)."),
     Key("sasl.kerberos.keytab", STRING, None, HIGH, "File with the client's key (librdkafka's); without it the tickets of kinit are used."),
@@ -130,6 +142,8 @@ SPELLINGS: dict[str, str] = {
     "sasl.plain.username": "sasl.username",
     "sasl.plain.password": "sasl.password",
     "oauth.cb": "sasl.oauthbearer.token.provider",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
 }
 """Keys of librdkafka and kafka-python, and the key that they are here."""
 
@@ -140,7 +154,7 @@ _JAVA_TLS = "a class or provider of Java's TLS; here OpenSSL does it"
 _KERBEROS = "of Java's renewal of tickets; here Kerberos's library gets a new one with the keytab after half of its life"
 _JAVA_LOGIN = "a class of Java's; sasl.oauthbearer.token.provider takes a Python callable"
 _CHECKS_OF_BROKERS = "for who checks tokens, the broker; this client sends its token as it is"
-_RETRIEVAL = "of Java's own retrieval of tokens; sasl.oauthbearer.token.provider takes a callable that gets one"
+_RETRIEVAL = "of a way to get tokens that this client has not; sasl.oauthbearer.token.provider takes a callable that gets one"
 _METRICS = "Java's reporters of metrics; metrics() gives them as a mapping"
 
 REFUSED: dict[str, str] = {
@@ -160,10 +174,6 @@ REFUSED: dict[str, str] = {
     "sasl.kerberos.min.time.before.relogin": _KERBEROS,
     "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
     "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
-    "sasl.login.connect.timeout.ms": _RETRIEVAL,
-    "sasl.login.read.timeout.ms": _RETRIEVAL,
-    "sasl.login.retry.backoff.ms": _RETRIEVAL,
-    "sasl.login.retry.backoff.max.ms": _RETRIEVAL,
     "sasl.oauthbearer.assertion.algorithm": _RETRIEVAL,
     "sasl.oauthbearer.assertion.claim.aud": _RETRIEVAL,
     "sasl.oauthbearer.assertion.claim.exp.seconds": _RETRIEVAL,
@@ -175,12 +185,7 @@ REFUSED: dict[str, str] = {
     "sasl.oauthbearer.assertion.private.key.file": _RETRIEVAL,
     "sasl.oauthbearer.assertion.private.key.passphrase": _RETRIEVAL,
     "sasl.oauthbearer.assertion.template.file": _RETRIEVAL,
-    "sasl.oauthbearer.client.credentials.client.id": _RETRIEVAL,
-    "sasl.oauthbearer.client.credentials.client.secret": _RETRIEVAL,
-    "sasl.oauthbearer.header.urlencode": _RETRIEVAL,
     "sasl.oauthbearer.jwt.retriever.class": _RETRIEVAL,
-    "sasl.oauthbearer.scope": _RETRIEVAL,
-    "sasl.oauthbearer.token.endpoint.url": _RETRIEVAL,
     "sasl.oauthbearer.clock.skew.seconds": _CHECKS_OF_BROKERS,
     "sasl.oauthbearer.expected.audience": _CHECKS_OF_BROKERS,
     "sasl.oauthbearer.expected.issuer": _CHECKS_OF_BROKERS,

@@ -28,6 +28,16 @@ _MODULES = {
 _JAAS = "sasl.jaas.config"
 _UNSECURED = "unsecuredLogin"
 _OF_KERBEROS = ("sasl.kerberos.keytab", "sasl.kerberos.principal", "sasl.kerberos.domain.name", "sasl.kerberos.service.name")
+TOKEN_PROVIDER = "sasl.oauthbearer.token.provider"
+TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_OF_BEARER = (
+    TOKEN_PROVIDER,
+    TOKEN_ENDPOINT,
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.header.urlencode",
+)
 
 
 class KerberosLogin(NamedTuple):
@@ -62,7 +72,7 @@ def credentials_of(config: ClientConfig) -> Credentials | None:
     """None where the security protocol has no SASL."""
     protocol = config.text("security.protocol").upper()
     if not protocol.startswith("SASL_"):
-        for name in ("sasl.username", "sasl.password", "sasl.jaas.config", *_OF_KERBEROS):
+        for name in ("sasl.username", "sasl.password", "sasl.jaas.config", *_OF_KERBEROS, *_OF_BEARER):
             if config.was_given(name):
                 raise ConfigError(
                     f"Configuration {name} has no effect with security.protocol={protocol}: it needs SASL_SSL or SASL_PLAINTEXT"
@@ -75,13 +85,21 @@ def credentials_of(config: ClientConfig) -> Credentials | None:
     if module is not None:
         _check_module(module, mechanism)
     if mechanism == "GSSAPI":
+        _check_not_of_bearer(config, mechanism)
         return Credentials(mechanism, kerberos=_kerberos(config, module))
     for name in _OF_KERBEROS:
         if config.was_given(name):
             raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism={mechanism}: it is of GSSAPI")
     if mechanism == "OAUTHBEARER":
         return _bearer(config, module)
+    _check_not_of_bearer(config, mechanism)
     return _named(config, mechanism, module)
+
+
+def _check_not_of_bearer(config: ClientConfig, mechanism: str) -> None:
+    for name in _OF_BEARER:
+        if config.was_given(name):
+            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism={mechanism}: it is of OAUTHBEARER")
 
 
 def _check_module(module: LoginModule, mechanism: str) -> None:
@@ -116,18 +134,20 @@ def _named(config: ClientConfig, mechanism: str, module: LoginModule | None) -> 
 def _bearer(config: ClientConfig, module: LoginModule | None) -> Credentials:
     for name in ("sasl.username", "sasl.password"):
         if config.was_given(name):
-            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism=OAUTHBEARER: give sasl.oauthbearer.token.provider")
-    provider = config.callable("sasl.oauthbearer.token.provider")
+            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism=OAUTHBEARER: give {TOKEN_PROVIDER}")
+    provider = config.callable(TOKEN_PROVIDER)
     options = dict(module.options) if module is not None else {}
     unsecured = {name: value for name, value in options.items() if name.startswith(_UNSECURED)}
-    for name in options:
-        if name not in unsecured:
-            raise ConfigError(f"sasl.jaas.config has an option that this client does not know: {name}")
-    if provider is not None and unsecured:
-        raise ConfigError("sasl.oauthbearer.token.provider is given beside a token in sasl.jaas.config: one of them will do")
-    if provider is None and not unsecured:
-        raise ConfigError("sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token.provider, a callable that gives a token")
-    return Credentials("OAUTHBEARER", provider=cast("TokenProvider | None", provider), unsecured=unsecured or None)
+    from odradek.client.token_endpoint import endpoint_of
+
+    endpoint = endpoint_of(config, {name: value for name, value in options.items() if name not in unsecured})
+    sources = {TOKEN_PROVIDER: provider, TOKEN_ENDPOINT: endpoint, "a token in sasl.jaas.config": unsecured}
+    given = [name for name, source in sources.items() if source]
+    if len(given) > 1:
+        raise ConfigError(f"{given[0]} is given beside {given[1]}: one of them will do")
+    if not given:
+        raise ConfigError(f"sasl.mechanism=OAUTHBEARER needs {TOKEN_PROVIDER}, a callable that gives a token, or {TOKEN_ENDPOINT}")
+    return Credentials("OAUTHBEARER", provider=cast("TokenProvider | None", provider) or endpoint, unsecured=unsecured or None)
 
 
 def _kerberos(config: ClientConfig, module: LoginModule | None) -> KerberosLogin:

@@ -10,7 +10,7 @@ from typing import cast
 from odradek.base.clock import Clock
 from odradek.base.errors import ConfigError
 from odradek.client.config import ClientConfig
-from odradek.client.credentials import Credentials, TokenProvider
+from odradek.client.credentials import TOKEN_ENDPOINT, TOKEN_PROVIDER, Credentials, TokenProvider
 from odradek.security.sasl.client import OAuthToken, refresh_ms, unsecured_token
 from odradek.security.sasl.errors import SaslError
 
@@ -27,6 +27,7 @@ class TokenSource:
         self._factor = factor + rng.uniform(0, config.number("sasl.login.refresh.window.jitter"))
         self._min_period_s = config.integer("sasl.login.refresh.min.period.seconds")
         self._buffer_s = config.integer("sasl.login.refresh.buffer.seconds")
+        self._source = TOKEN_ENDPOINT if config.was_given(TOKEN_ENDPOINT) else TOKEN_PROVIDER
         self._token: OAuthToken | None = None
         self._refresh_ms = 0
         self._asking: asyncio.Task[OAuthToken] | None = None
@@ -55,7 +56,7 @@ class TokenSource:
         if token.expires_ms is None:
             return token
         if token.expires_ms <= now:
-            raise SaslError("sasl.oauthbearer.token.provider gave a token that has expired already")
+            raise SaslError(f"{self._source} gave a token that has expired already")
         self._token = token
         self._refresh_ms = refresh_ms(now, token.expires_ms, factor=self._factor, min_period_s=self._min_period_s, buffer_s=self._buffer_s)
         return token
@@ -66,9 +67,11 @@ async def _provided(provider: TokenProvider) -> OAuthToken:
         given = cast(object, provider())
         if inspect.isawaitable(given):
             given = cast(object, await given)
+    except SaslError:
+        raise
     except Exception as error:
         # Only the kind of the error: its text may hold what the token is made of.
-        raise SaslError(f"sasl.oauthbearer.token.provider failed with {type(error).__name__}") from None
+        raise SaslError(f"{TOKEN_PROVIDER} failed with {type(error).__name__}") from None
     if isinstance(given, OAuthToken):
         return given
     if isinstance(given, str):
@@ -77,7 +80,7 @@ async def _provided(provider: TokenProvider) -> OAuthToken:
         value, expires_s = cast("tuple[object, object]", given)
         if isinstance(value, str) and isinstance(expires_s, (int, float)):
             return OAuthToken(value, int(expires_s * 1000))
-    raise SaslError("sasl.oauthbearer.token.provider gave neither an OAuthToken, a text, nor (text, Unix seconds of its end)")
+    raise SaslError(f"{TOKEN_PROVIDER} gave neither an OAuthToken, a text, nor (text, Unix seconds of its end)")
 
 
 def _unsecured(options: dict[str, str], now: int) -> OAuthToken:

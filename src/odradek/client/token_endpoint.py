@@ -1,0 +1,275 @@
+"""Tokens of OAUTHBEARER from where Java's clients get theirs: a file, or an authorization server that is asked with the client's own name
+and secret (KIP-768; RFC 6749 section 4.4, client credentials).
+
+Nothing of a secret, a token or an answer stands in an error, but for the code that RFC 6749 section 5.2 has for what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+from odradek.base.errors import ConfigError
+from odradek.client.credentials import TOKEN_ENDPOINT
+from odradek.security.sasl.client import OAuthToken
+from odradek.security.sasl.errors import SaslError
+
+if TYPE_CHECKING:
+    from http.client import HTTPMessage, HTTPResponse
+
+    from odradek.client.config import ClientConfig
+
+logger = logging.getLogger(__name__)
+
+_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
+_SCOPE: Final = "sasl.oauthbearer.scope"
+_URLENCODE: Final = "sasl.oauthbearer.header.urlencode"
+_CONNECT: Final = "sasl.login.connect.timeout.ms"
+_READ: Final = "sasl.login.read.timeout.ms"
+_BACKOFF: Final = "sasl.login.retry.backoff.ms"
+_BACKOFF_MAX: Final = "sasl.login.retry.backoff.max.ms"
+_OF_ADDRESSES: Final = (_ID, _SECRET, _SCOPE, _URLENCODE, _CONNECT, _READ, _BACKOFF, _BACKOFF_MAX)
+"""Keys that say how an authorization server is asked."""
+_IN_JAAS: Final = {"clientId": _ID, "clientSecret": _SECRET, "scope": _SCOPE}
+_LARGEST: Final = 1 << 20
+_FINAL: Final = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
+"""Answers after which Java's clients do not ask again."""
+_CODE: Final = re.compile(r"[a-z_]{1,40}")
+
+
+class _Refused(Exception):
+    """It will not be otherwise the next time."""
+
+
+class Endpoint(NamedTuple):
+    """How an authorization server is asked."""
+
+    url: str
+    client_id: str
+    client_secret: str
+    scope: str
+    urlencode: bool
+    connect_s: float
+    read_s: float
+    backoff_s: float
+    longest_s: float
+    """No attempt begins later than this after the first."""
+
+    def __repr__(self) -> str:
+        return f"Endpoint({urlsplit(self.url).hostname})"
+
+    async def __call__(self) -> OAuthToken:
+        """A new token; SaslError when none is to be had. What may be better soon is tried again."""
+        end = time.monotonic() + self.longest_s
+        pause_s, first = self.backoff_s, ""
+        while True:
+            try:
+                return await asyncio.to_thread(self._ask)
+            except _Refused as error:
+                raise self._failed(first or str(error)) from None
+            except (OSError, HTTPException) as error:
+                why = _reason(error)
+            first = first or why
+            pause_s = min(pause_s, end - time.monotonic())
+            if pause_s <= 0:
+                raise self._failed(first)
+            logger.info("%s gives no token yet: %s", urlsplit(self.url).hostname, why)
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
+
+    def _failed(self, why: str) -> SaslError:
+        return SaslError(f"{TOKEN_ENDPOINT}: {urlsplit(self.url).hostname} gave no token: {why}")
+
+    def _ask(self) -> OAuthToken:
+        now_s = time.time()
+        opener = build_opener(_Stay, _Plain(self), _Secured(self))
+        try:
+            with opener.open(self._request(), timeout=self.connect_s) as answer:
+                return _token_of(_bounded(cast("HTTPResponse", answer).read(_LARGEST + 1)), now_s)
+        except HTTPError as error:
+            with error:
+                why = f"it answers {error.code}{_code_of(error.read(_LARGEST))}"
+            raise (_Refused if error.code in _FINAL or error.code < 400 else OSError)(why) from None
+
+    def _request(self) -> Request:
+        parts = [quote_plus(part) if self.urlencode else part for part in (self.client_id, self.client_secret)]
+        body = "grant_type=client_credentials" + (f"&scope={quote_plus(self.scope)}" if self.scope else "")
+        headers = {
+            "Accept": "application/json",
+            "Authorization": f"Basic {base64.b64encode(':'.join(parts).encode()).decode()}",
+            "Cache-Control": "no-cache",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        return Request(self.url, body.encode(), headers, method="POST")
+
+
+class TokenFile(NamedTuple):
+    """A file with a token, which somebody else renews."""
+
+    path: str
+
+    async def __call__(self) -> OAuthToken:
+        """What is in the file now; SaslError when that is no token."""
+        try:
+            return await asyncio.to_thread(self._read)
+        except (OSError, _Refused) as error:
+            raise SaslError(f"{TOKEN_ENDPOINT}: {self.path} gave no token: {_reason(error)}") from None
+
+    def _read(self) -> OAuthToken:
+        with Path(self.path).open("rb") as file:
+            text = _bounded(file.read(_LARGEST + 1)).decode(errors="replace").strip()
+        if not text:
+            raise _Refused("it is empty")
+        return OAuthToken(text, _expiry_ms(text))
+
+
+def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | TokenFile | None:
+    """What the keys and the options of sasl.jaas.config describe, None without an address; ConfigError when they do not fit together."""
+    given = {name: config.text(name) for name in (_ID, _SECRET, _SCOPE) if config.was_given(name)}
+    for option, value in options.items():
+        name = _IN_JAAS.get(option)
+        if name is None:
+            raise ConfigError(f"sasl.jaas.config has an option that this client does not know: {option}")
+        if name in given:
+            raise ConfigError(f"Configuration {name} is given beside {option} in sasl.jaas.config: one of them will do")
+        given[name] = value
+    if not config.was_given(TOKEN_ENDPOINT):
+        for name in (*given, *(each for each in _OF_ADDRESSES if config.was_given(each))):
+            raise ConfigError(f"Configuration {name} has no effect without {TOKEN_ENDPOINT}")
+        return None
+    url = config.text(TOKEN_ENDPOINT)
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        for name in (*given, *(each for each in _OF_ADDRESSES if config.was_given(each))):
+            raise ConfigError(f"Configuration {name} has no effect where {TOKEN_ENDPOINT} is a file")
+        return TokenFile(_path_of(parts))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ConfigError(f"Invalid value for configuration {TOKEN_ENDPOINT}: it must be an address with file:, http: or https:")
+    for name in (_ID, _SECRET):
+        if not given.get(name, "").strip():
+            raise ConfigError(f"{TOKEN_ENDPOINT} needs {name}, the client's own at the authorization server")
+    return Endpoint(
+        url,
+        given[_ID].strip(),
+        given[_SECRET].strip(),
+        given.get(_SCOPE, "").strip(),
+        config.flag(_URLENCODE),
+        config.integer(_CONNECT) / 1000,
+        config.integer(_READ) / 1000,
+        config.integer(_BACKOFF) / 1000,
+        config.integer(_BACKOFF_MAX) / 1000,
+    )
+
+
+def _path_of(parts: SplitResult) -> str:
+    path = unquote(parts.path)
+    if parts.netloc not in ("", "localhost") or not path:
+        raise ConfigError(f"Invalid value for configuration {TOKEN_ENDPOINT}: it names no file of this machine")
+    return path
+
+
+class _Stay(HTTPRedirectHandler):
+    """A redirection could lead the secret to where nobody meant it to go."""
+
+    def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str) -> Request | None:
+        return None
+
+
+class _Plain(HTTPHandler):
+    """With a time for the answer of its own."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__()
+        self._read_s = endpoint.read_s
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(lambda host, **options: _waiting(HTTPConnection(host, **options), self._read_s), req)
+
+
+class _Secured(HTTPSHandler):
+    """As `_Plain`, by TLS: the system's authorities, or those that SSL_CERT_FILE names."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__()
+        self._read_s = endpoint.read_s
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(lambda host, **options: _waiting(HTTPSConnection(host, **options), self._read_s), req)
+
+
+def _waiting(connection: HTTPConnection, read_s: float) -> HTTPConnection:
+    connect = connection.connect
+
+    def then_wait() -> None:
+        connect()
+        connection.sock.settimeout(read_s)
+
+    connection.connect = then_wait  # type: ignore[method-assign]
+    return connection
+
+
+def _reason(error: Exception) -> str:
+    """Without the address, which may be long, and whatever else an exception holds."""
+    inner = error.reason if isinstance(error, URLError) else error
+    if isinstance(inner, TimeoutError):
+        return "no answer in time"
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    return str(inner) or type(inner).__name__
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > _LARGEST:
+        raise _Refused(f"more than {_LARGEST} bytes")
+    return data
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+
+
+def _code_of(data: bytes) -> str:
+    code = _parsed(data).get("error")
+    return f" ({code})" if isinstance(code, str) and _CODE.fullmatch(code) else ""
+
+
+def _token_of(data: bytes, asked_s: float) -> OAuthToken:
+    answer = _parsed(data)
+    value = answer.get("access_token")
+    if not isinstance(value, str) or not value.strip():
+        raise _Refused("its answer has no access_token")
+    value = value.strip()
+    expires_ms = _expiry_ms(value)
+    lifetime_s = answer.get("expires_in")
+    if expires_ms is None and isinstance(lifetime_s, (int, float)) and 0 < lifetime_s < 1e9:
+        expires_ms = int((asked_s + lifetime_s) * 1000)
+    return OAuthToken(value, expires_ms)
+
+
+def _expiry_ms(token: str) -> int | None:
+    """When a JSON Web Token says that it ends; None of any other. The broker checks it, not we."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = _parsed(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return None
+    expires_s = claims.get("exp")
+    return int(expires_s * 1000) if isinstance(expires_s, (int, float)) and 0 < expires_s < 1e12 else None
