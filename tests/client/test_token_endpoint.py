@@ -133,7 +133,7 @@ def refused(url: str, settings: dict[str, Setting] | None = None, **others: Sett
 
 
 def test_it_is_asked_with_the_clients_credentials(server: Server) -> None:
-    server.answers = [given(access_token=jwt(sub="alice", exp=2_000_000_000))]
+    server.answers = [given(access_token=jwt(sub="alice", exp=2_000_000_000), expires_in=5)]
     assert token(server.url(), **{"sasl.oauthbearer.scope": "read write"}) == OAuthToken(jwt(sub="alice", exp=2_000_000_000), 2 * 10**12)
     ((method, path, headers, body),) = server.asked
     assert (method, path, body) == ("POST", "/realms/kafka/token", b"grant_type=client_credentials&scope=read+write")
