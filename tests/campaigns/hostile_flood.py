@@ -170,7 +170,8 @@ def main() -> None:
     parser.add_argument("--jvm", action="store_true", help="the same to JVM Kafka, for comparison: its memory and its log are not judged")
     options = parser.parse_args()
     shares = {kind: int(parts) for kind, _, parts in (each.partition("=") for each in options.shares.split(","))}
-    plan = Plan(min(options.round, options.count), shares, options.crowd, options.processes, options.threads, options.slower, jvm=options.jvm)
+    count = min(options.round, options.count)
+    plan = Plan(count, shares, options.crowd, options.processes, options.threads, options.slower, jvm=options.jvm)
     if lacking := why_not():
         print(f"in the network of this machine: {lacking}")
     else:

@@ -49,6 +49,7 @@ class Server:
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.answers: list[Answer] = []
         self.location = ""
+        self.arrived = threading.Event()
         self.silent = threading.Event()
         self.silent.set()
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
@@ -58,6 +59,7 @@ class Server:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.asked.append((self.command, self.path, dict(self.headers.items()), body))
+                outer.arrived.set()
                 outer.silent.wait(20)
                 code, data = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
                 self.send_response(code)
@@ -265,14 +267,14 @@ def test_the_loop_goes_on_while_a_server_thinks(server: Server) -> None:
 
     async def ask() -> OAuthToken:
         asking = asyncio.ensure_future(provider(server.url())())
-        while not server.asked:
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(server.arrived.wait, 20)
         server.silent.set()
         found = await asking
         assert isinstance(found, OAuthToken)
         return found
 
     assert asyncio.run(ask()).value == "late"
+    assert len(server.asked) == 1, "it was not given up meanwhile"
 
 
 def test_nobody_listens() -> None:

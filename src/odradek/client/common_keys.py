@@ -100,10 +100,11 @@ COMMON_KEYS: tuple[Key, ...] = (
     Key("sasl.oauthbearer.client.credentials.client.id", STRING, None, MEDIUM, "The client's name at the authorization server."),
     Key("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None, MEDIUM, "Its secret there."),
     Key("sasl.oauthbearer.scope", STRING, None, MEDIUM, "The scope that is asked for there."),
-    Key("sasl.oauthbearer.header.urlencode", BOOLEAN, "false", LOW, "Whether name and secret are sent URL-encoded (RFC 6749 section 2.3.1)."),
-    Key("sasl.login.connect.timeout.ms", INT, "10000", LOW, "How long a connection to the authorization server may take, milliseconds; Java "
-        "waits without end.", at_least(1)),
-    Key("sasl.login.read.timeout.ms", INT, "10000", LOW, "How long its answer may take, milliseconds; Java waits without end.", at_least(1)),
+    Key("sasl.oauthbearer.header.urlencode", BOOLEAN, "false", LOW, "Whether name and secret are sent URL-encoded (RFC 6749 2.3.1)."),
+    Key("sasl.login.connect.timeout.ms", INT, "10000", LOW, "How long a connection to the authorization server may take, milliseconds; "
+        "Java waits without end.", at_least(1)),
+    Key("sasl.login.read.timeout.ms", INT, "10000", LOW, "How long its answer may take, milliseconds; Java waits without end.",
+        at_least(1)),
     Key("sasl.login.retry.backoff.ms", LONG, "100", LOW, "Pause before it is asked again, milliseconds; it doubles.", at_least(0)),
     Key("sasl.login.retry.backoff.max.ms", LONG, "10000", LOW, "How long after the first time it is asked again at most, milliseconds.",
         at_least(0)),
