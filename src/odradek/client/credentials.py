@@ -147,7 +147,8 @@ def _bearer(config: ClientConfig, module: LoginModule | None) -> Credentials:
         raise ConfigError(f"{given[0]} is given beside {given[1]}: one of them will do")
     if not given:
         raise ConfigError(f"sasl.mechanism=OAUTHBEARER needs {TOKEN_PROVIDER}, a callable that gives a token, or {TOKEN_ENDPOINT}")
-    return Credentials("OAUTHBEARER", provider=cast("TokenProvider | None", provider) or endpoint, unsecured=unsecured or None)
+    source = cast("TokenProvider | None", endpoint if provider is None else provider)
+    return Credentials("OAUTHBEARER", provider=source, unsecured=unsecured or None)
 
 
 def _kerberos(config: ClientConfig, module: LoginModule | None) -> KerberosLogin:
