@@ -195,7 +195,10 @@ class _Plain(HTTPHandler):
         self._read_s = endpoint.read_s
 
     def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda host, **options: _waiting(HTTPConnection(host, **options), self._read_s), req)
+        def dial(host: str, **options: Any) -> HTTPConnection:
+            return _waiting(HTTPConnection(host, **options), self._read_s)
+
+        return self.do_open(dial, req)
 
 
 class _Secured(HTTPSHandler):
@@ -206,7 +209,10 @@ class _Secured(HTTPSHandler):
         self._read_s = endpoint.read_s
 
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda host, **options: _waiting(HTTPSConnection(host, **options), self._read_s), req)
+        def dial(host: str, **options: Any) -> HTTPConnection:
+            return _waiting(HTTPSConnection(host, **options), self._read_s)
+
+        return self.do_open(dial, req)
 
 
 def _waiting(connection: HTTPConnection, read_s: float) -> HTTPConnection:
