@@ -173,8 +173,13 @@ def test_a_directory_whose_checkpoint_cannot_be_written_gets_no_logs() -> None:
     logs.on_created = lambda: None  # nothing becomes durable by itself
     logs.delete_log(partition(0))
     fail_at(disk, "/a/recovery-point-offset-checkpoint", [])
-    assert logs.begin_creation([WantedLog(partition(0), UUID(int=99), CONFIG, A_ID)]) is None
+    wanted = [WantedLog(partition(0), UUID(int=99), CONFIG, A_ID), WantedLog(partition(1), TOPIC_ID, CONFIG, B_ID)]
+    creation = logs.begin_creation(wanted)
+    assert creation is not None
     assert [directory.path for directory in logs.online_directories] == ["/b"]
+    creation.run()
+    logs.finish_creation(creation)
+    assert [log.topic_partition for log in logs.logs] == [partition(1)]
     with pytest.raises(KafkaError) as caught:
         logs.create_log(partition(0), UUID(int=99), CONFIG, directory_id=A_ID)
     assert "t-0 cannot be created in /a" in str(caught.value)

@@ -280,6 +280,7 @@ class LogManager:
         `finish_creation`.
         """
         planned: list[tuple[LogDirectory, WantedLog]] = []
+        self._not_made.clear()
         for each in wanted:
             if each.topic_partition in self._tables.current:
                 continue
@@ -300,7 +301,6 @@ class LogManager:
         """Puts what a job has made into service, and takes directories offline in which it failed."""
         for directory, _ in creation.planned:
             directory.logs_to_come -= 1
-        self._not_made.clear()
         for directory, topic_partition, error in creation.failed:
             self._cannot_create(topic_partition, directory, error)
         for directory, log in creation.made:
