@@ -106,10 +106,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="refusal-at-once",
         path="server/authentication.py",
-        before="timer = self._clock.call_later(self._failed_delay_s, end)",
+        before="timer = self._clock.call_later(self._failed_delay_s, look)",
         after="timer = self._clock.call_later(0, end)",
         breaks="passwords are tried as fast as the network carries them",
         tests="server/test_authentication.py -k after_the_delay",
+    ),
+    Mutant(
+        name="refusal-with-an-early-timer",
+        path="server/authentication.py",
+        before="if left_s > _EARLY_S:",
+        after="if False:",
+        breaks="a refusal comes before the delay where the loop is busy",
+        tests="server/test_authentication.py -k early",
     ),
     Mutant(
         name="refusals-without-end",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from odradek.base.clock import TimerHandle
 from odradek.base.errors import ErrorCode
 from odradek.config.sasl import ListenerSasl
 from odradek.handlers.scopes import BROKER
@@ -21,6 +22,7 @@ from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server import authentication
 from odradek.server.authentication import SaslFrames
+from odradek.server.clock import LoopClock
 from odradek.server.dispatch import Dispatcher
 from odradek.server.jobs import Jobs
 from odradek.server.process import run_loop
@@ -58,8 +60,11 @@ class Noting:
 
 
 @asynccontextmanager
-async def serving(*, delay_s: float = 0.0, reauth_ms: int = 0, most: int = 512 * 1024) -> AsyncIterator[Served]:
+async def serving(
+    *, delay_s: float = 0.0, reauth_ms: int = 0, most: int = 512 * 1024, clock: LoopClock | None = None
+) -> AsyncIterator[Served]:
     services = bare_services()
+    services.clock = clock or services.clock
     principals: list[Principal] = []
     sasl = ListenerSasl("SASL", ("PLAIN",), most, {"PLAIN": reauth_ms}, USERS)
     jobs = Jobs(asyncio.get_running_loop())
@@ -131,6 +136,24 @@ def test_a_refusal_comes_after_the_delay_and_harms_nobody_else() -> None:
             assert await client.closed()
             neighbour.send(METADATA)
             await neighbour.frame()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+class Hasty(LoopClock):
+    """Its timers come early, as those of a loop that was busy when they were set."""
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
+        return super().call_later(delay_s / 2, callback, *args)
+
+
+def test_a_refusal_does_not_come_before_the_delay_by_a_timer_that_is_early() -> None:
+    async def main() -> None:
+        async with serving(delay_s=0.2, clock=Hasty(asyncio.get_running_loop())) as served, peer(served.sasl) as client:
+            begin = time.monotonic()
+            assert (await log_in(client, WRONG)).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert time.monotonic() - begin >= 0.2
+            assert await client.closed()
 
     run_loop(asyncio.wait_for(main(), 30))
 

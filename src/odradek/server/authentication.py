@@ -43,6 +43,8 @@ DEADLINE_S: Final = 30.0
 """How long an authentication may take. Kafka has no limit but connections.max.idle.ms."""
 MOST_DELAYED: Final = 1000
 _LOOK_S: Final = 1.0
+_EARLY_S: Final = 1e-6
+"""Sums of floats may miss their mark by so much."""
 _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
 _NO_ERROR: Final = b"\0\0"
 _CODES: Final = {name: code for code, name in SCRAM_MECHANISMS.items()}
@@ -214,6 +216,16 @@ class SaslFrames:
         self._pending.pop(connection, None)
         self._log.warning("failed authentication of %s: %s", connection.connection_id, reason)
         result: Deferred[Sequence[Chunk] | None] = Deferred()
+        due_s = self._clock.monotonic() + self._failed_delay_s
+
+        def look() -> None:
+            nonlocal timer
+            # Timers of the loop count whole milliseconds from the beginning of its turn, and so may come early.
+            left_s = due_s - self._clock.monotonic()
+            if left_s > _EARLY_S:
+                timer = self._clock.call_later(max(left_s, 0.001), look)
+            else:
+                end()
 
         def end() -> None:
             timer.cancel()
@@ -222,7 +234,7 @@ class SaslFrames:
             # After the turn of the loop in which the answer goes out.
             self._clock.call_later(0, connection.close)
 
-        timer = self._clock.call_later(self._failed_delay_s, end)
+        timer = self._clock.call_later(self._failed_delay_s, look)
         self._delayed[connection] = end
         if len(self._delayed) > MOST_DELAYED:
             next(iter(self._delayed.values()))()
