@@ -217,6 +217,7 @@ class SaslFrames:
         self._log.warning("failed authentication of %s: %s", connection.connection_id, reason)
         result: Deferred[Sequence[Chunk] | None] = Deferred()
         due_s = self._clock.monotonic() + self._failed_delay_s
+        timer: TimerHandle
 
         def look() -> None:
             nonlocal timer
