@@ -16,6 +16,31 @@ _CONFIGURATION = "simulation/test_configuration.py"
 _DIRECTORIES = "simulation/test_log_directories.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- registration first
+    Mutant(
+        "roles-before-the-registration",
+        "server/boot.py",
+        "        await start(Introduce(node, kraft, registrar))\n        publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))\n",
+        "        publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))\n        await start(Introduce(node, kraft, registrar))\n",
+        "a leader that has lost records in a power cut appends others in the same epoch",
+        "server/test_several_nodes.py -k takes_a_role",
+    ),
+    Mutant(
+        "roles-before-the-registration-is-seen",
+        "server/registration.py",
+        "        await as_future(loop, self._seen)\n",
+        "",
+        "a leader that has lost records in a power cut appends others in the same epoch",
+        "server/test_several_nodes.py -k takes_a_role",
+    ),
+    Mutant(
+        "any-registration-will-do",
+        "server/registration.py",
+        "if mine is not None and mine.epoch == self._registrar.broker_epoch:",
+        "if mine is not None:",
+        "the registration of the life before counts for this one",
+        "server/test_several_nodes.py -k takes_a_role",
+    ),
     # -- logs of new topics
     Mutant(
         "logs-of-new-topics-are-made-on-the-loop",
@@ -213,8 +238,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "clients-before-the-registration",
         "server/boot.py",
-        "        await start(Register(node, kraft, registrar))\n        await start(ServeClients(node, listeners, registrar, kraft))\n",
-        "        await start(ServeClients(node, listeners, registrar, kraft))\n        await start(Register(node, kraft, registrar))\n",
+        "        await start(Register(node, registrar))\n        await start(ServeClients(node, listeners, registrar, kraft))\n",
+        "        await start(ServeClients(node, listeners, registrar, kraft))\n        await start(Register(node, registrar))\n",
         "clients are answered by a broker that the cluster does not know",
         _BOOT,
     ),

@@ -199,7 +199,7 @@ STEPS_IN_ORDER = (
         "metadata_image",
         "controller_registration",
     ),
-    *("logs", "replicas", "metadata", "tasks", "cleaner", "registration", "broker_listeners"),
+    *("logs", "replicas", "introduction", "metadata", "tasks", "cleaner", "registration", "broker_listeners"),
 )
 """Of a node with both roles."""
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +14,11 @@ import pytest
 
 from odradek.base.ids import uuid_to_string
 from odradek.config.broker import standalone_config
+from odradek.consensus.messages import LeaderAndEpoch
 from odradek.controller.format import format_storage
 from odradek.handlers.table import APIS
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import MetadataImage
 from odradek.network.transport import dial
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -23,6 +26,7 @@ from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, D
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.schema import Message
 from odradek.server.node import StartError
+from odradek.server.publisher import BrokerPublisher
 from odradek.testing.broker import DATA, SimulatedBroker
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.loop import SimulatedLoop, run
@@ -121,6 +125,12 @@ class Cluster:
         response: MetadataResponse = await self.ask(node, MetadataRequest(topics=None), MetadataResponse, 12)
         return sorted(topic.name for topic in response.topics if topic.name is not None)
 
+    def known(self, node: int) -> Collection[str]:
+        """The topics that the broker has been told of."""
+        broker = self.nodes[node].broker
+        assert broker is not None
+        return broker.services.metadata.image.topics.by_name.keys()
+
     async def until(self, condition: Callable[[], bool], seconds: float = 30) -> float:
         """The virtual seconds until the condition holds."""
         begin = self.loop.time()
@@ -161,6 +171,7 @@ def test_three_nodes_form_a_quorum_serve_and_survive_the_end_of_the_controller(d
         assert loop.time() - begin < 6
         second = cluster.active()
         assert second != first
+        await cluster.until(lambda: "c" in cluster.known(others[1]))
         assert await cluster.topics(others[1]) == ["a", "b", "c"]
         await cluster.until(lambda: cluster.registered(second)[first], 15)
         await cluster.start(first)
@@ -219,6 +230,32 @@ def test_a_new_controller_hears_of_every_broker_at_once(monkeypatch: pytest.Monk
     story(main)
 
 
+def test_no_partition_takes_a_role_before_the_controller_knows_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metadata may still call it the leader of what a power cut has taken from it."""
+    told: list[MetadataImage] = []
+    publish = BrokerPublisher.publish
+
+    def note(self: BrokerPublisher, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
+        told.append(image)
+        publish(self, delta, image, leader_and_epoch)
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 2: BROKER, 3: BROKER})
+        await cluster.start()
+        assert await cluster.create(2, "a", replicas=2) == [0]
+        before = cluster.kraft(1).image
+        led = [number for number, partition in before.topics.by_name["a"].partitions.items() if partition.leader == 2]
+        assert led
+        cluster.nodes[2].kill()
+        monkeypatch.setattr(BrokerPublisher, "publish", note)
+        await cluster.start(2)
+        first, now = told[0], cluster.kraft(1).image
+        assert first.cluster.brokers[2].epoch == now.cluster.brokers[2].epoch > before.cluster.brokers[2].epoch
+        assert all(first.topics.by_name["a"].partitions[number].leader != 2 for number in led)
+
+    story(main)
+
+
 def test_brokers_and_controllers_may_be_different_nodes() -> None:
     async def main(loop: SimulatedLoop) -> None:
         roles = {1: CONTROLLER, 2: CONTROLLER, 3: CONTROLLER, 4: BROKER, 5: BROKER}
@@ -230,6 +267,7 @@ def test_brokers_and_controllers_may_be_different_nodes() -> None:
         assert await cluster.create(4, "a", "b") == [0, 0]
         cluster.nodes[active].kill()
         assert await cluster.create(5, "c") == [0]
+        await cluster.until(lambda: "c" in cluster.known(4))
         assert await cluster.topics(4) == ["a", "b", "c"]
         controller = cluster.active()
         described: DescribeClusterResponse = await cluster.ask(

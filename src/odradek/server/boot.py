@@ -18,7 +18,7 @@ from odradek.server.metrics_listener import ServeMetrics
 from odradek.server.policies import LoadPolicies
 from odradek.server.publisher import FollowAsController, FollowMetadata
 from odradek.server.quorum import CatchUp, JoinQuorum
-from odradek.server.registration import Register, new_registrar
+from odradek.server.registration import Introduce, Register, new_registrar
 from odradek.server.replicas import MakeReplicas
 from odradek.server.tasks import RunTasks
 
@@ -51,10 +51,11 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
         await start(LoadLogs(node, directories, image))
         registrar = new_registrar(node, identity, directories, listeners, channel, image)
         replica_manager = await start(MakeReplicas(node, directories, listeners.acceptor, channel, registrar))
+        await start(Introduce(node, kraft, registrar))
         publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))
         await start(RunTasks(node, directories.log_manager, replica_manager, publisher))
         await start(CleanLogs(node, directories.log_manager))
-        await start(Register(node, kraft, registrar))
+        await start(Register(node, registrar))
         await start(ServeClients(node, listeners, registrar, kraft))
     else:
         await start(FollowAsController(node, kraft))

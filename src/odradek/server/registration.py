@@ -425,15 +425,26 @@ def new_registrar(
     return registrar
 
 
-class Register(Step[None]):
-    """Registers with the controller and waits to be unfenced; heartbeats go on until the stop."""
+class Introduce(Step[None]):
+    """Registers with the controller, and waits until the metadata says so; heartbeats go on until the stop.
 
-    name = "registration"
+    No partition takes a role before: the metadata may still call this broker a leader that has lost records since, in a power cut, and what
+    it appended in the epoch of then could not be told from what its followers have. With the registration the controller moves leaders
+    away from one that did not end in order (as in Kafka, whose publishers come after it).
+    """
+
+    name = "introduction"
 
     def __init__(self, node: Node, kraft: KRaftNode, registrar: BrokerRegistrar) -> None:
         self._node = node
         self._kraft = kraft
         self._registrar = registrar
+        self._seen: Deferred[None] = Deferred()
+
+    def _look(self, image: MetadataImage) -> None:
+        mine = image.cluster.brokers.get(self._node.config.node_id)
+        if mine is not None and mine.epoch == self._registrar.broker_epoch:
+            self._seen.complete(None)
 
     def _leader_changed(self, leader: LeaderAndEpoch) -> None:
         if leader.leader_id >= 0:
@@ -442,7 +453,6 @@ class Register(Step[None]):
     async def start(self) -> None:
         loop = self._node.loop
         self._kraft.on_leader.append(self._leader_changed)
-        self._registrar.ready()
         self._registrar.start()
         patience_ms = self._node.config.integer("initial.broker.registration.timeout.ms")
         try:
@@ -450,12 +460,38 @@ class Register(Step[None]):
         except TimeoutError:
             why = f": {self._registrar.problem}" if self._registrar.problem else ""
             raise StartError(f"the controller did not register this broker within {patience_ms} ms{why}") from None
-        await as_future(loop, self._registrar.running)
+        # A publisher would be told of the whole cluster first.
+        self._kraft.loader.on_image.append(self._look)
+        self._look(self._kraft.image)
+        await as_future(loop, self._seen)
+        self._kraft.loader.on_image.remove(self._look)
+
+    def waits_for(self) -> str:
+        return "the registration of this broker to be in the metadata"
+
+    async def stop(self) -> None:
+        if self._look in self._kraft.loader.on_image:
+            self._kraft.loader.on_image.remove(self._look)
+        if self._leader_changed in self._kraft.on_leader:
+            self._kraft.on_leader.remove(self._leader_changed)
+        self._registrar.stop()
+
+
+class Register(Step[None]):
+    """Asks to be unfenced, and waits for it."""
+
+    name = "registration"
+
+    def __init__(self, node: Node, registrar: BrokerRegistrar) -> None:
+        self._node = node
+        self._registrar = registrar
+
+    async def start(self) -> None:
+        self._registrar.ready()
+        await as_future(self._node.loop, self._registrar.running)
 
     def waits_for(self) -> str:
         return "the controller to let clients come to this broker"
 
     async def stop(self) -> None:
-        if self._leader_changed in self._kraft.on_leader:
-            self._kraft.on_leader.remove(self._leader_changed)
         self._registrar.stop()

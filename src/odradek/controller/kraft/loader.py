@@ -67,6 +67,7 @@ class MetadataLoader:
         "image",
         "leader",
         "next_offset",
+        "on_image",
         "on_published",
         "snapshots_loaded",
     )
@@ -89,6 +90,8 @@ class MetadataLoader:
         self._preparing = False
         """Whether the first of those that are unpublished is being prepared."""
         self.before_publishing: Preparation | None = None
+        self.on_image: list[Callable[[MetadataImage], object]] = []
+        """Told of each new image before the publishers are."""
         self.on_published: Callable[[], object] | None = None
         """Called when an image that had to be prepared, and what waited behind it, was published."""
         self.do: Callable[[Callable[[], None]], object] = lambda work: work()
@@ -228,6 +231,8 @@ class MetadataLoader:
 
     def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
+        for told in list(self.on_image):
+            told(image)
         self._unpublished.append((delta, image))
         if not self._preparing:
             self._publish_all()
