@@ -31,7 +31,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        await as_future(loop, self._seen)\n",
         "",
         "a leader that has lost records in a power cut appends others in the same epoch",
-        "server/test_several_nodes.py -k takes_a_role",
+        "server/test_registration.py -k goes_on",
     ),
     Mutant(
         "any-registration-will-do",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.broker import standalone_config
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -17,7 +20,7 @@ from odradek.protocol.schema import Message
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.producer_ids import ProducerIdManager
-from odradek.server.registration import AdvertisedListener, BrokerRegistrar, Identity
+from odradek.server.registration import AdvertisedListener, BrokerRegistrar, Identity, Introduce
 from tests.clock import ManualClock
 
 
@@ -443,3 +446,56 @@ def test_the_last_id_of_a_block_is_the_last() -> None:
     assert [each.done for each in ids] == [True, True, False], "12 belongs to another broker's block"
     channel.answer(AllocateProducerIdsResponse(producer_id_start=90, producer_id_len=2))
     assert [each.result() for each in ids] == [10, 11, 90]
+
+
+# -- in the start -----------------------------------------------------------------------------------------------------------------
+
+
+def image_with(epoch: int) -> MetadataImage:
+    delta = MetadataDelta(EMPTY)
+    delta.replay(RegisterBrokerRecord(broker_id=1, broker_epoch=epoch))
+    return delta.apply(MetadataProvenance(epoch, 1, 0))
+
+
+def test_the_start_goes_on_when_the_metadata_has_the_registration() -> None:
+    async def main() -> None:
+        world, told = World(), list[Any]()
+        kraft: Any = SimpleNamespace(image=image_with(4), loader=SimpleNamespace(on_image=told), on_leader=[])
+        node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
+        step = Introduce(node, kraft, world.registrar)
+        start = asyncio.ensure_future(step.start())
+        await asyncio.sleep(0)
+        world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
+        for image in (EMPTY, image_with(4)):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not start.done()
+            (look,) = told
+            look(image)
+        look(image_with(5))
+        await asyncio.wait_for(start, 10)
+        assert told == []
+        await step.stop()
+        assert kraft.on_leader == []
+
+    asyncio.run(main())
+
+
+def test_a_start_that_is_given_up_looks_at_no_image_any_more() -> None:
+    async def main() -> None:
+        world, told = World(), list[Any]()
+        kraft: Any = SimpleNamespace(image=EMPTY, loader=SimpleNamespace(on_image=told), on_leader=[])
+        node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
+        step = Introduce(node, kraft, world.registrar)
+        start = asyncio.ensure_future(step.start())
+        await asyncio.sleep(0)
+        world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert told
+        start.cancel()
+        await step.stop()
+        assert told == []
+        assert world.registrar.running.done
+
+    asyncio.run(main())
