@@ -1,4 +1,4 @@
-"""Clients that people have log in to Odradek with Kerberos: ours, aiokafka, kafka-python, the tools of Java, the command line.
+"""Clients that people have log in to Odradek with Kerberos: ours, aiokafka, kafka-python, the tools of Java, the command line, Spark.
 
 librdkafka is not among them: its wheels have no GSSAPI (`builtin.features`), which a test notices should that change.
 """
@@ -6,6 +6,7 @@ librdkafka is not among them: its wheels have no GSSAPI (`builtin.features`), wh
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from interop.kerberos import REALM, Kdc
 from interop.peers import jvm_command
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.failures import AuthenticationFailed
+from tests.interop import spark_direct
 from tests.interop.kerberos_pair import Kerberized, client_line, kerberized, realm_with_people
 
 
@@ -65,6 +67,19 @@ def test_producer_and_consumer_with_a_keytab(broker: Kerberized, realm: Kdc, tls
     with Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe([topic])
         assert [record.value for record in consumer.poll(20_000)] == [b"hello"]
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+def test_the_source_of_spark(broker: Kerberized, realm: Kdc, tls: bool) -> None:
+    settings = {**ours(broker, **with_keytab(realm)), **(over_tls(broker) if tls else {})}
+    topic = f"spark-{tls}"
+    with Producer(settings) as producer:
+        producer.send(topic, b"hello").result(20)
+    options = {f"kafka.{name}": setting for name, setting in settings.items()}
+    answer = spark_direct.read({**options, "subscribe": topic})
+    assert [base64.b64decode(row[5]) for row in answer["rows"]] == [b"hello"]
+    nobody = {**options, "kafka.sasl.kerberos.principal": "nobody"}
+    assert "nobody" in spark_direct.read({**nobody, "subscribe": topic})["error"]
 
 
 def test_the_line_of_java_and_the_cache_of_kinit(broker: Kerberized, realm: Kdc) -> None:
