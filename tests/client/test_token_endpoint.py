@@ -369,6 +369,8 @@ ID = "sasl.oauthbearer.client.credentials.client.id"
         ),
         ({URL: "https://a/b", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "the-secret"}, "it is of OAUTHBEARER"),
         ({URL: "https://a/b", "sasl.mechanism": "GSSAPI"}, "it is of OAUTHBEARER"),
+        ({"sasl.login.read.timeout.ms": "5", "sasl.mechanism": "GSSAPI"}, "it is of OAUTHBEARER"),
+        ({"sasl.login.retry.backoff.ms": "5", "security.protocol": "SSL"}, "has no effect with security.protocol=SSL"),
         ({URL: "https://a/b", "security.protocol": "SSL"}, f"{URL} has no effect with security.protocol=SSL"),
         ({}, f"or {URL}"),
     ],

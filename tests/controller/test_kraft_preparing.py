@@ -11,7 +11,7 @@ from odradek.controller.core.result import ControllerResult
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
 from tests.controller.kraft_cluster import Quorum, RecordingPublisher, set_config
-from tests.controller.test_kraft_reading import write
+from tests.controller.test_kraft_reading import SHORT_LOG, write
 
 
 class Preparation:
@@ -201,15 +201,7 @@ def test_a_node_that_stops_meanwhile_is_done_with_it() -> None:
 
 
 def test_a_snapshot_that_comes_meanwhile_is_published_after_it() -> None:
-    quorum = Quorum(
-        3,
-        settings={
-            "metadata.log.max.record.bytes.between.snapshots": "40000",
-            "metadata.max.retention.bytes": "300",
-            "internal.metadata.log.segment.bytes": "40000",
-            "internal.metadata.max.batch.size.in.bytes": "20000",
-        },
-    )
+    quorum = Quorum(3, settings=SHORT_LOG)
     quorum.start()
     leader = quorum.wait_for_leader()
     quorum.wait_for_all()

@@ -25,6 +25,14 @@ from odradek.metadata.versioned import VersionedRecord
 from odradek.protocol.messages.metadata_records import BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FenceBrokerRecord
 from tests.controller.kraft_cluster import HeldExecutor, Quorum, RecordingPublisher, set_config
 
+SHORT_LOG = {
+    "metadata.log.max.record.bytes.between.snapshots": "40000",
+    "metadata.max.retention.bytes": "300",
+    "internal.metadata.log.segment.bytes": "40000",
+    "internal.metadata.max.batch.size.in.bytes": "20000",
+}
+"""A few thousand records, and a snapshot takes their place."""
+
 
 def config(name: str) -> VersionedRecord:
     return VersionedRecord(ConfigRecord(resource_type=4, resource_name="", name=name, value="1"), 0)
@@ -141,15 +149,7 @@ def test_what_is_read_again_after_a_resignation_in_the_middle_of_a_batch_is_comp
 def test_a_snapshot_is_loaded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     a_slice = RECORDS_A_SLICE // 10
     monkeypatch.setattr("odradek.controller.kraft.commits.RECORDS_A_SLICE", a_slice)
-    quorum = Quorum(
-        3,
-        settings={
-            "metadata.log.max.record.bytes.between.snapshots": "40000",
-            "metadata.max.retention.bytes": "300",
-            "internal.metadata.log.segment.bytes": "40000",
-            "internal.metadata.max.batch.size.in.bytes": "20000",
-        },
-    )
+    quorum = Quorum(3, settings=SHORT_LOG)
     quorum.start()
     leader = quorum.wait_for_leader()
     quorum.wait_for_all()

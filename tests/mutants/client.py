@@ -59,8 +59,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "no-time-for-the-answer",
         "client/token_endpoint.py",
-        "        connection.sock.settimeout(read_s)\n",
-        "        connection.sock.settimeout(None)\n",
+        "connection.sock.settimeout(read_s)",
+        "connection.sock.settimeout(None)",
         "an authorization server that does not answer stops the client for ever",
         "client/test_token_endpoint.py -k does_not_answer",
     ),
@@ -107,7 +107,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "settings-of-tokens-beside-a-file",
         "client/token_endpoint.py",
-        '        for name in (*given, *(each for each in _OF_ADDRESSES if config.was_given(each))):\n            raise ConfigError(f"Configuration {name} has no effect where',
+        '        for name in of_addresses:\n            raise ConfigError(f"Configuration {name} has no effect where',
         '        for name in given:\n            raise ConfigError(f"Configuration {name} has no effect where',
         "settings without effect are taken in silence",
         "client/test_token_endpoint.py",

@@ -30,14 +30,21 @@ _UNSECURED = "unsecuredLogin"
 _OF_KERBEROS = ("sasl.kerberos.keytab", "sasl.kerberos.principal", "sasl.kerberos.domain.name", "sasl.kerberos.service.name")
 TOKEN_PROVIDER = "sasl.oauthbearer.token.provider"
 TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
-_OF_BEARER = (
-    TOKEN_PROVIDER,
-    TOKEN_ENDPOINT,
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.scope",
+CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
+SCOPE = "sasl.oauthbearer.scope"
+OF_TOKEN_ENDPOINT = (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    SCOPE,
     "sasl.oauthbearer.header.urlencode",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.login.retry.backoff.max.ms",
 )
+"""Keys that say how an authorization server is asked for tokens."""
+_OF_BEARER = (TOKEN_PROVIDER, TOKEN_ENDPOINT, *OF_TOKEN_ENDPOINT)
 
 
 class KerberosLogin(NamedTuple):

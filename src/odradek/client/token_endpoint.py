@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from odradek.base.errors import ConfigError
-from odradek.client.credentials import TOKEN_ENDPOINT
+from odradek.client.credentials import CLIENT_ID, CLIENT_SECRET, OF_TOKEN_ENDPOINT, SCOPE, TOKEN_ENDPOINT
 from odradek.security.sasl.client import OAuthToken
 from odradek.security.sasl.errors import SaslError
 
@@ -32,17 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
-_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
-_SCOPE: Final = "sasl.oauthbearer.scope"
-_URLENCODE: Final = "sasl.oauthbearer.header.urlencode"
-_CONNECT: Final = "sasl.login.connect.timeout.ms"
-_READ: Final = "sasl.login.read.timeout.ms"
-_BACKOFF: Final = "sasl.login.retry.backoff.ms"
-_BACKOFF_MAX: Final = "sasl.login.retry.backoff.max.ms"
-_OF_ADDRESSES: Final = (_ID, _SECRET, _SCOPE, _URLENCODE, _CONNECT, _READ, _BACKOFF, _BACKOFF_MAX)
-"""Keys that say how an authorization server is asked."""
-_IN_JAAS: Final = {"clientId": _ID, "clientSecret": _SECRET, "scope": _SCOPE}
+_IN_JAAS: Final = {"clientId": CLIENT_ID, "clientSecret": CLIENT_SECRET, "scope": SCOPE}
 _LARGEST: Final = 1 << 20
 _FINAL: Final = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """Answers after which Java's clients do not ask again."""
@@ -137,7 +127,7 @@ class TokenFile(NamedTuple):
 
 def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | TokenFile | None:
     """What the keys and the options of sasl.jaas.config describe, None without an address; ConfigError when they do not fit together."""
-    given = {name: config.text(name) for name in (_ID, _SECRET, _SCOPE) if config.was_given(name)}
+    given = {name: config.text(name) for name in (CLIENT_ID, CLIENT_SECRET, SCOPE) if config.was_given(name)}
     for option, value in options.items():
         name = _IN_JAAS.get(option)
         if name is None:
@@ -145,31 +135,32 @@ def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | 
         if name in given:
             raise ConfigError(f"Configuration {name} is given beside {option} in sasl.jaas.config: one of them will do")
         given[name] = value
+    of_addresses = [name for name in OF_TOKEN_ENDPOINT if name in given or config.was_given(name)]
     if not config.was_given(TOKEN_ENDPOINT):
-        for name in (*given, *(each for each in _OF_ADDRESSES if config.was_given(each))):
+        for name in of_addresses:
             raise ConfigError(f"Configuration {name} has no effect without {TOKEN_ENDPOINT}")
         return None
     url = config.text(TOKEN_ENDPOINT)
     parts = urlsplit(url)
     if parts.scheme == "file":
-        for name in (*given, *(each for each in _OF_ADDRESSES if config.was_given(each))):
+        for name in of_addresses:
             raise ConfigError(f"Configuration {name} has no effect where {TOKEN_ENDPOINT} is a file")
         return TokenFile(_path_of(parts))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ConfigError(f"Invalid value for configuration {TOKEN_ENDPOINT}: it must be an address with file:, http: or https:")
-    for name in (_ID, _SECRET):
+    for name in (CLIENT_ID, CLIENT_SECRET):
         if not given.get(name, "").strip():
             raise ConfigError(f"{TOKEN_ENDPOINT} needs {name}, the client's own at the authorization server")
     return Endpoint(
         url,
-        given[_ID].strip(),
-        given[_SECRET].strip(),
-        given.get(_SCOPE, "").strip(),
-        config.flag(_URLENCODE),
-        config.integer(_CONNECT) / 1000,
-        config.integer(_READ) / 1000,
-        config.integer(_BACKOFF) / 1000,
-        config.integer(_BACKOFF_MAX) / 1000,
+        given[CLIENT_ID].strip(),
+        given[CLIENT_SECRET].strip(),
+        given.get(SCOPE, "").strip(),
+        config.flag("sasl.oauthbearer.header.urlencode"),
+        config.integer("sasl.login.connect.timeout.ms") / 1000,
+        config.integer("sasl.login.read.timeout.ms") / 1000,
+        config.integer("sasl.login.retry.backoff.ms") / 1000,
+        config.integer("sasl.login.retry.backoff.max.ms") / 1000,
     )
 
 
@@ -195,10 +186,7 @@ class _Plain(HTTPHandler):
         self._read_s = endpoint.read_s
 
     def http_open(self, req: Request) -> HTTPResponse:
-        def dial(host: str, **options: Any) -> HTTPConnection:
-            return _waiting(HTTPConnection(host, **options), self._read_s)
-
-        return self.do_open(dial, req)
+        return self.do_open(_dialling(HTTPConnection, self._read_s), req)
 
 
 class _Secured(HTTPSHandler):
@@ -209,21 +197,24 @@ class _Secured(HTTPSHandler):
         self._read_s = endpoint.read_s
 
     def https_open(self, req: Request) -> HTTPResponse:
-        def dial(host: str, **options: Any) -> HTTPConnection:
-            return _waiting(HTTPSConnection(host, **options), self._read_s)
-
-        return self.do_open(dial, req)
+        return self.do_open(_dialling(HTTPSConnection, self._read_s), req)
 
 
-def _waiting(connection: HTTPConnection, read_s: float) -> HTTPConnection:
-    connect = connection.connect
+def _dialling(kind: type[HTTPConnection], read_s: float) -> Callable[..., HTTPConnection]:
+    """Makes connections that wait so long for each piece of an answer, however long they may take to be made."""
 
-    def then_wait() -> None:
-        connect()
-        connection.sock.settimeout(read_s)
+    def dial(host: str, **options: Any) -> HTTPConnection:
+        connection = kind(host, **options)
+        connect = connection.connect
 
-    connection.connect = then_wait  # type: ignore[method-assign]
-    return connection
+        def then_wait() -> None:
+            connect()
+            connection.sock.settimeout(read_s)
+
+        connection.connect = then_wait  # type: ignore[method-assign]
+        return connection
+
+    return dial
 
 
 def _reason(error: Exception) -> str:

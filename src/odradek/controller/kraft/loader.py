@@ -28,6 +28,7 @@ from odradek.protocol.messages.metadata_records import (
 logger = logging.getLogger(__name__)
 
 _MOST_UNPUBLISHED = 1000
+"""Images that may wait behind one that is being prepared."""
 
 Preparation = Callable[[MetadataDelta, MetadataImage], Deferred[None] | None]
 """What takes time and is better done, in another thread, before an image is published. The Deferred must not fail."""
