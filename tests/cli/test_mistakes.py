@@ -79,6 +79,7 @@ FILES: dict[str, str | bytes] = {
     "otherNode/meta.properties": "version=1\ncluster.id=theCluster\nnode.id=7\n",
     "otherCluster/meta.properties": "version=1\ncluster.id=another\nnode.id=1\n",
     "zookeeperTimes/meta.properties": "version=0\nbroker.id=1\n",
+    "unknownVersion/meta.properties": "version=2\ncluster.id=theCluster\nnode.id=1\n",
 }
 
 
@@ -392,7 +393,12 @@ MISTAKES = (
     Mistake(
         "start --data-dir @/zookeeperTimes",
         1,
-        "odradek start: @/zookeeperTimes/meta.properties: version 0 cannot be used, only version 1 (KRaft) can",
+        "odradek start: @/zookeeperTimes/meta.properties: cluster.id is missing",
+    ),
+    Mistake(
+        "start --data-dir @/unknownVersion",
+        1,
+        "odradek start: @/unknownVersion/meta.properties: version 2 is unknown; versions 0 and 1 can be used",
     ),
     # -- storage ----------------------------------------------------------------------------------------------------------------------
     Mistake("storage frob", 2, f"odradek storage: No such command 'frob'; {SEE.format('storage')}"),
@@ -839,7 +845,7 @@ def test_storage_info_tells_of_problems_with_status_1(folder: Path, command: Com
     assert (answer.status, answer.err) == (1, "")
     assert answer.out.splitlines()[-3:] == [
         "Found problem:",
-        f"  {folder}/zookeeperTimes/meta.properties: version 0 cannot be used, only version 1 (KRaft) can",
+        f"  {folder}/zookeeperTimes/meta.properties: cluster.id is missing",
         "",
     ]
     answer = command("storage", "info", "-c", f"{folder}/formatted.properties")

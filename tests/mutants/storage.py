@@ -1515,4 +1515,30 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "transaction.partition.verification.enable has no effect on logs that are made after it was changed.",
         "storage/test_log_manager.py -k come_ask",
     ),
+    # -- retention says what holds it up
+    Mutant(
+        "retention-is-silent-about-the-future",
+        "storage/retention.py",
+        "        if timestamp_ms > now_ms and segment.size:\n",
+        "        if timestamp_ms > now_ms + 3_600_000 and segment.size:\n",
+        "nobody learns why a segment stays for half an hour",
+        "storage/test_log.py -k timestamp_ahead",
+    ),
+    # -- meta.properties
+    Mutant(
+        "version-0-is-rewritten-as-1",
+        "storage/meta_properties.py",
+        "    return MetaProperties(cluster_id, int(node_id), directory_id, int(version))\n",
+        "    return MetaProperties(cluster_id, int(node_id), directory_id)\n",
+        "a directory of a migrated cluster changes its version",
+        "storage/test_log_manager.py -k migrated",
+    ),
+    Mutant(
+        "version-0-takes-the-key-of-1",
+        "storage/meta_properties.py",
+        '    node_id = fields.get(node_id_key, "")\n',
+        '    node_id = fields.get(node_id_key, "") or fields.get("node.id", "")\n',
+        "a file without the key of its version is taken",
+        "storage/test_log_manager.py -k unusable_meta",
+    ),
 )

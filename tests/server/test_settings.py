@@ -51,6 +51,19 @@ def test_the_tasks_of_the_logs_begin_after_a_delay_of_the_operators_choice(delay
     run(main)
 
 
+def test_the_tasks_of_the_logs_begin_within_their_own_interval() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk, log_flush_offset_checkpoint_interval_ms="4000")
+        await broker.start()
+        await create_topic(loop, broker, "topic")
+        await asyncio.sleep(5)
+        assert b"topic 0 0" in disk.read_bytes("/data/recovery-point-offset-checkpoint")
+        await broker.stop()
+
+    run(main)
+
+
 @pytest.mark.parametrize("controlled", [True, False])
 def test_a_controlled_shutdown_can_be_turned_off(controlled: bool) -> None:
     async def main(loop: SimulatedLoop) -> None:

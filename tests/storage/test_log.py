@@ -396,6 +396,32 @@ def test_retention_by_size_time_and_log_start(disk: VirtualDisk, clock: ManualCl
     assert log.append_as_leader(batch(1), 0).first_offset == 40
 
 
+def test_retention_says_which_segment_has_a_timestamp_ahead(
+    disk: VirtualDisk, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(disk, clock, topic_config(segment_bytes=300, retention_ms=1000))
+    ahead_ms = NOW_MS + 1_800_000
+    for index in range(20):
+        log.append_as_leader(batch(2, tag=str(index), timestamp=ahead_ms if index == 10 else NOW_MS), 0)
+    log.update_high_watermark(40)
+    clock.advance_ms(10)
+    log.delete_old_segments()
+    assert caplog.messages == [], "nothing is old enough yet, whatever stands behind it"
+    clock.advance_ms(1990)
+    log.delete_old_segments()
+    holding = log.bases[0]
+    assert 0 < holding <= 20 < log.bases[1]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"{log.name}: retention.ms keeps segment {holding} and all later ones" in caplog.text
+    assert f"1798.001 s in the future ({ahead_ms + 1})" in caplog.text
+    log.delete_old_segments()
+    assert len(caplog.records) == 2, "once in each check"
+    clock.advance_ms(1_800_000)
+    caplog.clear()
+    log.delete_old_segments()
+    assert (log.size, caplog.messages) == (0, [])
+
+
 def test_log_start_cannot_pass_the_high_watermark(log: Log) -> None:
     log.append_as_leader(batch(5), 0)
     log.update_high_watermark(3)

@@ -317,8 +317,31 @@ def test_a_directory_that_cannot_be_given_an_id_is_left_out_and_has_failed() -> 
     assert list(found.failed) == ["/b"]
 
 
+def test_a_cluster_migrated_from_zookeeper_keeps_its_version() -> None:
+    disk = VirtualDisk()
+    disk.makedirs("/a")
+    disk.write_atomic("/a/meta.properties", b"#\nbroker.id=3\ncluster.id=c\n")  # without a version it is 0
+    found = read_identities(disk, ["/a"])
+    verify_identities(found, metadata_directory="/a", node_id=3)
+    with pytest.raises(StorageError, match=r"node id 3 .*configured node id 1"):
+        verify_identities(found, metadata_directory="/a", node_id=1)
+    completed = complete_identities(disk, found, lambda: UUID(int=7777))["/a"]
+    assert completed == read_meta_properties(disk, "/a") == MetaProperties("c", 3, UUID(int=7777), version=0)
+    written = disk.read_bytes("/a/meta.properties").decode().split()
+    assert {"broker.id=3", "version=0"} < set(written)
+    assert not any(line.startswith("node.id") for line in written)
+
+
 @pytest.mark.parametrize(
-    "content", [b"version=0\nbroker.id=1\n", b"version=1\nnode.id=1\n", b"version=1\ncluster.id=x\nnode.id=-\n", b"version=9\n"]
+    "content",
+    [
+        b"version=0\nbroker.id=1\n",
+        b"version=0\ncluster.id=x\nnode.id=1\n",
+        b"version=1\ncluster.id=x\nbroker.id=1\n",
+        b"version=1\nnode.id=1\n",
+        b"version=1\ncluster.id=x\nnode.id=-\n",
+        b"version=9\ncluster.id=x\nnode.id=1\n",
+    ],
 )
 def test_unusable_meta_properties_say_so(content: bytes) -> None:
     disk = VirtualDisk()

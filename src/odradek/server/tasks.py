@@ -55,15 +55,15 @@ class BrokerTasks:
         log_manager.on_roll = self._flush_rolled
         log_manager.on_created = self._created
 
-        # What LogManager.startup schedules waits for the rest of the start, the others for their own interval.
-        initial_delay_s = config.integer("log.initial.task.delay.ms") / 1000
+        def every(name: str, key: str, work: Work) -> None:
+            self._add(name, config.integer(key) / 1000, work, None)
 
-        def every(name: str, key: str, work: Work, delay_s: float | None = None) -> None:
-            self._add(name, config.integer(key) / 1000, work, delay_s)
+        def of_logs(name: str, key: str, work: Work) -> None:
+            self._add(name, config.integer(key) / 1000, work, self._initial_delay_s(key))
 
-        every("log-retention", "log.retention.check.interval.ms", self._retention, initial_delay_s)
-        every("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", self._recovery_points, initial_delay_s)
-        every("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", self._log_start_offsets, initial_delay_s)
+        of_logs("log-retention", "log.retention.check.interval.ms", self._retention)
+        of_logs("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", self._recovery_points)
+        of_logs("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", self._log_start_offsets)
         every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers)
         every("high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks)
         every(
@@ -80,6 +80,18 @@ class BrokerTasks:
         self._flush_interval_s = _NEVER_S
         self._add("isr-expiration", config.integer("replica.lag.time.max.ms") / 2000, replica_manager.shrink_isrs, None)
         self._add("log-deletion", _DELETE_INTERVAL_S, self._delete, None)
+
+    def _initial_delay_s(self, interval_key: str) -> float:
+        """Return seconds until the first run of a task that LogManager.startup schedules.
+
+        It is log.initial.task.delay.ms, which leaves time for the rest of the start. Unless that key is set, it is never longer than the
+        task's own interval.
+        """
+        key = "log.initial.task.delay.ms"
+        delay_ms = self._config.integer(key)
+        if key not in self._config.static.given:
+            delay_ms = min(delay_ms, self._config.integer(interval_key))
+        return delay_ms / 1000
 
     def _add(self, name: str, interval_s: float, work: Work, delay_s: float | None) -> None:
         if interval_s < _NEVER_S:

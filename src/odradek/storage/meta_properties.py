@@ -13,6 +13,8 @@ from odradek.config.properties import parse_properties
 from odradek.storage.names import META_PROPERTIES
 
 _RESERVED_DIRECTORY_IDS = 100
+_NODE_ID_KEYS = {"0": "broker.id", "1": "node.id"}
+"""Key of the node's id by version of the file."""
 
 
 class NotFormatted(StorageError):
@@ -30,7 +32,11 @@ class UnusableDirectory(StorageError):
 
 
 class MetaProperties(NamedTuple):
-    """Version 1: whose directory this is. `directory_id` is None in directories formatted before KIP-858."""
+    """Owner of a log directory. `directory_id` is None in directories formatted before KIP-858.
+
+    A cluster that was migrated from ZooKeeper keeps version 0, which has `broker.id` in the place of `node.id`; a file is rewritten in the
+    version that it had.
+    """
 
     cluster_id: str
     node_id: int
@@ -48,20 +54,21 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     except ConfigError as error:
         raise StorageError(f"{path}: {error}") from None
     version = fields.get("version", "0")
-    if version != "1":
-        raise StorageError(f"{path}: version {version} cannot be used, only version 1 (KRaft) can")
+    if version not in _NODE_ID_KEYS:
+        raise StorageError(f"{path}: version {version} is unknown; versions 0 and 1 can be used")
     cluster_id = fields.get("cluster.id")
     if not cluster_id:
         raise StorageError(f"{path}: cluster.id is missing")
-    node_id = fields.get("node.id", "")
+    node_id_key = _NODE_ID_KEYS[version]
+    node_id = fields.get(node_id_key, "")
     if not node_id.isdecimal():
-        raise StorageError(f"{path}: node.id is {'missing' if not node_id else f'{node_id!r}, not a number'}")
+        raise StorageError(f"{path}: {node_id_key} is {'missing' if not node_id else f'{node_id!r}, not a number'}")
     text = fields.get("directory.id")
     try:
         directory_id = uuid_from_string(text) if text else None
     except ValueError as error:
         raise StorageError(f"{path}: directory.id: {error}") from None
-    return MetaProperties(cluster_id, int(node_id), directory_id)
+    return MetaProperties(cluster_id, int(node_id), directory_id, int(version))
 
 
 def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties) -> None:
@@ -69,7 +76,8 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
     lines = ["#", f"cluster.id={properties.cluster_id}"]
     if properties.directory_id is not None:
         lines.append(f"directory.id={uuid_to_string(properties.directory_id)}")
-    lines += [f"node.id={properties.node_id}", f"version={properties.version}", ""]
+    version = str(properties.version)
+    lines += [f"{_NODE_ID_KEYS[version]}={properties.node_id}", f"version={version}", ""]
     disk.write_atomic(f"{directory}/{META_PROPERTIES}", "\n".join(lines).encode())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from odradek.storage.segment import Segment
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
+
+logger = logging.getLogger(__name__)
 
 
 def delete_old_segments(log: Log, now_ms: int) -> int:
@@ -39,7 +42,21 @@ def _delete_by_time(log: Log, now_ms: int) -> int:
     limit = log.config.retention_ms
     if limit < 0:
         return 0
-    return _delete(log, lambda _, segment: now_ms - segment.largest_timestamp() > limit)
+
+    def breached(_: int, segment: Segment) -> bool:
+        timestamp_ms = segment.largest_timestamp()
+        if timestamp_ms > now_ms and segment.size:
+            ahead_s = (timestamp_ms - now_ms) / 1000
+            logger.warning(
+                "%s: retention.ms keeps segment %d and all later ones: it has a record whose timestamp is %.3f s in the future (%d)",
+                log.name,
+                segment.base_offset,
+                ahead_s,
+                timestamp_ms,
+            )
+        return now_ms - timestamp_ms > limit
+
+    return _delete(log, breached)
 
 
 def _delete(log: Log, breached: Callable[[int, Segment], bool]) -> int:
