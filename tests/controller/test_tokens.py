@@ -11,6 +11,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.controller.core.tokens import create_token, expire_token, renew_token, sweep_expired_tokens
 from odradek.metadata.features import METADATA_VERSION
+from odradek.metadata.image import DelegationToken
 from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
@@ -125,6 +126,16 @@ def test_without_a_secret_or_in_an_old_cluster_there_are_none() -> None:
     controller.append(level_records({METADATA_VERSION: 13}))
     assert create(controller).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert renew(controller, b"x", ALICE)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("owner", ["User:", ":alice", ":", "User:a:b", "alice", ""])
+def test_whatever_the_metadata_says_of_an_owner_a_login_does_not_fail(owner: str) -> None:
+    """Another implementation may have written it."""
+    token = DelegationToken(owner, "", (), 1, 2, 3)
+    logins = TokenLogins(SECRET, lambda _: token, lambda size: b"s" * size)
+    found = logins.owner("id")
+    assert found is not None
+    assert found.name == (owner.partition(":")[2] if ":" in owner else owner)
 
 
 def test_what_is_kept_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

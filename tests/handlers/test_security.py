@@ -13,10 +13,12 @@ from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from odradek.protocol.messages.metadata_records import UserScramCredentialRecord
+from odradek.protocol.messages.metadata_records import DelegationTokenRecord, UserScramCredentialRecord
 from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.security.principal import Principal
+from odradek.security.tokens import TokenSecret
 from tests.handlers.support import Broker
 
 DISABLED = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
@@ -93,6 +95,30 @@ def test_tokens_are_not_renewed_expired_or_shown(broker: Broker) -> None:
             assert (answer.error_code, answer.expiry_timestamp_ms) == (REFUSED, -1)
     answer = broker.ask(DescribeDelegationTokenRequest(owners=None))
     assert (answer.error_code, answer.tokens) == (REFUSED, [])
+
+
+_PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b" user_a="b";'
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_token_of_odd_principals_hides_none_of_the_others(version: int) -> None:
+    """Names may be empty in Kafka, and a record of another implementation may hold any text."""
+    broker = Broker(
+        delegation_token_secret_key="secret",
+        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        sasl_enabled_mechanisms="PLAIN",
+        sasl_mechanism_inter_broker_protocol="PLAIN",
+        listener_name_plaintext_plain_sasl_jaas_config=_PLAIN,
+    )
+    broker.services.token_secret = TokenSecret("secret")
+    times = {"issue_timestamp": 1, "max_timestamp": 9, "expiration_timestamp": 9}
+    for number, name in enumerate(["User:", ":bob", ":", "nobody", "User:a:b", "User:g\n"]):
+        broker.apply(DelegationTokenRecord(owner=name, requester=name, renewers=[name], token_id=str(number), **times))
+    answer = broker.ask(DescribeDelegationTokenRequest(owners=None), version, principal=Principal("User", "admin"))
+    assert answer.error_code == ErrorCode.NONE
+    shown = {each.token_id: (each.principal_type, each.principal_name) for each in answer.tokens}
+    assert shown == {"0": ("User", ""), "1": ("", "bob"), "2": ("", ""), "3": ("", "nobody"), "4": ("User", "a:b"), "5": ("User", "g\n")}
+    assert [(each.renewers[0].principal_type, each.renewers[0].principal_name) for each in answer.tokens] == list(shown.values())
 
 
 class TestScramCredentials:

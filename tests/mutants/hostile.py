@@ -76,7 +76,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "addresses-without-limit",
         "network/acceptor.py",
-        "        if count > limits.for_ip(host):\n",
+        "        if count > limits.for_ip(address):\n",
         "        if False:\n",
         "one address takes all connections",
         _ROWS + "test_an_address_has",

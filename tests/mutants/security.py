@@ -18,7 +18,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "decisions-outlive-acls",
         "security/standard.py",
-        "                self._index.add(entry)\n        self._remembered.clear()\n",
+        "                self._index.add(entry)\n        self._forget()\n",
         "                self._index.add(entry)\n",
         "an ACL that was removed goes on allowing what it allowed",
         "security/test_standard.py",
@@ -35,7 +35,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "what-is-remembered-grows",
         "security/standard.py",
-        "        if len(self._remembered) >= _MOST_REMEMBERED:\n            self._remembered.clear()\n",
+        "        if len(self._remembered) >= _MOST_REMEMBERED or self._remembered_bytes + size > _MOST_BYTES:\n            self._forget()\n",
         "",
         "clients that ask for many names fill the broker's memory",
         "security/test_standard.py",
@@ -83,7 +83,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "audit-without-a-bound",
         "server/audit.py",
-        "        if len(self._waiting) >= MOST_WAITING:\n            self._left_out += 1\n            return\n",
+        "        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_BYTES:\n            self._left_out += 1\n            return\n",
         "",
         "a client that is denied again and again fills the broker's memory",
         "server/test_authorization.py",

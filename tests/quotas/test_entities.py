@@ -8,6 +8,7 @@ from math import inf, nan
 
 import pytest
 
+from odradek.base.addresses import address_of
 from odradek.quotas.entities import (
     ADDRESS_KEYS,
     CLIENT_KEYS,
@@ -16,7 +17,6 @@ from odradek.quotas.entities import (
     Name,
     Owner,
     QuotaTable,
-    canonical_address,
     value_problem,
 )
 
@@ -114,7 +114,7 @@ def test_values_that_a_quota_may_have(keys: dict[str, str], key: str, value: flo
 
 
 def test_addresses_are_known_by_one_name() -> None:
-    assert canonical_address("::ffff:10.0.0.1") == canonical_address("10.0.0.1") == "10.0.0.1"
-    assert canonical_address("0:0::1") == "::1"
-    assert canonical_address("fe80::1%eth0") == "fe80::1"
-    assert canonical_address("no.such.host") is None
+    assert address_of("::ffff:10.0.0.1") == address_of("10.0.0.1") == "10.0.0.1"
+    assert address_of("0:0::1") == address_of("::1") == "0:0:0:0:0:0:0:1"
+    assert address_of("fe80::1%eth0") == "fe80:0:0:0:0:0:0:1"
+    assert address_of("no.such.host") is None

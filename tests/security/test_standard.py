@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from itertools import count
+from typing import Any
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.security.acl_index import AclIndex
 from odradek.security.acls import AccessControlEntry, AclFilter
 from odradek.security.principal import ANONYMOUS, Principal, parse_super_users
 from odradek.security.resources import Operation, PatternType, PermissionType, ResourceType
@@ -80,6 +83,83 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, str(number))
         authorizer.allows_any(ALICE, str(number), Operation.WRITE, ResourceType.TOPIC)
         assert len(authorizer._remembered) <= 100
+
+
+@pytest.mark.parametrize("name", ["x" * 32_000, "\U0001f600" * 8_000, "x" * 30])
+def test_what_is_remembered_is_bounded_in_bytes(name: str) -> None:
+    """A client chooses names, and how long they are."""
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True)
+    authorizer.load({0: AccessControlEntry(2, "denied", 3, "User:*", "*", 2, PermissionType.DENY)})
+    tracemalloc.start()
+    try:
+        for number in range(2_000):
+            assert authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, f"{number}{name}")
+            assert authorizer.allows(Principal("User", f"{number}{name}"), "h", Operation.READ, ResourceType.TOPIC, "t")
+            assert not authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, "denied")
+        authorizer.change({0: None})
+        assert authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, "denied")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_decision_is_taken_once_until_an_acl_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after as many as are remembered at once, twice over: room that was given back is used again."""
+    monkeypatch.setattr("odradek.security.standard._MOST_BYTES", 10_000)
+    looked = 0
+    decide = AclIndex.decide
+
+    def counted(*args: Any) -> Any:
+        nonlocal looked
+        looked += 1
+        return decide(*args)
+
+    monkeypatch.setattr(AclIndex, "decide", counted)
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True)
+    authorizer.load({})
+    for number in range(200):
+        looked = 0
+        for _ in range(3):
+            authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, f"topic-{number}")
+        assert looked == 1, number
+
+
+HOSTS = [
+    ("::1", "0:0:0:0:0:0:0:1"),
+    ("0:0:0:0:0:0:0:1", "0:0:0:0:0:0:0:1"),
+    ("::ffff:10.0.0.1", "10.0.0.1"),
+    ("::ffff:a00:1", "10.0.0.1"),
+    ("0:0:0:0:0:FFFF:10.0.0.1", "10.0.0.1"),
+    ("10.0.0.1", "10.0.0.1"),
+    ("2001:DB8::00ff:0", "2001:db8:0:0:0:0:ff:0"),
+    ("fe80::1%2", "fe80:0:0:0:0:0:0:1%2"),
+]
+"""Host of an ACL, and the address of a connection as Java's InetAddress.getHostAddress writes it."""
+
+
+@pytest.mark.parametrize(("written", "peer"), HOSTS)
+@pytest.mark.parametrize("permission", [PermissionType.ALLOW, PermissionType.DENY])
+def test_hosts_of_acls_are_compared_as_addresses(written: str, peer: str, permission: PermissionType) -> None:
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=permission is PermissionType.DENY)
+    entry = AccessControlEntry(3, "g", 3, "User:alice", written, int(Operation.READ), permission)
+    authorizer.load({0: entry, 1: entry._replace(host=peer)})
+    said = permission is PermissionType.ALLOW
+
+    def asked(host: str) -> bool:
+        found = {
+            authorizer.allows(ALICE, host, Operation.READ, ResourceType.GROUP, "g"),
+            authorizer.allows_any(ALICE, host, Operation.READ, ResourceType.GROUP) if said else False,
+        }
+        assert len(found) == 1
+        return found.pop()
+
+    assert asked(peer) is said
+    assert asked("2001:db8:0:0:0:0:ff:1") is False
+    authorizer.change({1: None})
+    assert asked(peer) is said, "one of two texts of the address is left"
+    assert authorizer.entries == {0: entry}, "an ACL stays as it was written"
+    authorizer.change({0: None})
+    assert authorizer.allows(ALICE, peer, Operation.READ, ResourceType.GROUP, "g") is not said
 
 
 def test_an_acl_of_a_later_release_allows_nothing_and_denies_nothing_known() -> None:

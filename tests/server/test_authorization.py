@@ -141,6 +141,32 @@ class TestAudit:
 
         in_world(story)
 
+    def test_names_are_one_line_and_bounded(self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A client chooses the names of groups; what waits is given back, so that the next are written."""
+        monkeypatch.setattr(audit, "MOST_BYTES", 300_000)
+
+        async def story(world: World) -> None:
+            caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+            groups: Any = request_class(ApiKey.DESCRIBE_GROUPS)
+            mallory = Principal("User", "mallory\nforged")
+            for _ in range(3):
+                caplog.clear()
+                await world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups(groups=["g\nforged\x1b[2K"]), mallory)
+                await asyncio.sleep(1)
+                ((_, line),) = self.lines(caplog)
+                assert "User:mallory\\nforged is Denied" in line
+                assert "Group:LITERAL:g\\nforged\\x1b[2K for" in line
+                caplog.clear()
+                await world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups(groups=[f"{number}{'x' * 30_000}" for number in range(20)]), mallory)
+                await asyncio.sleep(1)
+                lines = self.lines(caplog)
+                assert [level for level, _ in lines] == [logging.INFO] * 9 + [logging.WARNING]
+                assert lines[-1][1].startswith("11 decisions were not written")
+                assert max(len(line) for _, line in lines) < 2_000
+                assert "xxx... (30001 characters) for request" in lines[0][1]
+
+        in_world(story)
+
     def test_what_waits_to_be_written_is_bounded_and_the_rest_is_counted(
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.base.errors import ConfigError, KafkaError
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
@@ -42,6 +42,11 @@ class Changing:
         self.admin = admin
         entries = {entry.name: entry.value for entry in admin.describe_configs([BROKER])[BROKER]}
         self.first = str(entries["listeners"])
+
+    def remove(self, *settings: str) -> None:
+        """Takes all that were added away, and with them these settings."""
+        deleted = [ConfigChange(name, None, "delete") for name in settings]
+        self.admin.incremental_alter_configs({BROKER: [ConfigChange("listeners", self.first), *deleted]})
 
     def set(self, settings: dict[str, str], *added: str) -> None:
         protocols = [f"{each.partition('://')[0]}:{each.rpartition(' ')[2]}" for each in added]
@@ -199,6 +204,51 @@ def test_who_logs_in_on_a_listener_that_was_added() -> None:
         wait_for(lambda: listens(port))
         assert login(port, "alice", "wonderland")
         assert not login(port, "alice", "looking-glass")
+
+
+def test_what_is_kept_of_a_listener_goes_with_it() -> None:
+    """Twice over, so that what was asked for the last time is not known: with SASL, without, with other users."""
+    (port,) = free_ports(1)
+    users = "listener.name.logins.plain.sasl.jaas.config"
+    with changing({"connection.failed.authentication.delay.ms": "0", "sasl.enabled.mechanisms": "PLAIN"}) as broker:
+        for name in ("alice", "bob"):
+            broker.set({users: f'{_PLAIN} user_{name}="wonderland";'}, f"LOGINS://localhost:{port} SASL_PLAINTEXT")
+            wait_for(lambda: listens(port))
+            assert [login(port, each, "wonderland") for each in ("alice", "bob")] == [name == "alice", name == "bob"]
+            broker.remove(users)
+            wait_for(lambda: not listens(port))
+            broker.set({}, f"LOGINS://localhost:{port} PLAINTEXT")
+            wait_for(lambda: listens(port))
+            with Admin(bootstrap_servers=f"localhost:{port}") as admin:
+                assert admin.describe_cluster().cluster_id
+            assert not login(port, name, "wonderland"), "a listener without SASL lets nobody log in"
+            broker.remove()
+            wait_for(lambda: not listens(port))
+
+
+def test_tokens_are_made_on_a_listener_that_was_added() -> None:
+    """As on those of the file; and no more once it is there without a login."""
+    (port,) = free_ports(1)
+    secured = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "wonderland",
+    }
+    settings = {"listener.name.logins.plain.sasl.jaas.config": f'{_PLAIN} user_alice="wonderland";'}
+    with changing({"delegation.token.secret.key": "secret", "sasl.enabled.mechanisms": "PLAIN"}) as broker:
+        broker.set(settings, f"LOGINS://localhost:{port} SASL_PLAINTEXT")
+        wait_for(lambda: listens(port))
+        with Admin(bootstrap_servers=f"localhost:{port}", **secured) as admin:
+            token = admin.create_delegation_token()
+            assert [each.token_id for each in admin.describe_delegation_token()] == [token.token_id]
+        broker.remove(*settings)
+        wait_for(lambda: not listens(port))
+        broker.set({}, f"LOGINS://localhost:{port} PLAINTEXT")
+        wait_for(lambda: listens(port))
+        with Admin(bootstrap_servers=f"localhost:{port}") as admin, pytest.raises(KafkaError) as refused:
+            admin.create_delegation_token()
+        assert refused.value.code is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 def test_the_keys_of_tls_for_all_listeners_hold_for_those_to_come(

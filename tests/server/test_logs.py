@@ -19,7 +19,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.security.principal import Principal
 from odradek.server.context import RequestContext
 from odradek.server.log_files import LogFiles
-from odradek.server.logs import JsonFormatter, set_up
+from odradek.server.logs import JsonFormatter, TextFormatter, set_up
 from odradek.server.measuring import EACH_S, MOST, REQUEST_LOGGER, SLOW_LOGGER, SlowRequests, log_request, request_log
 from odradek.server.services import Services
 from tests.clock import ManualClock
@@ -58,6 +58,47 @@ def test_json_is_one_object_a_line() -> None:
         "node": 7,
         "client_id": "a\n",
     }
+
+
+FORGED = "2026-01-01 00:00:00,000 INFO kafka.authorizer.logger: Principal = User:admin is Allowed"
+CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0x202E, 0xFEFF)]
+
+
+def failed(message: str, *args: object) -> logging.LogRecord:
+    """A record with the traceback of an exception that quotes what a client sent."""
+    made = record(message, *args)
+    try:
+        try:
+            raise KeyError(f"k\n{FORGED}")
+        except KeyError as cause:
+            raise ValueError(f"group g\r\n{FORGED}\x1b[2K") from cause
+    except ValueError as error:
+        made.exc_info = (type(error), error, error.__traceback__)
+    return made
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_text_of_a_client_makes_a_line(form: str) -> None:
+    """Neither as a message, as an argument, as the name of a logger nor in a traceback."""
+    formatter = TextFormatter() if form == "text" else JsonFormatter(7)
+    for control in CONTROLS:
+        odd = record(f"message{control}{FORGED} %s", f"argument{control}{FORGED}", fields={"client_id": f"c{control}{FORGED}"})
+        odd.name = f"odradek{control}{FORGED}"
+        line = formatter.format(odd)
+        assert control not in line or control.isprintable()
+        assert len(line.splitlines()) == 1
+    lines = formatter.format(failed("cannot read %s", f"x\n{FORGED}")).splitlines()
+    assert len(lines) == 1 or form == "text"
+    assert not [line for line in lines if line.startswith(FORGED[:20])]
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert "\x1b" not in "".join(lines)
+
+
+def test_text_is_one_line_with_its_traceback_behind_it() -> None:
+    lines = TextFormatter().format(failed("failed")).splitlines()
+    assert lines[0].endswith("WARNING odradek.storage.log: failed")
+    assert lines[1] == "  Traceback (most recent call last):"
+    assert lines[-1].startswith("  2026-01-01"), "the second line of the exception's text"
 
 
 def test_json_has_the_traceback() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
+_LONGEST_KEPT: Final = 255
+"""Characters of an id whose partition is remembered: clients choose ids, of up to 32 KiB."""
 
 
 def java_hash(text: str) -> int:
@@ -21,8 +24,14 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & _SIGN else value
 
 
-@lru_cache(1024)
 def partition_of(text: str, count: int) -> int:
     """abs(hash) modulo the count; the one number without an absolute value counts as 0 (Utils.abs)."""
+    return _kept(text, count) if len(text) <= _LONGEST_KEPT else _partition_of(text, count)
+
+
+def _partition_of(text: str, count: int) -> int:
     value = java_hash(text)
     return (0 if value == -_SIGN else abs(value)) % count
+
+
+_kept = lru_cache(1024)(_partition_of)

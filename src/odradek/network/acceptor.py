@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from odradek.base.addresses import host_address, without_scope
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
 from odradek.network.connection import Answer, Connection
@@ -211,6 +212,8 @@ class Acceptor:
         for server in bound.servers:
             server.close()
         self.listeners.remove(bound)
+        for rates in (self.rates or {}).values():
+            rates.forget_listener(bound.name)
         self._send_answers()
         for connection in [each for each in self.connections if each.listener is bound.listener]:
             connection.close()
@@ -251,10 +254,11 @@ class Acceptor:
         """Admits a new connection or closes it."""
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
-        host = connection.peer_host = str(peer[0])
+        host = connection.peer_host = _host(peer)
+        address = without_scope(host)
         connection.peer_port = int(peer[1])
         self._index += 1
-        connection.connection_id = f"{local[0]}:{local[1]}-{host}:{peer[1]}-{self._index}"
+        connection.connection_id = f"{host_address(str(local[0]))}:{local[1]}-{host}:{peer[1]}-{self._index}"
         limits = self.limits
         if (own := transport.get_extra_info("socket")) is not None:
             transport.set_write_buffer_limits(high=0)
@@ -264,7 +268,7 @@ class Acceptor:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
         connection.listener.connections += 1
-        count = self._per_ip[host] = self._per_ip.get(host, 0) + 1
+        count = self._per_ip[address] = self._per_ip.get(address, 0) + 1
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
             connection.abort()
             return
@@ -278,8 +282,8 @@ class Acceptor:
             self.quiet_log.warning("refusing %s: max.connections=%d of listener %s are open", connection.connection_id, own, name)
             connection.abort()
             return
-        if count > limits.for_ip(host):
-            self.quiet_log.warning("refusing %s: max.connections.per.ip=%d are open", connection.connection_id, limits.for_ip(host))
+        if count > limits.for_ip(address):
+            self.quiet_log.warning("refusing %s: max.connections.per.ip=%d are open", connection.connection_id, limits.for_ip(address))
             connection.abort()
             return
         now = self.clock.monotonic()
@@ -311,7 +315,7 @@ class Acceptor:
     def _delay(self, rates: ConnectionRates, connection: Connection, transport: asyncio.Transport, now: float) -> None:
         """Has a connection that came too soon wait for its turn, or closes it after a while where its address has had too many."""
         listener = connection.listener.name
-        host = connection.peer_host
+        host = without_scope(connection.peer_host)
         read_after_ms, close_after_ms = rates.admit(listener, host, int(now * 1000), protected=listener == self.protected)
         if not read_after_ms and close_after_ms is None:
             return
@@ -335,12 +339,12 @@ class Acceptor:
         self._ending.discard(connection)
         if self.on_disconnect is not None:
             self.on_disconnect(connection.connection_id)
-        host = connection.peer_host
-        left = self._per_ip.get(host, 0) - 1
+        address = without_scope(connection.peer_host)
+        left = self._per_ip.get(address, 0) - 1
         if left > 0:
-            self._per_ip[host] = left
+            self._per_ip[address] = left
         else:
-            self._per_ip.pop(host, None)
+            self._per_ip.pop(address, None)
         if self._drained is not None and not self._drained.done() and not self._connections_of(self._drained_scope):
             self._drained.set_result(None)
 
@@ -452,3 +456,11 @@ class Acceptor:
         self.pool.release_spare()
         if self.connections or self.pool.retained:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
+
+
+def _host(peer: tuple[object, ...]) -> str:
+    """Return the address of a socket's name as Java writes it: the scope of a link-local address is a number there."""
+    host = str(peer[0])
+    if len(peer) > 3 and "%" in host:
+        host = f"{without_scope(host)}%{peer[3]}"
+    return host_address(host)

@@ -101,6 +101,10 @@ class ConnectionRates:
         refused_ms = self._record_address(address, begin_ms)
         return Admission(begin_ms - now_ms, begin_ms - now_ms + refused_ms if refused_ms else None)
 
+    def forget_listener(self, name: str) -> None:
+        """Forget what connections to the listener have used; another one may come under its name."""
+        self._listeners.pop(name, None)
+
     def _listener(self, name: str) -> _ListenerRate:
         usage = self._listeners.get(name)
         if usage is None:

@@ -14,7 +14,6 @@ While all quotas are of one kind (of users, of client ids, or of both), only tha
 from __future__ import annotations
 
 from enum import Enum, Flag
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
@@ -62,16 +61,6 @@ def value_problem(keys: dict[str, str], key: str, value: float) -> str | None:
     if value % 1.0 > _FRACTION:
         return f"{key} cannot be a fractional value."
     return None
-
-
-def canonical_address(text: str) -> str | None:
-    """The address as connections are known by it; None when it is none."""
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(address if mapped is None else mapped)
 
 
 class _Special(Enum):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from odradek.base.addresses import address_of
 from odradek.quotas.clients import ClientRates, Usages
-from odradek.quotas.entities import CLIENT_ID, CONNECTION_RATE, DEFAULT, IP, USER, Name, QuotaKind, canonical_address
+from odradek.quotas.entities import CLIENT_ID, CONNECTION_RATE, DEFAULT, IP, USER, Name, QuotaKind
 from odradek.quotas.mutations import MutationRates
 from odradek.quotas.samples import SampledRate, TokenBucket, Window
 
@@ -60,7 +61,7 @@ def address_changes(changes: Changes) -> Iterable[tuple[str | None, int | None]]
         if parts.keys() != {IP} or CONNECTION_RATE not in values:
             continue
         name, rate = parts[IP], values[CONNECTION_RATE]
-        address = None if name is None else canonical_address(name)
+        address = None if name is None else address_of(name)
         if name is None or address is not None:
             yield address, None if rate is None else int(rate)
 

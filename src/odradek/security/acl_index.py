@@ -4,6 +4,8 @@
 
 A question looks up the resource's name, "*", and the beginnings of its name in the lengths that prefixes have, and in each for the four
 pairs of {the principal, everybody} and {its host, everywhere}. Changes of single ACLs cost the same few look-ups.
+
+Hosts are compared as addresses (`base.addresses`): an ACL of `::1` and one of `0:0:0:0:0:0:0:1` are about the same host.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from odradek.base.addresses import host_address
 from odradek.security.acls import AccessControlEntry
 from odradek.security.resources import WILDCARD, Operation, PatternType, PermissionType
 
@@ -18,7 +21,7 @@ EVERYBODY: Final = "User:*"
 """Stands for principals of every kind."""
 
 Key = tuple[str, str]
-"""Principal and host, as an ACL has them."""
+"""Principal as an ACL has it, and host in the form of `host_address`."""
 Pattern = tuple[int, str]
 """Pattern type and name."""
 
@@ -107,7 +110,7 @@ class AclIndex:
         patterns = self._by_type.get(kind)
         if patterns is None:
             patterns = self._by_type[kind] = {}
-        pattern, key = (pattern_type, name), (principal, host)
+        pattern, key = (pattern_type, name), (principal, host_address(host))
         cells = patterns.get(pattern)
         if cells is None:
             cells = patterns[pattern] = {}
@@ -124,7 +127,7 @@ class AclIndex:
     def remove(self, entry: AccessControlEntry) -> None:
         """KeyError for one that is not there."""
         kind, name, pattern_type, principal, host, operation, permission = entry
-        pattern, key = (pattern_type, name), (principal, host)
+        pattern, key = (pattern_type, name), (principal, host_address(host))
         cells = self._by_type[kind][pattern]
         cell = cells[key]
         cell.remove(operation, permission)
@@ -220,6 +223,7 @@ _EVERY_RESOURCE: Final[Pattern] = (int(PatternType.LITERAL), WILDCARD)
 
 
 def _keys(principal: str, host: str) -> tuple[Key, Key, Key, Key]:
+    host = host_address(host)
     return (principal, host), (principal, WILDCARD), (EVERYBODY, host), (EVERYBODY, WILDCARD)
 
 

@@ -20,7 +20,7 @@ class AccessControlEntry(NamedTuple):
     principal: str
     """"User:alice", "User:*" for every principal."""
     host: str
-    """An address as the network prints it, "*" for all."""
+    """The address as its author wrote it, compared by `base.addresses.host_address`; "*" for all."""
     operation: int
     permission_type: int
 

@@ -30,11 +30,21 @@ class Principal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Principal:
-        """The reverse of `str`; ValueError for what is not KIND:NAME (SecurityUtils.parseKafkaPrincipal)."""
+        """Return the reverse of `str`; kind and name may be empty, as in Kafka (SecurityUtils.parseKafkaPrincipal).
+
+        Raises ValueError for a text without a colon. Text of the metadata goes through `stored`.
+        """
         kind, colon, name = text.partition(":")
-        if not colon or not kind or not name:
+        if not colon:
             raise ValueError(f"expected a string in format principalType:principalName but got {text}")
         return cls(kind, name)
+
+    @classmethod
+    def stored(cls, text: str) -> Principal:
+        """Return the principal of a record in the metadata. Another implementation may have written a text without a colon: its kind
+        is empty.
+        """
+        return cls.parse(text) if ":" in text else cls("", text)
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")

@@ -8,6 +8,7 @@ no ACL for the resource at all: allow.everyone.if.no.acl.found
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
@@ -19,6 +20,8 @@ from odradek.security.resources import Operation, ResourceType
 
 _MOST_REMEMBERED: Final = 32_768
 """Decisions that are kept; when there are as many, all are forgotten."""
+_MOST_BYTES: Final = 8 << 20
+"""Bytes of the texts in the keys of kept decisions: clients choose names, and how long they are. Beyond it all are forgotten."""
 
 _ANY_NAME: Final = "hardcode"
 """The name that Kafka asks about when it wants to know whether there is anything at all that somebody may do something to."""
@@ -38,6 +41,7 @@ class StandardAuthorizer(Generic[I]):
         self._entries: dict[I, AccessControlEntry] = {}
         self._index = AclIndex()
         self._remembered: dict[tuple[str, str, str, int, str], bool] = {}
+        self._remembered_bytes = 0
 
     # -- the ACLs ---------------------------------------------------------------------------------------------------------------------
 
@@ -49,7 +53,7 @@ class StandardAuthorizer(Generic[I]):
         """All ACLs that there are, instead of those it had."""
         self._entries = dict(entries)
         self._index = AclIndex(entries.values())
-        self._remembered.clear()
+        self._forget()
         self.ready = True
 
     def change(self, changes: Mapping[I, AccessControlEntry | None]) -> None:
@@ -61,7 +65,7 @@ class StandardAuthorizer(Generic[I]):
             if entry is not None:
                 self._entries[acl_id] = entry
                 self._index.add(entry)
-        self._remembered.clear()
+        self._forget()
 
     # -- decisions --------------------------------------------------------------------------------------------------------------------
 
@@ -95,9 +99,17 @@ class StandardAuthorizer(Generic[I]):
         return "DefaultAllow" if self.allow_without_acl and not any_acl else "DefaultDeny"
 
     def _remember(self, key: tuple[str, str, str, int, str], allowed: bool) -> None:
-        if len(self._remembered) >= _MOST_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[key] = allowed
+        kind, principal, host, _, name = key
+        size = sys.getsizeof(name) + sys.getsizeof(principal) + sys.getsizeof(host) + sys.getsizeof(kind)
+        if len(self._remembered) >= _MOST_REMEMBERED or self._remembered_bytes + size > _MOST_BYTES:
+            self._forget()
+        if size <= _MOST_BYTES:
+            self._remembered[key] = allowed
+            self._remembered_bytes += size
+
+    def _forget(self) -> None:
+        self._remembered.clear()
+        self._remembered_bytes = 0
 
     def _decide(self, principal: str, host: str, operation: int, resource: int, name: str) -> bool:
         if principal in self.super_users:

@@ -78,7 +78,7 @@ class TokenLogins:
         token = self._token(token_id)
         if token is None:
             return None
-        return Identity(Principal.parse(token.owner).name, min(token.expiration_timestamp, token.max_timestamp), by_token=True)
+        return Identity(Principal.stored(token.owner).name, min(token.expiration_timestamp, token.max_timestamp), by_token=True)
 
     def prepare(self, mechanism: str, token_id: str) -> Callable[[], object] | None:
         """See `Tokens`."""

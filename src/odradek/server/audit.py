@@ -1,14 +1,16 @@
 """The audit log of the authorizer (`kafka.authorizer.logger`): one line for each decision, in Kafka's words.
 
 Lines are written behind the request's back, on one of the loop's next turns, several at once. Where more decisions come than can be
-written, the rest is counted and said.
+written, the rest is counted and said. Names are written as `base.text.printable` has them, and the end of a long one is left out.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from odradek.base.text import printable
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.security.principal import Principal
 from odradek.security.resources import ResourceType
@@ -24,6 +26,10 @@ logger = logging.getLogger(AUDIT_LOGGER)
 
 MOST_WAITING: Final = 10_000
 """Decisions that wait to be written."""
+MOST_BYTES: Final = 4 << 20
+"""Bytes of the names in them: clients choose how long a name is."""
+_LONGEST_NAME: Final = 1_000
+"""Characters of a name that are written."""
 _AT_ONCE: Final = 500
 
 RESOURCE_NAMES: Final = {
@@ -54,13 +60,16 @@ class Audit:
         self._clock = clock
         self._authorizer = authorizer
         self._waiting: list[_Decision] = []
+        self._waiting_bytes = 0
         self._left_out = 0
 
     def note(self, context: RequestContext, check: Check, name: str, *, allowed: bool, count: int) -> None:
         """Remembers a decision that is to be written."""
-        if len(self._waiting) >= MOST_WAITING:
+        size = sys.getsizeof(name)
+        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_BYTES:
             self._left_out += 1
             return
+        self._waiting_bytes += size
         if not self._waiting:
             self._clock.call_later(0, self._write)
         self._waiting.append(_Decision(context.principal, context.peer_host, context.api_key, check, name, allowed, count))
@@ -68,7 +77,8 @@ class Audit:
     def _write(self) -> None:
         batch, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
         for decision in batch:
-            logger.log(logging.DEBUG if decision.allowed else logging.INFO, "%s", self._line(decision))
+            self._waiting_bytes -= sys.getsizeof(decision.name)
+            logger.log(logging.DEBUG if decision.allowed else logging.INFO, "%s", printable(self._line(decision)))
         if self._waiting:
             self._clock.call_later(0, self._write)
         elif self._left_out:
@@ -78,6 +88,8 @@ class Audit:
     def _line(self, decision: _Decision) -> str:
         principal, host, api_key, check, name, allowed, times = decision
         rule = self._authorizer.explain(principal, host, check.operation, check.resource, name)
+        if len(name) > _LONGEST_NAME:
+            name = f"{name[:_LONGEST_NAME]}... ({len(name)} characters)"
         return (
             f"Principal = {principal} is {'Allowed' if allowed else 'Denied'} operation = {check.operation.name} from host = {host} "
             f"on resource = {RESOURCE_NAMES[check.resource]}:LITERAL:{name} for request = {API_INFO[ApiKey(api_key)].name} "

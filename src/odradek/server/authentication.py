@@ -88,10 +88,8 @@ class SaslFrames:
 
     def add(self, name: str, sasl: ListenerSasl) -> list[Deferred[object]]:
         """Takes a listener in, new or of another life; gives what `load` gives for it."""
+        self.remove(name)
         self._listeners[name] = sasl
-        before = self._bearers.pop(name, None)
-        if before is not None:
-            before.close()
         loading: list[BearerKeys | KerberosAcceptor] = []
         if sasl.bearer is not None and sasl.bearer.unsecured is None:
             keys = self._bearers[name] = BearerKeys(sasl.bearer, self._clock, self._jobs)
@@ -102,6 +100,14 @@ class SaslFrames:
             acceptor = self._kerberos[name] = KerberosAcceptor(name, sasl.kerberos, self._jobs)
             loading.append(acceptor)
         return [cast("Deferred[object]", each.load()) for each in loading] if self._loaded else []
+
+    def remove(self, name: str) -> None:
+        """Forgets all that is kept of a listener; without effect for one without SASL. Its connections have been closed."""
+        self._listeners.pop(name, None)
+        self._kerberos.pop(name, None)
+        keys = self._bearers.pop(name, None)
+        if keys is not None:
+            keys.close()
 
     def load(self) -> list[Deferred[object]]:
         """Reads what has to be there before anybody connects; fails with ConfigError."""
@@ -133,7 +139,10 @@ class SaslFrames:
                 if session.expired(now_s):
                     raise ProtocolError("its session has ended, and it has not authenticated again")
                 return self._behind.handle_frame(connection, frame)
-            self._await(connection, self._listeners[connection.listener.name])
+            sasl = self._listeners.get(connection.listener.name)
+            if sasl is None:
+                raise ProtocolError("its listener is gone")
+            self._await(connection, sasl)
         return self._perform(connection, session, frame, session.frame(frame, self._clock.time_ms(), self._clock.monotonic()))
 
     # -- what a step asks for --------------------------------------------------------------------------------------------------------

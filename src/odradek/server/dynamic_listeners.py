@@ -3,6 +3,9 @@
 What is set for such a listener, and the keys of TLS and SASL for all of them, are read when it comes: the keys that Kafka lets change, and
 that do nothing to a listener that is there, do it here. The registration of a broker stays what it was when it started, as in every Raft
 cluster: others are not told of the new listener, so that clients of it are answered and find no leaders through it.
+
+What is kept of a listener goes with it (`BindListeners.forget`, `Acceptor.remove`): one that comes back under its name is another listener,
+with the protocol and the keys of its own time. Who asks for a listener's protocol asks the configuration as it is now.
 """
 
 from __future__ import annotations
@@ -103,6 +106,7 @@ class DynamicListeners:
                     await self._open(endpoint)
                 except OdradekError as error:
                     failed.add(endpoint)
+                    self._binding.forget(endpoint.listener)
                     logger.error("the listener %s that was added is not served: %s", endpoint, error)
 
     async def _open(self, endpoint: Endpoint) -> None:
@@ -122,5 +126,5 @@ class DynamicListeners:
         for bound in [each for each in listeners.bound if each.name == name]:
             listeners.bound.remove(bound)
             listeners.acceptor.remove(bound)
-        self._node.services.tls.forget(name)
+        self._binding.forget(name)
         logger.info("listener %s is closed", name)

@@ -132,6 +132,12 @@ class BindListeners(Step[Listeners]):
             acceptor.handler, acceptor.on_connect = self._authentication, self._authentication.connected
         return self._authentication.add(listener, listener_sasl(config, listener))
 
+    def forget(self, listener: str) -> None:
+        """Forgets what SASL and TLS keep of a listener that is gone."""
+        if self._authentication is not None:
+            self._authentication.remove(listener)
+        self._node.services.tls.forget(listener)
+
     async def stop(self) -> None:
         await self.listeners.acceptor.close()
         if self._authentication is not None:

@@ -3,6 +3,9 @@
 JSON is one object a line: `time` (UTC), `level` (Kafka's names), `logger`, `message`, `node`, `error` where there is a traceback, and what
 the message is about as fields of its own (of requests: api, client_id, total_ms, ...). Nothing that a client or an operator keeps secret
 is logged in either form: requests are told of by their headers, never by their bodies.
+
+Clients choose names that are logged. No text of theirs begins a line or moves a cursor: the formatters here escape what is not printable,
+and indent tracebacks. `server.audit` escapes its lines itself as well, for hosts of embedded brokers that format otherwise.
 """
 
 from __future__ import annotations
@@ -11,16 +14,37 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from odradek.base.errors import ConfigError
+from odradek.base.text import indented, printable
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from odradek.config.broker import BrokerConfig
+
+ExceptionInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _LEVELS: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 _OWN: Final = frozenset({"time", "level", "logger", "message", "node", "error"})
+
+
+class TextFormatter(logging.Formatter):
+    """A record as one line; behind it, indented, its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: ExceptionInfo) -> str:
+        return indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:
+        return indented(stack_info)
 
 
 class JsonFormatter(logging.Formatter):
@@ -44,7 +68,8 @@ class JsonFormatter(logging.Formatter):
             told |= {key: value for key, value in cast("dict[str, object]", fields).items() if key not in _OWN}
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+        # All that JSON does not escape of what terminals obey.
+        return json.dumps(told, default=str).replace("\x7f", "\\u007f")
 
 
 def set_up(config: BrokerConfig, *, quiet: bool) -> None:
@@ -53,7 +78,7 @@ def set_up(config: BrokerConfig, *, quiet: bool) -> None:
     if root.handlers:
         return
     handler = _handler(config)
-    handler.setFormatter(JsonFormatter(config.node_id) if config.text("odradek.log.format") == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter(config.node_id) if config.text("odradek.log.format") == "json" else TextFormatter())
     root.addHandler(handler)
     root.setLevel(logging.WARNING if quiet else logging.INFO)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from odradek.base.addresses import address_of
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.core.context import ControllerContext, check_size
 from odradek.controller.core.result import ControllerResult, VersionedRecord
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from odradek.protocol.messages.metadata_records import ClientQuotaRecord
-from odradek.quotas.entities import ADDRESS_KEYS, CLIENT_ID, CLIENT_KEYS, IP, USER, canonical_address, value_problem
+from odradek.quotas.entities import ADDRESS_KEYS, CLIENT_ID, CLIENT_KEYS, IP, USER, value_problem
 
 Entry = AlterClientQuotasRequest.EntryData
 Answer = AlterClientQuotasResponse.EntryData
@@ -104,6 +105,6 @@ def _keys(parts: Mapping[str, str | None]) -> dict[str, str]:
         text = "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     address = parts[IP]
-    if address is not None and canonical_address(address) is None:
+    if address is not None and address_of(address) is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{address} is not a valid IP or resolvable host.")
     return ADDRESS_KEYS

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from odradek.base.addresses import host_address
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import CONTROLLER
@@ -40,7 +41,7 @@ UNSERVED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in
 def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
     principal = _principal(request.request_principal)
     try:
-        client_host = str(ip_address(request.client_host_address))
+        client_host = host_address(str(ip_address(request.client_host_address)))
     except ValueError:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address in the envelope is not an IP address") from None
     try:

@@ -160,8 +160,8 @@ def _may_see(context: RequestContext, token_id: str, token: DelegationToken) -> 
 def _described(
     context: RequestContext, token_id: str, token: DelegationToken, mac: bytes
 ) -> DescribeDelegationTokenResponse.DescribedDelegationToken:
-    owner, requester = Principal.parse(token.owner), Principal.parse(token.requester or token.owner)
-    renewers = [Principal.parse(each) for each in token.renewers]
+    owner, requester = Principal.stored(token.owner), Principal.stored(token.requester or token.owner)
+    renewers = [Principal.stored(each) for each in token.renewers]
     told = requester if context.api_version >= REQUESTER_SINCE else Principal("", "")
     return DescribeDelegationTokenResponse.DescribedDelegationToken(
         principal_type=owner.kind,
@@ -185,5 +185,5 @@ def _allowed(context: RequestContext, services: Services) -> bool:
         return False
     if context.forwarded:
         return True
-    protocol = services.config.listener_security_protocols.get(context.listener_name, "PLAINTEXT")
+    protocol = services.dynamic_config.current.listener_security_protocols.get(context.listener_name, "PLAINTEXT")
     return protocol.startswith("SASL_") or (protocol == "SSL" and context.principal != ANONYMOUS)

@@ -1,0 +1,43 @@
+"""IP addresses in the one form that the broker compares: that of Java's InetAddress.getHostAddress.
+
+The same address has many texts (`::1`, `0:0:0:0:0:0:0:1`, `::ffff:10.0.0.1`). ACLs, quotas, connection limits and requests in envelopes
+bring texts of others; a text is brought into this form before it is compared, never after.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+
+
+def host_address(text: str) -> str:
+    """Return `text` in the form of InetAddress.getHostAddress; a text that is no address is returned as it is.
+
+    IPv6 has eight groups without leading zeros, an IPv4-mapped address is written as IPv4, and a scope stays.
+    """
+    if ":" not in text:
+        return text
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text
+    assert isinstance(address, IPv6Address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    packed = address.packed
+    groups = ":".join(f"{packed[at] << 8 | packed[at + 1]:x}" for at in range(0, 16, 2))
+    return groups if address.scope_id is None else f"{groups}%{address.scope_id}"
+
+
+def without_scope(host: str) -> str:
+    """Return the address without its scope, by which Java compares two InetAddress."""
+    return host.partition("%")[0]
+
+
+def address_of(text: str) -> str | None:
+    """Return the address in `text` in the form of `host_address`, without its scope; None when `text` is no address."""
+    host = without_scope(text)
+    try:
+        ip_address(host)
+    except ValueError:
+        return None
+    return host_address(host)

@@ -1,0 +1,18 @@
+"""Text of others (names, messages, exceptions) made fit for a line of a log or of a terminal."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """Return `text` with everything that is not printable escaped: line ends, controls, bidirectional marks, lone surrogates.
+
+    Escapes are Python's (`\\n`, `\\x1b`, `\\u2028`), so that the result is one line. Printable text comes back as it is.
+    """
+    if text.isprintable():
+        return text
+    return "".join([each if each.isprintable() else each.encode("unicode_escape").decode() for each in text])
+
+
+def indented(text: str, indent: str = "  ") -> str:
+    """Return the lines of `text` behind `indent`, each of them printable: whoever chose the text cannot begin a line of the log."""
+    return "\n".join([indent + printable(line.replace("\t", "    ")) for line in text.split("\n")])
