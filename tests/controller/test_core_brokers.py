@@ -620,6 +620,37 @@ class TestDirectories:
         assert self.assign(controller, 0, {"a": directory(0, 7)}) == [0]
         assert (controller.partition("a").leader, controller.partition("a").isr) == (1, (1,))
 
+    @pytest.mark.parametrize("elr", [True, False])
+    def test_the_only_replica_leads_again_when_it_is_assigned_back_to_a_directory_that_works(self, elr: bool) -> None:
+        controller = Controller(elr=elr)
+        controller.register(0, dirs=2)
+        controller.heartbeat(0)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0])])
+        self.assign(controller, 0, {"a": directory(0, 1)})
+        controller.heartbeat(0, offline_log_dirs=[directory(0, 1)])
+        assert controller.partition("a").leader == -1
+        written = len(controller.log)
+        assert self.assign(controller, 0, {"a": directory(0, 0)}) == [0]
+        back = controller.partition("a")
+        assert (back.leader, back.isr, back.elr, back.directories) == (0, (0,), (), (directory(0, 0),))
+        assert len(controller.log) == written + 1
+        self.assign(controller, 0, {"a": directory(0, 1)})
+        assert controller.partition("a").leader == -1, "it goes to the failed directory before the controller hears of the failure"
+        self.assign(controller, 0, {"a": directory(0, 0)})
+        assert controller.partition("a").leader == 0
+
+    def test_who_leads_stays_when_another_replica_comes_back_to_a_directory_that_works(self) -> None:
+        controller = Controller()
+        controller.register(0, dirs=2)
+        controller.heartbeat(0)
+        controller.join(1)
+        controller.create("a", -1, -1, assignments=[Assignment(partition_index=0, broker_ids=[0, 1])])
+        self.assign(controller, 0, {"a": directory(0, 7)})
+        epoch = controller.partition("a").leader_epoch
+        self.assign(controller, 0, {"a": directory(0, 0)})
+        after = controller.partition("a")
+        assert (after.leader, after.isr, after.leader_epoch) == (1, (1,), epoch), "it has to catch up first"
+
     def test_errors_stand_with_their_partitions(self) -> None:
         controller = Controller()
         controller.join(0, 1)

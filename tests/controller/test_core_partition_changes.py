@@ -46,7 +46,7 @@ def change(
         before,
         TOPIC,
         0,
-        acceptable=living.__contains__,
+        acceptable=lambda broker, _: broker in living,
         metadata_version=LATEST_METADATA_VERSION,
         min_isr=min_isr,
         elr_enabled=elr,

@@ -579,9 +579,17 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "assigned-to-a-failed-directory",
         "controller/core/partitions.py",
-        "    records += leader_and_isr_records(context, offline, remove=request.broker_id)\n    return ControllerResult(records, response)",
-        "    return ControllerResult(records, response)",
+        "    if not online:\n",
+        "    if not directory:\n",
         "a broker leads a partition that it has put into a failed directory",
+        _BROKERS,
+    ),
+    Mutant(
+        "who-may-lead-is-judged-by-the-directory-before",
+        "controller/core/partition_change.py",
+        "        return self.acceptable(replica, self.directories.get(replica))\n",
+        "        return self.acceptable(replica, self.partition.directory(replica) if replica in self.partition.replicas else None)\n",
+        "a replica that is assigned back to a directory that works stays without a leader",
         _BROKERS,
     ),
     Mutant(
@@ -979,8 +987,8 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "leader-in-a-failed-directory",
         "controller/core/context.py",
-        "            return broker.has_online_directory(partition.directory(broker_id))\n",
-        "            return True\n",
+        "(directory is None or broker.has_online_directory(directory))",
+        "True",
         "a replica whose log directory has failed is elected",
         _BROKERS,
     ),

@@ -358,8 +358,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "retention-ms-inclusive",
         "storage/retention.py",
-        "now_ms - segment.largest_timestamp() > limit",
-        "now_ms - segment.largest_timestamp() >= limit",
+        "now_ms - timestamp_ms > limit",
+        "now_ms - timestamp_ms >= limit",
         "a segment goes a millisecond before its time",
         "storage/test_log.py::test_the_largest_timestamp_of_what_was_cut_is_forgotten",
     ),

@@ -114,20 +114,14 @@ class ControllerContext:
         value = self.topic_config(topic.name, "unclean.leader.election.enable").value or "false"
         return value.strip().lower() == "true"
 
-    def acceptable(self, partition: PartitionRegistration, active: Callable[[int], bool] | None = None) -> Callable[[int], bool]:
-        """Whether a broker may lead: it is active and the log directory of its replica works."""
+    def acceptable(self, active: Callable[[int], bool] | None = None) -> Callable[[int, UUID | None], bool]:
+        """Return the test of `PartitionChange`: a broker may lead if it is active and the log directory of its replica works."""
         is_active = active or self.state.is_active
         brokers = self.state.brokers
 
-        def test(broker_id: int) -> bool:
-            if not is_active(broker_id):
-                return False
+        def test(broker_id: int, directory: UUID | None) -> bool:
             broker = brokers.get(broker_id)
-            if broker is None:
-                return False
-            if broker_id not in partition.replicas:
-                return True
-            return broker.has_online_directory(partition.directory(broker_id))
+            return is_active(broker_id) and broker is not None and (directory is None or broker.has_online_directory(directory))
 
         return test
 
@@ -139,7 +133,7 @@ class ControllerContext:
             partition,
             topic.topic_id,
             number,
-            acceptable=self.acceptable(partition, active),
+            acceptable=self.acceptable(active),
             metadata_version=self.state.metadata_version,
             min_isr=self.min_isr(topic),
             elr_enabled=self.state.elr_enabled,

@@ -28,7 +28,12 @@ class Election(Enum):
 
 
 class PartitionChange:
-    """Set the targets, then `build`. Targets not set stay as they are."""
+    """Set the targets, then `build`. Targets not set stay as they are.
+
+    `acceptable(broker_id, directory)` tells whether a broker may lead with its replica in that log directory, None where it has no replica
+    yet. It is asked about the target directories, never about those that the partition had: a replica may have been moved to a directory
+    that works.
+    """
 
     def __init__(
         self,
@@ -36,7 +41,7 @@ class PartitionChange:
         topic_id: UUID,
         partition_id: int,
         *,
-        acceptable: Callable[[int], bool],
+        acceptable: Callable[[int, UUID | None], bool],
         metadata_version: int,
         min_isr: int,
         elr_enabled: bool,
@@ -122,7 +127,10 @@ class PartitionChange:
 
     def _valid(self, replica: int) -> bool:
         in_sync = replica in self.isr or (not self.isr and replica in self.elr)
-        return in_sync and self.acceptable(replica)
+        return in_sync and self._acceptable(replica)
+
+    def _acceptable(self, replica: int) -> bool:
+        return self.acceptable(replica, self.directories.get(replica))
 
     def _candidate(self) -> tuple[int, bool]:
         """The leader to be and whether its election is unclean."""
@@ -137,14 +145,14 @@ class PartitionChange:
             return self.partition.last_known_elr[0], True
         if self.election is Election.UNCLEAN:
             for replica in self.replicas:
-                if self.acceptable(replica):
+                if self._acceptable(replica):
                     return replica, True
         return NO_LEADER, False
 
     def _last_known_leader_may_lead(self) -> bool:
         if not self.elr_enabled or self.elr or self.isr or len(self.partition.last_known_elr) != 1:
             return False
-        return self.acceptable(self.partition.last_known_elr[0])
+        return self._acceptable(self.partition.last_known_elr[0])
 
     def _elect(self, record: PartitionChangeRecord) -> None:
         leader, unclean = self._candidate()

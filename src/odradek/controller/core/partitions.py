@@ -313,6 +313,8 @@ def assign_replicas_to_directories(
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
     """AssignReplicasToDirs (73, KIP-858): a broker says in which log directories its replicas are.
 
+    A replica that comes to an offline directory leaves the ISR; one that comes to a directory that works may lead at once.
+
     UNSUPPORTED_VERSION for the request while the metadata.version records none, STALE_BROKER_EPOCH for a broker's past life.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     """
@@ -320,7 +322,6 @@ def assign_replicas_to_directories(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = context.state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
-    offline: list[LocatedPartition] = []
     response = AssignReplicasToDirsResponse()
     for directory in request.directories:
         answered = AssignReplicasToDirsResponse.DirectoryData(id=directory.id)
@@ -331,18 +332,27 @@ def assign_replicas_to_directories(
             for place in asked.partitions:
                 located, error = _replica_of(context, asked.topic_id, place.partition_index, request.broker_id)
                 if located is not None:
-                    change = context.change(*located)
-                    change.directories[request.broker_id] = directory.id
-                    record = change.build()
+                    online = broker.has_online_directory(directory.id)
+                    record = _assigned(context, located, request.broker_id, directory.id, online=online)
                     if record is not None:
                         records.append(record)
-                    if not broker.has_online_directory(directory.id):
-                        offline.append(located)
                 result.partitions.append(
                     AssignReplicasToDirsResponse.PartitionData(partition_index=place.partition_index, error_code=error)
                 )
-    records += leader_and_isr_records(context, offline, remove=request.broker_id)
     return ControllerResult(records, response)
+
+
+def _assigned(
+    context: ControllerContext, located: LocatedPartition, broker_id: int, directory: UUID, *, online: bool
+) -> VersionedRecord | None:
+    """Return the record that puts a broker's replica into a log directory, and elects a leader where that changes who may lead."""
+    change = context.change(*located)
+    change.directories[broker_id] = directory
+    if not online:
+        change.isr = [replica for replica in located.partition.isr if replica != broker_id]
+        if context.unclean_election_enabled(located.topic):
+            change.election = Election.UNCLEAN
+    return change.build()
 
 
 def _replica_of(context: ControllerContext, topic_id: UUID, number: int, broker_id: int) -> tuple[LocatedPartition | None, ErrorCode]:
