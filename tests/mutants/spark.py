@@ -594,7 +594,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="clients-shared-by-a-fork",
         path="spark/worker_clients.py",
-        before="        os.register_at_fork(after_in_child=self._reset)\n",
+        before="        renew_after_fork(self)\n",
         after="",
         breaks="Parent and child use one connection.",
         tests="spark/test_worker_clients.py -k fork",

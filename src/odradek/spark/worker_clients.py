@@ -10,13 +10,13 @@ to the end, for an error or because nobody wanted the rest, is closed.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from odradek.client.consumer.blocking import Consumer
+from odradek.client.forks import renew_after_fork
 
 IDLE_S = 20.0
 """For how long a consumer waits for the next task. Brokers close idle connections after minutes, Spark ends idle workers after one."""
@@ -45,7 +45,11 @@ class WorkerClients:
         self._idle_s = idle_s
         self._clock = clock
         self._reset()
-        os.register_at_fork(after_in_child=self._reset)
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin without any."""
+        self._reset()
 
     def _reset(self) -> None:
         self._lock = threading.Lock()

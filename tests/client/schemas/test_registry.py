@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
 import ssl
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -86,6 +88,78 @@ def test_the_latest_version_may_be_asked_for_again(server: SchemaRegistryServer)
         registry.latest("s")
         server.register("s", '"long"')
         assert registry.latest("s").schema == LONG
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("location", ["prefix", "header"])
+def test_a_serializer_asks_for_the_latest_version_again(server: SchemaRegistryServer, location: str) -> None:
+    clock = Clock()
+    with SchemaRegistry(server.url, latest_cache_ttl_sec=60) as registry:
+        registry.clock = clock
+        serializer = AvroSerializer(registry, None, {"use.latest.version": True, "schema.id.location": location})
+
+        def written(content: Any) -> bytes:
+            headers: list[tuple[str, bytes | None]] = []
+            data = serializer.serialize("t", "value", content, headers)
+            assert RegistryDecoder(registry).decode(data, headers) == content
+            return headers[0][1] or b"" if headers else data[:5]
+
+        server.register("t-value", '"string"')
+        old = written("x")
+        server.register("t-value", '"long"')
+        clock.now += 59.8
+        assert serializer.is_ready("t", "value", "x")
+        assert written("x") == old
+        clock.now += 0.15
+        assert not serializer.is_ready("t", "value", "x"), "a loop must not find it over between two calls"
+        clock.now += 0.05
+        assert written(7) != old
+        assert serializer.is_ready("t", "value", 7)
+        asked_for = [path for path in asked(server) if path.endswith("/latest")]
+        assert len(asked_for) == 2
+        clock.now += 60
+        server.fail(404)
+        with pytest.raises(UnknownSchema):
+            written(7)
+        assert written(7) != old, "a failure is not remembered"
+
+
+def test_the_latest_version_is_shared_by_serializers_and_renewed_by_a_registration(server: SchemaRegistryServer) -> None:
+    with SchemaRegistry(server.url) as registry:
+        serializers = [JsonSerializer(registry, None, use_latest_version=True) for _ in range(2)]
+        registry.register("t-value", Schema("{}", "JSON"))
+        ids = [[each.serialize("t", "value", 1, [])[4] for each in serializers]]
+        registry.register("t-value", Schema('{"title": "two"}', "JSON"))
+        ids.append([each.serialize("t", "value", 1, [])[4] for each in serializers])
+        assert ids == [[1, 1], [2, 2]]
+        assert len([path for path in asked(server) if path.endswith("/latest")]) == 2
+
+
+def test_a_serializer_sees_a_version_that_comes_into_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "1.t-value-v1.avsc").write_text('"string"')
+    os.utime(tmp_path, (1, 1))
+    folder = SchemaFolder(tmp_path)
+    serializer = AvroSerializer(folder, use_latest_version=True)
+    assert serializer.serialize("t", "value", "x", [])[4] == 1
+    assert serializer.is_ready("t", "value", "x")
+    (tmp_path / "2.t-value-v2.avsc").write_text('"long"')
+    assert not serializer.is_ready("t", "value", "x")
+    assert serializer.serialize("t", "value", 7, [])[4] == 2
+    now = time.time() + 3600
+    os.utime(tmp_path, (now, now))
+    assert serializer.serialize("t", "value", 7, [])[4] == 2
+    (tmp_path / "3.t-value-v3.avsc").write_text('"int"')
+    os.utime(tmp_path, (now, now))
+    assert serializer.serialize("t", "value", 7, [])[4] == 3, "also within one step of the file system's clock"
 
 
 def test_what_is_not_there_is_told(registry: SchemaRegistry) -> None:

@@ -1,4 +1,4 @@
-"""A bounded memory of what was found, for all threads."""
+"""A bounded memory of what was found, for all threads, and for forked children."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
 from typing import Generic, TypeVar
+
+from odradek.client.forks import renew_after_fork
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -18,6 +20,11 @@ class Cache(Generic[K, V]):
         self._capacity = capacity
         self._lock = Lock()
         self._entries: OrderedDict[K, V] = OrderedDict()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        self._lock = Lock()
 
     def get(self, key: K) -> V | None:
         """What was put there; None when it was not, or when it is forgotten."""

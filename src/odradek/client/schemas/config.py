@@ -61,7 +61,8 @@ REGISTRY_KEYS: tuple[Key, ...] = (
 
 SERIALIZER_KEYS: tuple[Key, ...] = (
     Key("auto.register.schemas", BOOLEAN, "true", HIGH, "Whether the schema is registered under the subject, or has to stand there."),
-    Key("use.latest.version", BOOLEAN, "false", HIGH, "Write with the latest schema of the subject. Needs auto.register.schemas=false."),
+    Key("use.latest.version", BOOLEAN, "false", HIGH, "Write with the latest schema of the subject (see latest.cache.ttl.sec). "
+        "Needs auto.register.schemas=false."),
     Key("use.schema.id", INT, "-1", MEDIUM, "Write with the schema of this id. Needs auto.register.schemas=false.", at_least(-1)),
     Key("normalize.schemas", BOOLEAN, "false", MEDIUM, "Whether the registry takes schemas for the same that mean the same."),
     Key("subject.name.strategy", STRING, "topic", HIGH, "topic (TOPIC-value), record (the record's full name), topic-record "

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,8 @@ from odradek.client.schemas.types import AVRO, JSON, PROTOBUF, RegisteredSchema,
 _TYPES: Final = {".avsc": AVRO, ".json": JSON, ".desc": PROTOBUF, ".binpb": PROTOBUF}
 _NAME: Final = re.compile(r"(?:(?P<id>[0-9]{1,10})\.)?(?P<subject>.+)-v(?P<version>[0-9]{1,10})|(?P<only>[0-9]{1,10})")
 _MAX_SIZE: Final = 4 << 20
+_SAME_TIME_NS: Final = 50_000_000
+"""File systems count time in steps of some milliseconds: two changes within one step cannot be told apart."""
 
 
 class _Entry(NamedTuple):
@@ -46,6 +49,7 @@ class SchemaFolder:
         if not self.folder.is_dir():
             raise ConfigError(f"{folder} is no folder of schemas")
         self._read: dict[Path, Schema] = {}
+        self._latest: dict[str, tuple[int, RegisteredSchema]] = {}
 
     def __reduce__(self) -> tuple[Callable[..., SchemaFolder], tuple[str]]:
         return SchemaFolder, (str(self.folder),)
@@ -65,9 +69,26 @@ class SchemaFolder:
 
     def latest(self, subject: str) -> RegisteredSchema:
         """The version of a subject with the highest number."""
+        listed_at, changed_at = time.time_ns(), self._changed_at()
         found = [each for each in self._entries() if each.subject == subject]
         highest = max((each.version or 0 for each in found), default=0)
-        return self._registered(self._only([each for each in found if each.version == highest], f"subject {subject}"))
+        latest = self._registered(self._only([each for each in found if each.version == highest], f"subject {subject}"))
+        if listed_at - changed_at > _SAME_TIME_NS:
+            self._latest[subject] = (changed_at, latest)
+        return latest
+
+    def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
+        """Return the latest version as `latest` has found it, if no file has come or gone since, else None."""
+        del ahead_s
+        found = self._latest.get(subject)
+        return found[1] if found is not None and found[0] == self._changed_at() else None
+
+    def _changed_at(self) -> int:
+        """Return the folder's time of change, nanoseconds; 0 for a folder that is gone."""
+        try:
+            return self.folder.stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """As `lookup`; RegistryError for a schema that is not there, as nothing is written."""

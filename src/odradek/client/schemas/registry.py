@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 from uuid import UUID
 
 from odradek.client.config import Setting
+from odradek.client.forks import renew_after_fork
 from odradek.client.schemas.cache import Cache
 from odradek.client.schemas.config import registry_config
 from odradek.client.schemas.errors import RegistryError, UnknownSchema
@@ -20,10 +21,14 @@ from odradek.client.schemas.wire import SchemaKey
 
 
 class SchemaRegistry:
-    """Schemas of a registry, remembered once they have been asked for. Blocking; may be shared by threads, and pickled: the copy asks anew.
+    """Schemas of a registry, remembered once they have been asked for. Blocking; may be shared by threads and used in a forked child, on
+    connections of its own; may be pickled: the copy asks again.
 
     UnknownSchema for what the registry does not have, RegistryError when it cannot be asked or refuses.
     """
+
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+    """Monotonic seconds; tests set another."""
 
     def __init__(self, config: Mapping[str, Setting] | str | None = None, /, **settings: Setting) -> None:
         """Keys as Confluent names them in `config`, or as keyword arguments with underscores; text stands for `schema.registry.url`.
@@ -43,6 +48,11 @@ class SchemaRegistry:
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(capacity)
         self._latest: Cache[str, tuple[float, RegisteredSchema]] = Cache(capacity)
         self._registered: Cache[tuple[str, Schema, bool, bool], RegisteredSchema] = Cache(capacity)
+        self._asking = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may have held while it asked."""
         self._asking = threading.Lock()
 
     def __reduce__(self) -> tuple[Callable[..., SchemaRegistry], tuple[dict[str, Setting]]]:
@@ -83,15 +93,18 @@ class SchemaRegistry:
     def latest(self, subject: str) -> RegisteredSchema:
         """The latest version of a subject, as it was latest.cache.ttl.sec ago at most."""
 
-        def remembered() -> RegisteredSchema | None:
-            found = self._latest.get(subject)
-            is_new = found is not None and (self._latest_s < 0 or time.monotonic() - found[0] < self._latest_s)
-            return found[1] if found is not None and is_new else None
-
         def ask() -> RegisteredSchema:
-            return self._latest.put(subject, (time.monotonic(), self._version(subject, "latest")))[1]
+            asked_at = self.clock()
+            return self._latest.put(subject, (asked_at, self._version(subject, "latest")))[1]
 
-        return remembered() or self._once(remembered, ask)
+        return self.remembered_latest(subject) or self._once(lambda: self.remembered_latest(subject), ask)
+
+    def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
+        """Return the latest version without asking, if latest.cache.ttl.sec is not over in `ahead_s` seconds, else None."""
+        found = self._latest.get(subject)
+        if found is None or 0 <= self._latest_s <= self.clock() + ahead_s - found[0]:
+            return None
+        return found[1]
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """The schema under a subject, where it becomes a new version if it is not one yet; RegistryError (409) for an incompatible one."""
@@ -142,12 +155,12 @@ class SchemaRegistry:
 
     def _unless_missing(self, key: SchemaKey, path: str, what: str) -> Schema:
         missing = self._missing.get(key)
-        if missing is not None and time.monotonic() - missing[0] < self._missing_s:
+        if missing is not None and self.clock() - missing[0] < self._missing_s:
             raise UnknownSchema(missing[1])
         try:
             return self._schema(path, what)
         except UnknownSchema as error:
-            self._missing.put(key, (time.monotonic(), str(error)))
+            self._missing.put(key, (self.clock(), str(error)))
             raise
 
     def _schema(self, path: str, what: str) -> Schema:

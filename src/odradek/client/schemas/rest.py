@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from odradek.client.config import ClientConfig
+from odradek.client.forks import renew_after_fork
 from odradek.client.schemas.config import registry_access
 from odradek.client.schemas.errors import RegistryError, one_line
 
@@ -22,7 +23,7 @@ _TRANSIENT: Final = (408, 429)
 
 
 class Rest:
-    """The calls of one registry. For all threads: a connection is used by one at a time, and kept for the next."""
+    """Calls of one registry, for all threads. One uses a connection at a time, and keeps it for the next; a forked child opens new ones."""
 
     def __init__(
         self,
@@ -43,11 +44,20 @@ class Rest:
         self._lock = threading.Lock()
         self._idle: dict[str, list[HTTPConnection]] = {}
         self._closed = False
+        renew_after_fork(self)
 
     def __del__(self) -> None:
         # Decoders of a whole process share one that nobody closes.
         if hasattr(self, "_idle"):
             self.close()
+
+    def after_fork(self) -> None:
+        """Forget the parent's connections: its requests and the child's would get one another's answers."""
+        self._lock = threading.Lock()
+        idle = [each for kept in self._idle.values() for each in kept]
+        self._idle = {}
+        for connection in idle:
+            connection.close()  # Of this process's descriptor: nothing is sent, also not by TLS.
 
     @property
     def urls(self) -> tuple[str, ...]:

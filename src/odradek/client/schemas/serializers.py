@@ -2,8 +2,9 @@
 
     Producer(bootstrap_servers="localhost:9092", value_serializer=AvroSerializer(SchemaRegistry("http://localhost:8081"), schema))
 
-The registry is asked once for each subject. It is asked by `send` of the blocking producer in the thread that calls it, and by that of the
-asyncio producer in the event loop's default executor: never in an event loop. All may be shared by threads and producers.
+The registry is asked once for each subject; with use.latest.version again when latest.cache.ttl.sec is over. It is asked by `send` of the
+blocking producer in the thread that calls it, and by that of the asyncio producer in the event loop's default executor: never in an event
+loop. All may be shared by threads and producers.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ from odradek.client.schemas.types import AVRO, JSON, PROTOBUF, RegisteredSchema,
 from odradek.client.schemas.wire import header_name, write_prefix
 
 _SUBJECTS = 1000
+_AHEAD_S = 0.1
+"""`is_ready` is asked in the event loop just before `serialize`, which must not find that the latest version has ceased to be it."""
 
 
 class _Ready(NamedTuple):
     """How values of one subject are written."""
 
     frame: bytes
-    schema: Any
+    encoder: Any
     """What the values are encoded with."""
+    schema: RegisteredSchema
 
 
 class _Serializer:
@@ -48,7 +52,7 @@ class _Serializer:
 
     def is_ready(self, topic: str, part: str, content: Any) -> bool:
         """Whether `serialize` would ask nobody."""
-        return self._subjects.get(self._subject(topic, part)) is not None
+        return self._known(self._subject(topic, part), _AHEAD_S) is not None
 
     def serialize(self, topic: str, part: str, content: Any, headers: HeaderList) -> bytes:
         """The bytes of a key or value (`part`); a GUID that goes into a header is added to `headers`.
@@ -56,10 +60,8 @@ class _Serializer:
         UnencodableValue for what does not fit, UnknownSchema and RegistryError of the registry, SchemaError.
         """
         subject = self._subject(topic, part)
-        ready = self._subjects.get(subject)
-        if ready is None:
-            ready = self._subjects.put(subject, self._made_ready(subject))
-        data = self._encode(ready.schema, content)
+        ready = self._known(subject) or self._subjects.put(subject, self._made_ready(subject))
+        data = self._encode(ready.encoder, content)
         if not self._settings.in_header:
             return ready.frame + data
         name = header_name(part)
@@ -68,6 +70,14 @@ class _Serializer:
 
     def _subject(self, topic: str, part: str) -> str:
         return self._settings.subject(topic, part, self._record_name())
+
+    def _known(self, subject: str, ahead_s: float = 0.0) -> _Ready | None:
+        """Return how values of `subject` are written; None where the source has to be asked. It remembers which version is the latest."""
+        ready = self._subjects.get(subject)
+        if ready is None or not self._settings.use_latest:
+            return ready
+        latest = self._source.remembered_latest(subject, ahead_s)
+        return ready if latest is not None and latest == ready.schema else None
 
     def _made_ready(self, subject: str) -> _Ready:
         settings = self._settings
@@ -87,7 +97,7 @@ class _Serializer:
         if key is None:
             what = "GUID: schema.id.location=header needs a registry that has them" if settings.in_header else "id"
             raise SchemaError(f"the schema of subject {subject} has no {what}")
-        return _Ready(write_prefix(key, indexes), encoder)
+        return _Ready(write_prefix(key, indexes), encoder, found)
 
     def _needs_schema(self) -> None:
         if self._schema is None and not self._settings.use_latest and self._settings.schema_id is None:

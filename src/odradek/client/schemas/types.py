@@ -65,6 +65,10 @@ class SchemaSource(Protocol):
         """The latest version of a subject."""
         ...
 
+    def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
+        """Return the latest version of a subject without asking, if it still counts as the latest in `ahead_s` seconds, else None."""
+        ...
+
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """The schema under a subject, where it becomes a new version if it is not one yet."""
         ...
