@@ -7,7 +7,9 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
 
@@ -231,6 +233,23 @@ def test_throttles_are_cleared_when_nothing_moves_any_more(
     assert len(cleared) == 1  # others need them
     (row,) = json.loads(command("reassign", "list", "-J", "-b", at).out)
     assert row == {"topic": "alone", "partition": 0, "replicas": [3, 1], "adding": [1], "removing": []}
+
+
+def test_throttles_stay_while_replicas_move_between_directories(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A partition stays where it is and its replica moves to another directory of the broker: no reassignment is under way."""
+    cleared: list[object] = []
+    state = "in progress"
+    monkeypatch.setattr("odradek.cli.reassign.Admin", lambda *_: nullcontext(SimpleNamespace(list_partition_reassignments=dict)))
+    monkeypatch.setattr("odradek.cli.reassign.partition_rows", lambda *_: [])
+    monkeypatch.setattr("odradek.cli.reassign.directory_rows", lambda *_: [{"topic": "t", "partition": 0, "broker": 1, "state": state}])
+    monkeypatch.setattr("odradek.cli.reassign.clear_throttles", lambda _, wanted: cleared.append(list(wanted)))
+    file = tmp_path / "moves.json"
+    file.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/b"]}]}')
+    assert command("reassign", "verify", "-f", str(file), "-b", "127.0.0.1:1").status == 0
+    assert cleared == []
+    state = "completed"
+    assert command("reassign", "verify", "-f", str(file), "-b", "127.0.0.1:1").status == 0
+    assert cleared == [[TopicPartition("t", 0)]]
 
 
 class Recorder:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 
 from interop.differential.access_samples import NOT_ASKED, SAMPLES, UNSAMPLED
-from odradek.handlers.access import ACCESS, declared
+from odradek.base.errors import ErrorCode
+from odradek.handlers.access import ACCESS, AUTHORIZED_OPERATIONS, Access, Check, declared
 from odradek.handlers.table import APIS
 from odradek.protocol.api_keys import ApiKey
 from odradek.security.resources import Operation, ResourceType
+from tests.handlers import kafka_access
 from tests.handlers.access_world import World, asked_checks, in_world, problem_of
 
 
@@ -51,3 +55,43 @@ def test_every_check_is_made_and_told_as_declared() -> None:
         return problems
 
     assert in_world(story) == []
+
+
+# -- beside Kafka's own table ------------------------------------------------------------------------------------------------------------
+
+
+def _camel(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _told(check: Check) -> str:
+    resource = _camel(check.resource.name)
+    told = f"{_camel(check.operation.name)} {resource}"
+    if check.error is ErrorCode.NONE:
+        told += " hidden"
+    elif check.error.name != kafka_access.ERRORS[resource]:
+        told += f" {check.error.name}"
+    return told + " unlogged" * check.quiet
+
+
+def _line(access: Access) -> str:
+    alternatives = groupby(enumerate(access.checks), lambda each: each[1].alternative or each[0])
+    return "; ".join(" or ".join(_told(check) for _, check in checks) for _, checks in alternatives) or "nothing"
+
+
+@pytest.mark.parametrize(("scope", "table"), [("broker", kafka_access.BROKER_LISTENER), ("controller", kafka_access.CONTROLLER_LISTENER)])
+def test_what_is_asked_of_clients_is_what_kafka_asks(scope: str, table: str) -> None:
+    kafkas = dict(line.split(": ", 1) for line in table.strip().splitlines())
+    assert {api_key.name: _line(access) for api_key, access in ACCESS[scope].items()} == kafkas
+
+
+def test_what_is_checked_for_the_whole_request_is_asked_of_nothing_that_it_names() -> None:
+    """A check of a name cannot be made before the handler has seen the request."""
+    for apis in ACCESS.values():
+        for access in apis.values():
+            assert {check.resource for check in access.required} <= {ResourceType.CLUSTER}
+
+
+def test_operations_on_resources_are_kafkas() -> None:
+    ours = {_camel(resource.name): {_camel(each.name) for each in operations} for resource, operations in AUTHORIZED_OPERATIONS.items()}
+    assert ours == {resource: set(operations.split()) for resource, operations in kafka_access.OPERATIONS.items()}

@@ -159,6 +159,30 @@ def test_one_request_is_in_flight_and_others_wait_encrypted(run: Run, made: Cert
     run(main())
 
 
+def test_what_waits_encrypted_is_no_memory_of_requests_after_its_connection(run: Run, made: Certificates) -> None:
+    """Closed by this side, as when a connection has to make way for another: nobody decrypts what waits any more."""
+
+    async def main() -> None:
+        waiting: list[Deferred[Any]] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        async with listening(handle, tls=serving(made)) as (acceptor, bound):
+            for _ in range(2):
+                waiting.clear()
+                async with secured(bound.port, client_context(made)) as client:
+                    client.send(*[b"r" * 30_000] * 100)
+                    await until(lambda: len(waiting) == 1 and acceptor.pool.in_use > 60_000)
+                    (connection,) = acceptor.connections
+                    connection.abort()
+                    await until(lambda: not acceptor.connections)
+                assert acceptor.pool.in_use == 0
+
+    run(main())
+
+
 class FileOfZeros:
     """A file chunk."""
 

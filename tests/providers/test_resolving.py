@@ -125,6 +125,9 @@ def test_only_allowed_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
     settings = only("env", allowlist_pattern="^ODRADEK_.*")
     found = resolve({**settings, "x": "${env:ODRADEK_TEST_A}${env:OTHER_TEST_A}"})
     assert found["x"] == "a${env:OTHER_TEST_A}"
+    monkeypatch.setenv("ODRADEK_TEST_A_SECRET", "c")
+    whole = resolve({**only("env", allowlist_pattern="ODRADEK_TEST_A"), "x": "${env:ODRADEK_TEST_A}${env:ODRADEK_TEST_A_SECRET}"})
+    assert whole["x"] == "a${env:ODRADEK_TEST_A_SECRET}", "the pattern has to match all of the name, as in Kafka"
     with pytest.raises(ConfigError, match=r"Invalid value \( for configuration config.providers.env.param.allowlist.pattern"):
         resolve(only("env", allowlist_pattern="("))
 

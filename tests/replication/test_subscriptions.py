@@ -910,6 +910,21 @@ class History:
                 assert mine.replicas[2].log_end_offset == other.replicas[2].log_end_offset
 
 
+def test_a_partition_that_was_taken_before_the_turn_was_over_wakes_the_session_again() -> None:
+    """The parked fetch was to be looked at after the turn; in the same turn the follower asked again, and that fetch took the record."""
+    leader = Leader(1)
+    session = leader.open()
+    leader.fetch(session=session, epoch=2)
+    leader.append(0, b"a")
+    leader.fetch(session=session, epoch=3, max_wait_ms=0)
+    leader.clock.turn()
+    waiting = leader.fetch({(1, 0): 1}, session=session, epoch=4)
+    assert not waiting.done
+    leader.append(0, b"b")
+    leader.clock.run_due()
+    assert waiting.done
+
+
 SEEDS = (*range(40), 1049, 1122)
 """The histories that are run; those that have found broken code are among them."""
 

@@ -49,7 +49,7 @@ def naive(
     principal, host, operation, resource, name = question
     if str(principal) in super_users:
         return True
-    matching = [entry for entry in entries if _means(entry, resource, name)]
+    matching = [entry for entry in entries if means(entry, resource, name)]
     about = [e for e in matching if e.principal in (str(principal), "User:*") and e.host in (host, "*")]
     if any(e.permission_type == PermissionType.DENY and e.operation in (operation, Operation.ALL) for e in about):
         return False
@@ -83,7 +83,7 @@ def naive_any(entries: Iterable[AccessControlEntry], question: Question, *, allo
     )
 
 
-def _means(entry: AccessControlEntry, resource: ResourceType, name: str) -> bool:
+def means(entry: AccessControlEntry, resource: ResourceType, name: str) -> bool:
     if entry.resource_type != resource:
         return False
     if entry.pattern_type == PatternType.PREFIXED:

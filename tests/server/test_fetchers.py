@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.fetch import FetchResponse
@@ -445,6 +445,41 @@ def test_what_the_leader_cannot_tell_is_asked_again_after_a_pause() -> None:
     assert 2 < asked < 30
     refusing[0] = False
     cluster.run(1000)
+    assert agree(cluster, 1, 3)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_question_for_the_leaders_offsets_that_is_never_answered_is_asked_again(code: ErrorCode) -> None:
+    """The fetcher has nothing else to do meanwhile, so nothing else wakes it."""
+    cluster = three(replica_fetch_backoff_ms="200")
+    cluster.run(5)
+    out_of_range, asked = [True], list[Deferred[Any]]()
+    send = cluster.wire.send
+
+    def sending(source: int, target: int, purpose: str, request: Any, **how: Any) -> Any:
+        if source == 3 and request.API_KEY == ApiKey.LIST_OFFSETS and out_of_range[0]:
+            asked.append(Deferred())
+            return asked[-1]
+        return send(source, target, purpose, request, **how)
+
+    def tamper(source: int, target: int, request: Message, body: bytearray) -> bytes | None:
+        if source == 3 and request.API_KEY == ApiKey.FETCH and out_of_range[0]:
+            response = FetchResponse.decode(bytes(body), 18)
+            for topic in response.responses:
+                for data in topic.partitions:
+                    data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            return response.encode(18)
+        return bytes(body)
+
+    cluster.wire.send = sending  # type: ignore[method-assign]
+    cluster.wire.tamper = tamper
+    cluster[1].lead(TP, b"a")
+    cluster.run(2000)
+    assert len(asked) == 2, "for its first and for its last offset"
+    out_of_range[0] = False
+    for answer in asked:
+        answer.fail(KafkaError(code))
+    cluster.run(2000)
     assert agree(cluster, 1, 3)
 
 

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
+
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.broker import standalone_config
@@ -323,6 +325,38 @@ def test_a_broker_that_cannot_report_a_failed_directory_ends() -> None:
     world.clock.advance_s(2)
     assert len(world.fatal) == 1
     assert "30 s" in str(world.fatal[0])
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH])
+def test_a_beat_that_is_refused_has_not_told_of_a_failed_directory(code: ErrorCode) -> None:
+    world = running()
+    world.offline.append(UUID(int=2000))
+    world.registrar.directory_failed(UUID(int=2000))
+    while world.clock.now_s < 40 and not world.fatal:
+        while world.channel.sent:
+            if isinstance(world.channel.sent[0][0], BrokerRegistrationRequest):
+                world.channel.fail()
+            else:
+                world.beat(error_code=code)
+        world.clock.advance_s(0.5)
+    assert len(world.fatal) == 1
+    assert world.clock.now_s >= 30
+
+
+def test_which_of_two_failed_directories_was_told_of() -> None:
+    """The first is told of; the second fails while its beats are refused."""
+    world = running()
+    world.offline.append(UUID(int=2000))
+    world.registrar.directory_failed(UUID(int=2000))
+    world.beat(is_caught_up=True)
+    world.offline.append(UUID(int=2001))
+    world.registrar.directory_failed(UUID(int=2001))
+    while world.clock.now_s < 40 and not world.fatal:
+        while world.channel.sent:
+            world.beat(error_code=ErrorCode.NOT_CONTROLLER)
+        world.clock.advance_s(0.5)
+    assert len(world.fatal) == 1
+    assert str(UUID(int=2001)) in str(world.fatal[0])
 
 
 def test_cordons_are_told_once_the_broker_recovers() -> None:

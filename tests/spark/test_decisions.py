@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.core.transactions import PreparedTransaction
 from odradek.spark.decisions import BadDecision, Decision, Sink, TaskId, open_ones
+from odradek.spark.exactly_once import HalfWritten, _complete
 
 SINK = Sink("orders")
 
@@ -44,6 +51,35 @@ def test_a_decision_is_read_as_it_was_written(transactions: list[PreparedTransac
     assert SINK.chunk_count(chunks[0]) == len(chunks)
     assert all(len(chunk.encode()) <= 4096 for chunk in chunks)  # offset.metadata.max.bytes
     assert SINK.decode(batch, chunks) == Decision(batch, tuple(transactions))
+
+
+class _Answering:
+    """An admin client that answers the end of each transaction with what the test says."""
+
+    def __init__(self, *outcomes: KafkaError | None) -> None:
+        self.outcomes = outcomes
+
+    async def try_end_transactions(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> dict[Any, Any]:
+        assert commit
+        return dict(zip(transactions, self.outcomes, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("codes", "raised"),
+    [
+        ((ErrorCode.NONE, ErrorCode.NONE), None),
+        ((ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE), KafkaError),
+        ((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE), KafkaError),
+        ((ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE), HalfWritten),
+        ((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_TXN_STATE), HalfWritten),
+    ],
+)
+def test_a_batch_is_done_when_each_of_its_transactions_is(codes: tuple[ErrorCode, ...], raised: type[Exception] | None) -> None:
+    """An error that passes fails the batch as well: Spark tries it again."""
+    admin = _Answering(*(KafkaError(code) if code else None for code in codes))
+    decision = Decision(7, (PreparedTransaction("a", 1, 0, 2), PreparedTransaction("b", 2, 0, 2)))
+    with nullcontext() if raised is None else pytest.raises(raised):
+        asyncio.run(_complete(cast(AsyncAdmin, admin), Sink("app"), decision))
 
 
 def test_many_tasks_need_several_groups() -> None:
