@@ -158,8 +158,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "fault-of-the-start-is-told-to-the-process",
         "server/broker.py",
-        "        if not self._started:\n            if not self._fault.done():",
-        "        if self.on_fatal is not None:\n            self.on_fatal(problem)\n        if not self._started:\n            if not self._fault.done():",
+        "        if not self._started:\n            return\n",
+        "",
         "what ends the start is said twice",
         _BOOT,
     ),
@@ -1314,5 +1314,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "for _ in range(1)])",
         "num.recovery.threads.per.data.dir has no effect: a start recovers one log after the other.",
         "server/test_log_loading.py -k side_by_side",
+    ),
+    # -- a node whose metadata log fails
+    Mutant(
+        "a-node-waits-for-the-controller-that-it-was",
+        "server/quorum.py",
+        "        node.hurry()\n",
+        "",
+        "a node whose metadata disk is full goes on for a whole session before it ends",
+        "server/test_parts_of_the_start.py -k metadata_log_fails",
+    ),
+    Mutant(
+        "the-reason-is-said-at-the-end-only",
+        "server/broker.py",
+        '        logger.critical("this node cannot go on and shuts down: %s", problem)\n',
+        "",
+        "nobody learns why a node shuts down while it does",
+        "server/test_parts_of_the_start.py -k metadata_log_fails",
     ),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import logging
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -147,6 +149,37 @@ def test_a_node_ends_with_the_metadata_directory_and_with_the_last_one_for_logs(
         broker.services.log_manager.directory_failed(path, OSError(5, "Input/output error", path))
         assert [reason in str(error) for error in told] == [True]
         await broker.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("metadata", ["/meta", DATA])
+@pytest.mark.parametrize(("operation", "error"), [("write", errno.ENOSPC), ("fsync", errno.EIO)])
+def test_a_node_whose_metadata_log_fails_says_so_at_once_and_does_not_wait_for_itself(
+    metadata: str, operation: str, error: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        disk = VirtualDisk()
+        broker = make_broker(loop, disk, metadata_log_dir=metadata)
+        fatal: asyncio.Future[Exception] = loop.create_future()
+        broker.on_fatal = fatal.set_result
+        await broker.start()
+        await asyncio.sleep(1)
+        disk.fail(f"{metadata}/__cluster_metadata-0", operation, error)
+        creating = asyncio.create_task(create_topic(loop, broker, "flights"))
+        reason = await asyncio.wait_for(fatal, 2)
+        assert str(reason).startswith(metadata)
+        said = [record for record in caplog.records if record.levelno == logging.CRITICAL]
+        assert [str(reason) in record.getMessage() for record in said] == [True], "before it ends, and once"
+        begin = loop.time()
+        await broker.stop()
+        assert loop.time() - begin < 1
+        creating.cancel()
+        await asyncio.gather(creating, return_exceptions=True)
+        disk.lift_failures()
+        again = make_broker(loop, disk, 2, metadata_log_dir=metadata)
+        await again.start()
+        await again.stop()
 
     run(main)
 

@@ -82,7 +82,7 @@ class Broker:
         self._format_if_empty = format_if_empty
         self._startup = Startup()
         self._fault: asyncio.Future[OdradekError] = self.loop.create_future()
-        """The first problem of a part at work in the background, while the node has not started."""
+        """The first problem of a part at work in the background; it ends the start, or the node."""
         self._started = False
         self._stopping: asyncio.Future[None] | None = None
         services.config = config
@@ -145,10 +145,10 @@ class Broker:
                 await asyncio.wait((steps,))
         if late is not None:
             raise late
-        if not steps.cancelled() and (error := steps.exception()) is not None:
-            raise problem_of(error) if isinstance(error, OSError | OdradekError) else error
         if self._fault.done():
             raise self._fault.result()
+        if not steps.cancelled() and (error := steps.exception()) is not None:
+            raise problem_of(error) if isinstance(error, OSError | OdradekError) else error
         self._started = True
         self.start_seconds = self.clock.monotonic() - begin
 
@@ -169,15 +169,16 @@ class Broker:
 
     def hurry(self) -> None:
         """A stop waits for no other node from now on: not for a controller to move leaders away, nor for one to take over the quorum."""
-        if not self._node.haste.done():
-            self._node.haste.set_result(None)
+        self._node.hurry()
 
     def _fatal(self, error: BaseException) -> None:
+        if self._fault.done():
+            return
         problem = problem_of(error)
+        self._fault.set_result(problem)
         if not self._started:
-            if not self._fault.done():
-                self._fault.set_result(problem)
-        elif self.on_fatal is not None:
+            return
+        # At once: to end in order may take minutes.
+        logger.critical("this node cannot go on and shuts down: %s", problem)
+        if self.on_fatal is not None:
             self.on_fatal(problem)
-        else:
-            logger.critical("this node cannot go on: %s", problem)

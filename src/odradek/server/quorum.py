@@ -85,7 +85,7 @@ class JoinQuorum(Step[Quorum]):
                     Endpoint(each.listener, each.host or "localhost", each.port or self._listeners.port(each.listener))
                     for each in config.advertised_controller_listeners
                 ],
-                on_fault=lambda error: node.fatal(problem_of(error, directory)),
+                on_fault=self._failed,
                 policies=self._policies,
             )
             self._kraft = node.services.kraft = kraft
@@ -101,6 +101,21 @@ class JoinQuorum(Step[Quorum]):
         for line in _remarks(kraft, is_controller=config.is_controller):
             logger.warning("%s", line)
         return Quorum(kraft, raft_channel.problems)
+
+    def _failed(self, error: BaseException) -> None:
+        """End the node: its part in the quorum cannot go on.
+
+        Without it the node neither leads nor learns who does, so that its end waits for no controller. A disk that failed the metadata log
+        is not written to any more, not by the logs of partitions either.
+        """
+        node = self._node
+        directory = node.config.metadata_log_dir
+        problem = problem_of(error, directory)
+        node.hurry()
+        node.fatal(problem)
+        cause = error if isinstance(error, OSError) else problem.__cause__
+        if isinstance(cause, OSError):
+            node.services.log_manager.directory_failed(directory, cause)
 
     async def stop(self) -> None:
         if self._kraft is not None:
