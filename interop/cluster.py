@@ -3,35 +3,31 @@
     with MixedCluster(folder, {1: Member("odradek"), 2: Member("jvm"), 3: Member("jvm")}) as cluster:
         cluster.nodes[cluster.leader()].kill()
 
-All directories are formatted by Odradek, with the same levels of all features and none that only one side serves.
+Each node formats its directory with the tool and the defaults of its own side, as its users do: where JVM Kafka's controllers begin, the
+cluster has levels of features that Odradek does not serve, and its nodes have to get along with them.
 """
 
 from __future__ import annotations
 
-import random
 import re
 import socket
 import struct
-import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 from uuid import UUID
 
-from interop.peers import CLUSTER_ID, BrokerProcess, JvmBroker, OdradekBroker
+from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
 from interop.tools import JvmTools
 from interop.waiting import eventually
 from odradek.base.ids import uuid_to_string
-from odradek.config.broker import BrokerConfig
-from odradek.config.properties import parse_properties
-from odradek.controller.format import format_storage
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from odradek.protocol.registry import response_class
 from odradek.protocol.schema import Message
-from odradek.storage.disk import OsDisk
 
 SMALL: dict[str, str] = {
     "log.cleaner.dedupe.buffer.size": "20000000",
@@ -85,7 +81,6 @@ class MixedCluster:
         *,
         dynamic: bool = False,
         settings: Mapping[str, str] | None = None,
-        features: Mapping[str, int] | None = None,
         as_shipped: bool = False,
     ) -> None:
         """`dynamic`: the voters stand in the log (kraft.version 1) and not in controller.quorum.voters. `as_shipped`: JVM nodes with the
@@ -94,7 +89,6 @@ class MixedCluster:
         self.members = dict(members)
         self.nodes: dict[int, BrokerProcess] = {}
         self.dynamic = dynamic
-        self.features = dict(features or {})
         self.as_shipped = as_shipped
         for node, member in members.items():
             self.nodes[node] = self._process(member.kind, folder / str(node))
@@ -114,7 +108,10 @@ class MixedCluster:
                 "controller.quorum.bootstrap.servers": ",".join(reached.values()) if dynamic else "",
                 **(settings or {}),
             }
-        self._initial = ",".join(f"{voter}@{at}:{uuid_to_string(_directory_id(voter))}" for voter, at in reached.items())
+        if dynamic:
+            initial = ",".join(f"{voter}@{at}:{uuid_to_string(_directory_id(voter))}" for voter, at in reached.items())
+            for voter in self.voters:
+                self.nodes[voter].format_options = ["--initial-controllers", initial]
 
     def _process(self, kind: str, folder: Path) -> BrokerProcess:
         if kind == "odradek":
@@ -133,18 +130,9 @@ class MixedCluster:
         self.members[node] = self.members[node]._replace(kind=kind)
 
     def format(self) -> None:
-        for node, process in self.nodes.items():
-            config = BrokerConfig(parse_properties(process.write_properties().read_text()))
-            dynamic = self.dynamic and self.members[node].votes
-            format_storage(
-                OsDisk(),
-                config,
-                cluster_id=CLUSTER_ID,
-                rng=random.Random(node),
-                now_ms=time.time_ns() // 1_000_000,
-                initial_controllers=self._initial if dynamic else None,
-                feature_levels=self.features,
-            )
+        """Format all nodes at the same time; RuntimeError with the output of a tool that fails."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(BrokerProcess.format, self.nodes.values()))
 
     def start(self, *nodes: int, timeout: float = 180) -> None:
         """Starts the nodes (all when none is named) at the same time, and waits for each."""

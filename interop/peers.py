@@ -103,6 +103,8 @@ class BrokerProcess:
         self.overrides = dict(overrides or {})
         self.features: dict[str, int] = {}
         """Levels to format with, where they are not to be the defaults."""
+        self.format_options: list[str] = []
+        """Further words for the tool that formats."""
         self.log_path = folder / f"{self.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -260,7 +262,7 @@ class JvmBroker(BrokerProcess):
         return () if self.as_shipped else (*QUICK, f"-XX:SharedArchiveFile={class_archive()}")
 
     def format_command(self) -> list[str]:
-        options = ("-t", CLUSTER_ID, "-c", str(self.properties_path), *self.feature_options())
+        options = ("-t", CLUSTER_ID, "-c", str(self.properties_path), *self.feature_options(), *self.format_options)
         return jvm_command("kafka.tools.StorageTool", "format", *options)
 
     def start_command(self) -> list[str]:
@@ -335,7 +337,7 @@ class OdradekBroker(BrokerProcess):
         return environment
 
     def format_command(self) -> list[str]:
-        options = ("-t", CLUSTER_ID, "-c", str(self.properties_path), *self.feature_options())
+        options = ("-t", CLUSTER_ID, "-c", str(self.properties_path), *self.feature_options(), *self.format_options)
         return [sys.executable, "-m", "odradek.cli.main", "storage", "format", *options]
 
     def start_command(self) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -15,15 +15,18 @@ import pytest
 from odradek.base.ids import uuid_to_string
 from odradek.config.broker import standalone_config
 from odradek.consensus.messages import LeaderAndEpoch
-from odradek.controller.format import format_storage
+from odradek.controller import format as controller_format
+from odradek.controller.format import bootstrap_records, format_storage
 from odradek.handlers.table import APIS
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import MetadataImage
+from odradek.metadata.versioned import VersionedRecord
 from odradek.network.transport import dial
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 from odradek.protocol.schema import Message
 from odradek.server.node import StartError
 from odradek.server.publisher import BrokerPublisher
@@ -253,6 +256,26 @@ def test_no_partition_takes_a_role_before_the_controller_knows_of_the_broker(mon
         first, now = told[0], cluster.kraft(1).image
         assert first.cluster.brokers[2].epoch == now.cluster.brokers[2].epoch > before.cluster.brokers[2].epoch
         assert all(first.topics.by_name["a"].partitions[number].leader != 2 for number in led)
+
+    story(main)
+
+
+def test_a_broker_registers_levels_that_it_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JVM Kafka formats with them, and its controllers let nobody in who does not name them."""
+    unserved = {"share.version": 1, "streams.version": 1}
+
+    def as_jvm_kafka_formats(release: str | None, chosen: Mapping[str, int]) -> list[VersionedRecord]:
+        levels = [VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in unserved.items()]
+        return bootstrap_records(release, chosen) + levels
+
+    monkeypatch.setattr(controller_format, "bootstrap_records", as_jvm_kafka_formats)
+
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = Cluster(loop, {1: CONTROLLER, 2: BROKER, 3: BROKER})
+        await cluster.start()
+        registered = {broker.broker_id: dict(broker.supported_features) for broker in cluster.kraft(1).image.cluster.brokers.values()}
+        assert registered.keys() == {2, 3}
+        assert all(levels.get(name) == (0, level) for levels in registered.values() for name, level in unserved.items())
 
     story(main)
 

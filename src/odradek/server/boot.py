@@ -49,7 +49,7 @@ async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> 
 
     if node.config.is_broker:
         await start(LoadLogs(node, directories, image))
-        registrar = new_registrar(node, identity, directories, listeners, channel, image)
+        registrar = new_registrar(node, identity, directories, listeners, channel, kraft)
         replica_manager = await start(MakeReplicas(node, directories, listeners.acceptor, channel, registrar))
         await start(Introduce(node, kraft, registrar))
         publisher = await start(FollowMetadata(node, kraft, directories.log_manager, replica_manager, channel, registrar))

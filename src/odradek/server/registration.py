@@ -92,8 +92,9 @@ class BrokerRegistrar:
         failure_timeout_s: float = 30.0,
         on_fatal: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
-        """`finalized` gives the finalized levels of features; `cordoned_log_dirs` is None while the metadata.version knows of no cordons:
-        controllers of its time do not read them.
+        """`finalized` gives the finalized levels of features as this node has read them in the metadata log: the registration comes before
+        any image is published. `cordoned_log_dirs` is None while the metadata.version knows of no cordons: controllers of its time do not
+        read them.
 
         `failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` when the controller could not be told of a failed directory.
         """
@@ -393,15 +394,15 @@ def new_registrar(
     directories: LogDirectories,
     listeners: Listeners,
     channel: InterBrokerChannel,
-    image: MetadataImage,
+    kraft: KRaftNode,
 ) -> BrokerRegistrar:
-    """For the broker of this start, whose logs have been loaded; it sends nothing yet. `image`: the cluster as last known."""
+    """Return the registrar of this start, for a broker whose logs are loaded; it sends nothing before its `start`."""
     config = node.config
     registrar = BrokerRegistrar(
         Identity(
             config.node_id,
             identity.cluster_id,
-            new_incarnation_id(image, node.random),
+            new_incarnation_id(kraft.image, node.random),
             listeners.reached_at(config.advertised_listeners),
             config.rack,
             directories.online_ids,
@@ -413,7 +414,7 @@ def new_registrar(
         heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
         session_timeout_s=config.broker_session_timeout_ms / 1000,
         metadata_offset=lambda: node.services.metadata.image.offset,
-        finalized=lambda: node.services.metadata.image.features.levels,
+        finalized=lambda: kraft.image.features.levels,
         offline_log_dirs=lambda: directories.offline_ids,
         cordoned_log_dirs=lambda: (
             directories.cordoned_ids if cordoned_log_dirs_supported(node.services.metadata.image.features.metadata_version or 0) else None
