@@ -7,7 +7,9 @@ import re
 import time
 from concurrent.futures import Future
 
+from interop.cluster import ask
 from interop.tools import Done, JvmTools
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.campaigns.mixed_cluster import BROKERS, PATIENCE_S, MixedBrokers
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -109,14 +111,17 @@ def _transactions_agree(cluster: MixedBrokers, tools: JvmTools, listed: list[lis
 
 
 def _quorum_agrees(cluster: MixedBrokers, tools: JvmTools) -> None:
-    """kafka-metadata-quorum; and kafka-features does not finalize what brokers of ours do not serve, where JVM Kafka has not formatted so."""
+    """kafka-metadata-quorum; and kafka-features does not finalize what brokers of ours do not serve, unless JVM Kafka has formatted so."""
     hide = r"(?<=MaxFollowerLagTimeMs:).*|(?<=HighWatermark:).*|(?<=MaxFollowerLag:).*|(?<=\d )\S+( -?\d+){4}(?= [LFO])"
     commands = ((QUORUM, "describe", "--status"), (QUORUM, "describe", "--replication"))
     status, replication = each_says(cluster, tools, *commands, hide=hide)
     assert f"LeaderId: {cluster.leader()}" in status
     assert {int(line.split()[0]) for line in replication if "NodeId" not in line} == set(cluster.members)
-    described = tools.run(FEATURES, "--bootstrap-server", cluster.nodes[cluster.of_kind("jvm")].bootstrap, "describe")
-    if re.search(rb"share\.version.*FinalizedVersionLevel: 1", described.stdout):
+    versions = ask(
+        cluster.nodes[cluster.of_kind("jvm")].port, ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4
+    )
+    assert isinstance(versions, ApiVersionsResponse)
+    if any(each.name == "share.version" for each in versions.finalized_features):
         return
     for call in start_tool(cluster, tools, (FEATURES, "upgrade", "--feature", "share.version=1")):
         done = call.result(PATIENCE_S)

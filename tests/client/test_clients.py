@@ -208,7 +208,7 @@ def test_a_broker_is_configured_at_run_time(bootstrap: str) -> None:
 
         until(lambda: shown(broker) == [("3000000", 2)], "the broker's own limit to be shown", 10)
         until(lambda: shown(everybody) == [("2000000", 3)], "everybody's limit to be shown", 10)
-        with pytest.raises(KafkaError, match=r"cannot be set while the broker runs|Cannot update these configs dynamically"):
+        with pytest.raises(KafkaError, match="Cannot update these configs dynamically"):
             admin.incremental_alter_configs({broker: [ConfigChange("auto.create.topics.enable", "false")]})
         for each in (broker, everybody):
             admin.incremental_alter_configs({each: [ConfigChange("message.max.bytes", operation="delete")]})

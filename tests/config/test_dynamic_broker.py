@@ -9,9 +9,10 @@ import pytest
 import odradek
 from odradek.base.errors import ConfigError
 from odradek.config.broker import BROKER_CONFIG, standalone_config
-from odradek.config.dynamic import DYNAMIC_KEYS, FIXED_AT_THE_START, THREAD_COUNTS, unserved_at_run_time
+from odradek.config.describe import BrokerLayers, describe_broker
+from odradek.config.dynamic import DYNAMIC_KEYS, NEVER_IN_A_FILE, RELOADED_FOR_LISTENERS, THREAD_COUNTS, without_effect_at_run_time
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
-from odradek.config.topic import SYNONYMS
+from odradek.config.topic import SOURCE_DYNAMIC_BROKER, SYNONYMS
 from odradek.config.unserved import UNSERVED
 from odradek.server.reconfiguration import acceptor_limits
 from tests.config.reads import modules, used_keys
@@ -71,35 +72,86 @@ def test_subscribers_hear_of_their_keys_only() -> None:
 
 def test_what_cannot_hold_is_left_out_and_said() -> None:
     config = dynamic()
-    lines = config.update({"num.io.threads": "9", "message.max.bytes": "2000"}, {"of.some.plugin": "x", "log.retention.ms": "soon"})
-    assert [line.split(": ")[0] for line in lines] == [
-        "A setting of this broker is ignored",
-        "A setting of all brokers is ignored",
-        "A setting of all brokers is ignored",
-    ]
-    assert [key for key in ("num.io.threads", "of.some.plugin", "log.retention.ms") if not any(key in line for line in lines)] == []
+    lines = config.update({"num.partitions": "9", "message.max.bytes": "2000"}, {"log.retention.ms": "soon"})
+    assert [line.split(": ")[0] for line in lines] == ["A setting of this broker is ignored", "A setting of all brokers is ignored"]
+    assert [key for key in ("num.partitions", "log.retention.ms") if not any(key in line for line in lines)] == []
     assert (config.node, config.cluster) == ({"message.max.bytes": "2000"}, {})
     (line,) = config.update({"max.connections.per.ip": "0"}, {})
     assert "max.connections.per.ip" in line
     assert config.node == {"message.max.bytes": "2000"}, "what was there before still holds"
 
 
+SAMPLES = {
+    "config.providers": "",
+    "log.flush.interval.ms": "60000",
+    "log.retention.ms": "60000",
+    "log.roll.jitter.ms": "60000",
+    "log.roll.ms": "60000",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "sasl.jaas.config": "of.a.Module required;",
+}
+"""Values of keys whose default is none, or says nothing."""
+
+
+@pytest.mark.parametrize("key", sorted(DYNAMIC_KEYS - {"ssl.engine.factory.class"}))
+def test_every_key_that_the_jvm_takes_is_taken(key: str) -> None:
+    config = dynamic()
+    defined = NEVER_IN_A_FILE.get(key) or BROKER_CONFIG[key]
+    value = SAMPLES.get(key, defined.default)
+    name = f"listener.name.plaintext.{key}" if key in RELOADED_FOR_LISTENERS else key
+    config.check({name: value or ""}, for_node=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.kerberos.min.time.before.relogin", "58000"),
+        ("sasl.kerberos.kinit.cmd", "/usr/local/bin/kinit"),
+        ("sasl.login.refresh.buffer.seconds", "100"),
+        ("sasl.jaas.config", "hunter2"),
+        ("num.io.threads", "9"),
+        ("num.network.threads", "4"),
+        ("listener.name.plaintext.num.network.threads", "4"),
+        ("remote.log.reader.threads", "9"),
+        ("follower.fetch.last.tiered.offset.enable", "true"),
+        ("group.share.assignment.interval.ms", "100"),
+        ("of.some.plugin", "hunter2"),
+        ("rsm.config.of.a.plugin", "x"),
+    ],
+)
+def test_a_setting_that_changes_nothing_is_kept_and_warned_of_once(name: str, value: str) -> None:
+    config = dynamic()
+    config.check({name: value}, for_node=True)
+    (line,) = config.update({name: value}, {})
+    assert f"The setting {name} of this broker has no effect: " in line
+    assert "hunter2" not in line
+    assert config.update({name: value, "message.max.bytes": "2000"}, {}) == []
+    assert config.node == {name: value, "message.max.bytes": "2000"}
+    shown = {each.name: each for each in describe_broker(BrokerLayers(config.static, config.node, config.cluster, config.current))}
+    secret = shown[name].sensitive
+    assert (shown[name].value, shown[name].source) == (None if secret else value, SOURCE_DYNAMIC_BROKER)
+    assert secret == (value in ("hunter2", "x"))
+    config.check({}, for_node=True)
+    assert config.update({}, {}) == []
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
         ("num.partitions", "3", "Cannot update these configs dynamically: num.partitions"),
-        ("no.such.key", "3", "Unknown broker config name: no.such.key"),
         ("message.max.bytes", "many", "message.max.bytes"),
-        ("num.io.threads", "9", "cannot be set while the broker runs: one event loop"),
+        ("num.io.threads", "many", "num.io.threads"),
+        ("num.io.threads", "17", "greater than double"),
+        ("num.network.threads", "7", "greater than double"),
         ("listeners", "PLAINTEXT://:1", "cluster level, broker id must be specified: listeners|controller.listener.names"),
         ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT", "cluster level, broker id|CONTROLLER"),
         ("sasl.enabled.mechanisms", "PLAIN,PLAIN", "cluster level, broker id|must not be duplicated|Configuration"),
-        ("sasl.jaas.config", "hunter2", "has no effect without one, in Kafka neither|cluster level, broker id"),
         ("ssl.keystore.password", "hunter2", "dynamically updated only per-listener using the listener prefix: ssl.keystore.password"),
         ("ssl.client.auth", "hunter", "cluster level, broker id must be specified: ssl.client.auth|for configuration ssl.client.auth"),
         ("ssl.provider", "SunJSSE", "cluster level, broker id must be specified: ssl.provider|Java's TLS providers"),
         ("listener.name.plaintext.ssl.client.auth", "none", "listener PLAINTEXT, restart broker|cluster level, broker id"),
-        ("listener.name.plaintext.num.network.threads", "5", "threads of one listener|cluster level, broker id"),
+        ("listener.name.plaintext.num.network.threads", "many", "listener.name.plaintext.num.network.threads"),
         ("listener.name.plaintext.max.connections", "many", "listener.name.plaintext.max.connections"),
         ("listener.name.plaintext.max.connections", "0", "at least 1"),
         ("listener.name.other.max.connections", "5", "there is no listener OTHER"),
@@ -179,13 +231,12 @@ def test_pools_grow_and_shrink_by_two_at_most(count: str, said: str) -> None:
 
 
 def test_every_key_that_may_be_set_at_run_time_is_followed() -> None:
-    """A key is a topic's default, or its value is read, or it is refused."""
+    """A key is a topic's default, or its value is read, or it is refused, or it is said to change nothing."""
     topic_keys = {synonym for synonyms in SYNONYMS.values() for synonym, _ in synonyms}
-    accepted = {key for key in DYNAMIC_KEYS if key in BROKER_CONFIG and unserved_at_run_time(key) is None}
+    accepted = {key for key in DYNAMIC_KEYS if key in BROKER_CONFIG and without_effect_at_run_time(key) is None}
     used = used_keys(modules(Path(odradek.__file__).parent), accepted)
     # What the providers of references are is asked before there is a configuration (odradek.providers).
     assert accepted - topic_keys - used.keys() - UNSERVED.keys() - {"config.providers"} == set()
-    assert set(FIXED_AT_THE_START) <= DYNAMIC_KEYS
     assert set(THREAD_COUNTS) <= DYNAMIC_KEYS
 
 

@@ -44,7 +44,6 @@ def test_the_name_says_listener_mechanism_and_key() -> None:
         ("listener.name.plaintext.plain.ssl.client.auth", "x", "plain.ssl.client.auth is no key that a listener has"),
         ("listener.name.plaintext.bla", "x", "bla is no key that a listener has"),
         ("listener.name.", "x", "a listener's setting is written listener.name.NAME.KEY"),
-        ("listener.name.plaintext.num.network.threads", "3", "needs threads of one listener, which Odradek does not serve yet"),
     ],
 )
 def test_what_no_listener_follows_is_refused(name: str, value: str, message: str) -> None:

@@ -97,11 +97,13 @@ def test_what_another_implementation_has_set_does_not_stand_in_the_way(controlle
     from odradek.controller.core.result import VersionedRecord
     from odradek.protocol.messages.metadata_records import ConfigRecord
 
-    controller.append([VersionedRecord(ConfigRecord(resource_type=BROKER, resource_name="1", name="num.io.threads", value="16"), 0)])
+    controller.append(
+        [VersionedRecord(ConfigRecord(resource_type=BROKER, resource_name="1", name="metric.reporters", value="a.Reporter"), 0)]
+    )
     assert alter(controller, BROKER, "1", ("log.retention.ms", SET, "5")) is ErrorCode.NONE
-    assert alter(controller, BROKER, "1", ("num.io.threads", DELETE, None)) is ErrorCode.NONE
+    assert alter(controller, BROKER, "1", ("metric.reporters", DELETE, None)) is ErrorCode.NONE
     assert configs(controller, BROKER, "1") == {"log.retention.ms": "5"}
-    assert alter(controller, BROKER, "1", ("num.io.threads", SET, "16")) is ErrorCode.INVALID_CONFIG
+    assert alter(controller, BROKER, "1", ("metric.reporters", SET, "a.Reporter")) is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "a"), (BROKER, "")])

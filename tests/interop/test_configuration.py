@@ -103,7 +103,7 @@ def test_kafka_configs_for_brokers(broker: BrokerProcess, new_topic: Callable[..
     assert "retention.ms=604800000" in jvm(CONFIGS, *of_topic, "--describe", "--all")
     for problem, setting in {
         "Cannot update these configs dynamically": "num.partitions=5",
-        "cannot be set while the broker runs": "num.io.threads=9",
+        "greater than double": "num.io.threads=90",
         "message.max.bytes": "message.max.bytes=-7",
     }.items():
         assert problem in refused(CONFIGS, *one, "--alter", "--add-config", setting)

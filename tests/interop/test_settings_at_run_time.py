@@ -140,6 +140,36 @@ def test_what_both_refuse(node: Node, case: Refused) -> None:
     assert any(said in answer for said in case.said.split("|")), answer
 
 
+TAKEN = {
+    "sasl.kerberos.min.time.before.relogin": "58000",
+    "sasl.kerberos.kinit.cmd": "/usr/local/bin/kinit",
+    "sasl.login.refresh.buffer.seconds": "100",
+    "sasl.login.refresh.window.factor": "0.7",
+    "num.io.threads": "9",
+    "num.network.threads": "4",
+    "listener.name.plaintext.num.network.threads": "4",
+    "group.share.assignment.interval.ms": "100",
+    "remote.log.reader.threads": "9",
+    "follower.fetch.last.tiered.offset.enable": "true",
+    "no.such.key": "a secret, for all that is known",
+}
+"""Settings that a broker keeps, most of which change nothing on ours."""
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_both_take_and_show(node: Node, name: str) -> None:
+    assert node.change(ONE, {name: TAKEN[name]}) == "ok"
+    kept = (TAKEN[name], False) if name != "no.such.key" else (None, True)
+    wait_for(lambda: node.shown(name)[0::2][:2] == kept)
+    assert node.shown(name)[3][0] == (name, kept[0])
+    assert node.change(ONE, {name: None}) == "ok"
+
+
+@pytest.mark.parametrize(("name", "value"), [("num.io.threads", "90"), ("num.network.threads", "90"), ("num.io.threads", "many")])
+def test_threads_that_both_refuse(node: Node, name: str, value: str) -> None:
+    assert name in node.change(ONE, {name: value})
+
+
 def test_values_behind_references_of_the_file(node: Node) -> None:
     assert node.shown("broker.rack")[:3] == ("north", True, False)
     assert node.shown("num.partitions")[:3] == ("7", True, False)

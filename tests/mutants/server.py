@@ -41,6 +41,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the registration of the life before counts for this one",
         "server/test_several_nodes.py -k takes_a_role",
     ),
+    Mutant(
+        "levels-of-the-published-image",
+        "server/registration.py",
+        "finalized=lambda: kraft.image.features.levels",
+        "finalized=lambda: node.services.metadata.image.features.levels",
+        "a controller of JVM Kafka lets no broker of ours in: no image is published before the registration",
+        "server/test_several_nodes.py -k registers_levels",
+    ),
     # -- logs of new topics
     Mutant(
         "logs-of-new-topics-are-made-on-the-loop",

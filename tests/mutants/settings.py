@@ -101,8 +101,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "followed-twice",
         "config/dynamic_broker.py",
-        "        return BrokerConfig(Resolved(given, references |",
-        "        given = self._resolve(given, given)\n        return BrokerConfig(Resolved(given, references |",
+        "        return BrokerConfig(Resolved(given, references,",
+        "        given = self._resolve(given, given)\n        return BrokerConfig(Resolved(given, references,",
         "a secret of the file that has ${...} in it becomes another one when a setting changes",
         _RESOLVING,
     ),

@@ -9,7 +9,7 @@ from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.client_metrics import CLIENT_METRICS_CONFIG
 from odradek.config.definition import PASSWORD, ConfigType, format_value
 from odradek.config.deviations import OWN_DEFAULTS
-from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms
+from odradek.config.dynamic import DYNAMIC_KEYS, broker_synonyms, is_only_kept
 from odradek.config.group import GROUP_CONFIG, GROUP_SYNONYMS
 from odradek.config.keys import authorizer
 from odradek.config.listener_settings import key_of, listener_synonyms
@@ -131,13 +131,13 @@ def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -
 
 
 def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> list[DescribedConfig]:
-    """What is set for single listeners, and for configuration providers and policies."""
+    """What is set for single listeners, for configuration providers and policies, and at run time for keys that do not exist."""
     described: list[DescribedConfig] = []
     for name in {**layers.config.given, **layers.dynamic_default, **layers.dynamic}:
         key = key_of(name)
         if keys is not None and name not in keys:
             continue
-        if is_of_plugins(name):
+        if is_of_plugins(name) or (is_only_kept(name) and key is None):
             # As Kafka shows what it has no definition of: it may be a secret.
             synonyms = layers.synonyms(name, sensitive=True)
             described.append(DescribedConfig(name, None, True, synonyms[0].source, True, synonyms, None, ""))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from odradek.config.deviations import OWN_DEFAULTS
-from odradek.config.dynamic import DYNAMIC_KEYS, unserved_at_run_time
+from odradek.config.dynamic import DYNAMIC_KEYS, without_effect_at_run_time
 from odradek.config.keys import own
 from odradek.config.unserved import UNSERVED, UNSERVED_PREFIXES, UNSERVED_SECURITY, UNSERVED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON
@@ -63,9 +63,13 @@ afterwards. Others are not told of it, as in every Raft cluster: clients of it a
 - `sasl.mechanism.inter.broker.protocol` holds for new connections between brokers.
 """
 
-_FIXED = """
-Kafka lets these change too; here they are refused (INVALID_REQUEST). Found in the metadata of another implementation, they are ignored
-with a warning.
+_INEFFECTIVE_AT_RUN_TIME = """
+These are taken as Kafka takes them, kept and shown, and change nothing; each broker warns of one when it is set. So it is with names that
+are no key at all, which Kafka keeps for plugins.
+"""
+
+_REFUSED_AT_RUN_TIME = """
+These take only the values that [are allowed in a file](#keys-that-are-refused).
 """
 
 
@@ -115,18 +119,23 @@ def _without_effect() -> Iterator[str]:
 
 def _at_run_time() -> Iterator[str]:
     yield _AT_RUN_TIME
-    refused: dict[str, list[str]] = {}
+    ineffective: dict[str, list[str]] = {}
     followed: list[str] = []
+    refused: list[tuple[str, str]] = []
     for name in sorted(DYNAMIC_KEYS):
-        reason = unserved_at_run_time(name) or (f"needs {UNSERVED[name][1]}" if name in UNSERVED else None)
-        if reason is None:
-            followed.append(f"`{name}`")
+        reason = without_effect_at_run_time(name)
+        if reason is not None:
+            ineffective.setdefault(reason, []).append(f"`{name}`")
+        elif name in UNSERVED:
+            refused.append((f"`{name}`", f"needs {UNSERVED[name][1]}"))
         else:
-            refused.setdefault(reason, []).append(f"`{name}`")
+            followed.append(f"`{name}`")
     yield ",\n".join(followed) + ".\n"
     yield _OF_LISTENERS
-    yield _FIXED
-    yield from _table(("Broker keys", "Why"), ((", ".join(names), reason) for reason, names in refused.items()))
+    yield _INEFFECTIVE_AT_RUN_TIME
+    yield from _table(("Broker keys", "Why"), ((", ".join(names), reason) for reason, names in ineffective.items()))
+    yield _REFUSED_AT_RUN_TIME
+    yield from _table(("Broker key", "Why"), refused)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,9 @@
-"""Broker keys that may change while the broker runs (org.apache.kafka.server.config.DynamicBrokerConfig)."""
+"""Broker keys that may change while the broker runs (org.apache.kafka.server.config.DynamicBrokerConfig).
+
+What JVM Kafka takes at run time is taken: kept in the metadata, shown by DescribeConfigs, and, where it changes nothing here, warned of in
+the log of each broker (`without_effect_at_run_time`). Scripts and tests of clients set such keys. Only a value that would replace a part of
+the broker by a Java class (`unserved.UNSERVED`) is refused.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
 from odradek.config.definition import LONG, MEDIUM, Key, at_least
-from odradek.config.listener_settings import MECHANISM_KEYS, ListenerSetting, parse_listener_key
-from odradek.config.unserved import UNSERVED_SECURITY, unserved_prefix
+from odradek.config.listener_settings import LISTENER_PREFIX, MECHANISM_KEYS, ListenerSetting, parse_listener_key
+from odradek.config.policies import is_of_plugins
+from odradek.config.unserved import UNSERVED_PREFIXES, UNSERVED_SECURITY
 from odradek.config.without_effect import WITHOUT_EFFECT
 
 if TYPE_CHECKING:
@@ -139,11 +145,6 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     return (name,)
 
 
-FIXED_AT_THE_START: dict[str, str] = {
-    "sasl.jaas.config": "it is written for a mechanism of a listener and has no effect without one, in Kafka neither",
-}
-"""Key that Kafka lets change at run time and Odradek does not -> why; keys without any effect are listed elsewhere."""
-
 RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
     {
         "ssl.key.password",
@@ -160,7 +161,7 @@ RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
 )
 """Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
 
-LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections", "max.connection.creation.rate"})
+LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
 """Keys that change for a listener that is there, for one broker or for all (SocketServer.ListenerReconfigurableConfigs)."""
 
 _FOR_ONE_BROKER = frozenset({"listener.security.protocol.map", "listeners", "principal.builder.class"})
@@ -196,21 +197,41 @@ NEVER_IN_A_FILE: dict[str, Key] = {
 }
 """Keys that can be set at run time only (QuotaConfig.brokerQuotaConfigs); the file of a broker does not know them."""
 
-THREAD_COUNTS = ("background.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers")
+THREAD_COUNTS = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
 """Thread counts that may at most double or halve in one step (kafka.server.DynamicThreadPool, LogCleaner.validateReconfiguration)."""
 
 
-def unserved_at_run_time(name: str) -> str | None:
-    """Why a key cannot be set at run time although Kafka could; None when it can, or when Kafka cannot either."""
-    prefix = unserved_prefix(name)
-    if prefix is not None:
-        return f"{prefix} are not served yet"
-    if name not in DYNAMIC_KEYS or name in RELOADED_FOR_LISTENERS:
-        return None
-    for beginning, feature in UNSERVED_SECURITY.items():
+_JAAS_CONFIG = "sasl.jaas.config"
+_JAAS = "it is written for a mechanism of a listener and has no effect without one, in Kafka neither"
+_NO_SUCH_KEY = "there is no such key; it is kept, as Kafka keeps it for plugins"
+
+
+def is_only_kept(name: str) -> bool:
+    """Whether the brokers keep and show a key that is set at run time and take no value from it."""
+    from odradek.config.broker import BROKER_CONFIG
+
+    if name in BROKER_CONFIG:
+        return name == _JAAS_CONFIG or name.startswith(tuple(UNSERVED_SECURITY))
+    return not (name in NEVER_IN_A_FILE or name.startswith(LISTENER_PREFIX) or is_of_plugins(name))
+
+
+def without_effect_at_run_time(name: str) -> str | None:
+    """Return why a key that may be set at run time changes nothing; None when it changes something, or may not be set."""
+    setting = parse_listener_key(name)
+    name = name if setting is None else setting.key
+    for beginning, feature in {**UNSERVED_SECURITY, **UNSERVED_PREFIXES}.items():
         if name.startswith(beginning):
             return f"{feature} is not served yet"
-    return FIXED_AT_THE_START.get(name) or WITHOUT_EFFECT.get(name)
+    if setting is None and is_only_kept(name):
+        return _JAAS if name == _JAAS_CONFIG else _NO_SUCH_KEY
+    return WITHOUT_EFFECT.get(name)
 
 
 def check_scope(name: str, *, for_node: bool) -> None:

@@ -20,7 +20,8 @@ from odradek.config.dynamic import (
     check_scope,
     check_thread_count,
     is_fixed,
-    unserved_at_run_time,
+    is_only_kept,
+    without_effect_at_run_time,
 )
 from odradek.config.listener_settings import own_value, parse_listener_key, parse_setting
 from odradek.config.references import AUTOMATIC, PROVIDERS, Resolved, has_reference, is_of_providers, is_provider_setting
@@ -130,7 +131,8 @@ class DynamicBrokerConfig:
     def update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
         """Takes over what is set for this broker and for all brokers.
 
-        An invalid setting (of another implementation in the same metadata, say) is left out; a line for each such key is returned.
+        An invalid setting (of another implementation in the same metadata, say) is left out; a line for each such key is returned, and one
+        for each that was set and changes nothing.
         """
         problems = self._update(node, cluster)
         if node is not self._seen and (node or self._seen):
@@ -150,6 +152,7 @@ class DynamicBrokerConfig:
             new = self._effective(node_values, cluster_values)
         except ConfigError as error:
             return [*problems, f"The settings of brokers contradict one another and are not taken over: {error}"]
+        problems += _ineffective(self.node, node, "this broker") + _ineffective(self.cluster, cluster, "all brokers")
         old, self.current, self.node, self.cluster = self.current, new, node, cluster
         self._defaults = topic_defaults(new)
         self._topic_configs.clear()
@@ -189,13 +192,14 @@ class DynamicBrokerConfig:
                 # A key set at run time also overrides the file's keys for the same thing in a finer unit.
                 for synonym in broker_synonyms(name):
                     given.pop(synonym, None)
-                if name not in NEVER_IN_A_FILE:
+                if name not in NEVER_IN_A_FILE and not is_only_kept(name):
                     given[name] = text
         if self._resolve is None:
             return BrokerConfig(given)
         references = {name: text for name, text in self.static.references.items() if name not in cluster and name not in node}
         references |= {name: text for name, text in cluster.references.items() if name not in node}
-        return BrokerConfig(Resolved(given, references | node.references, {**self.static.found, **cluster.found, **node.found}))
+        references = {name: text for name, text in (references | node.references).items() if not is_only_kept(name)}
+        return BrokerConfig(Resolved(given, references, {**self.static.found, **cluster.found, **node.found}))
 
     # -- references --------------------------------------------------------------------------------------------------------------------
 
@@ -257,9 +261,6 @@ def _check_followed(values: Resolved, name: str) -> None:
 
 def check_setting(name: str, text: str, *, follows: bool = False) -> None:
     """ConfigError when the key cannot be set at run time, or the value does not fit. `follows`: brokers follow a reference in it."""
-    reason = unserved_at_run_time(name)
-    if reason is not None:
-        raise ConfigError(f"{name} cannot be set while the broker runs: {reason}")
     elsewhere = follows and has_reference(text)
     if name in NEVER_IN_A_FILE:
         NEVER_IN_A_FILE[name].parse(text)
@@ -274,12 +275,20 @@ def check_setting(name: str, text: str, *, follows: bool = False) -> None:
             check_served_setting(name, text)
         return
     if name not in BROKER_CONFIG:
-        raise ConfigError(f"Unknown broker config name: {name}")
+        return
     if name not in DYNAMIC_KEYS:
         raise ConfigError(f"Cannot update these configs dynamically: {name}")
     if not elsewhere:
         BROKER_CONFIG[name].parse(text)
-        check_served_setting(name, text)
+        if not is_only_kept(name):
+            check_served_setting(name, text)
+
+
+def _ineffective(before: Mapping[str, str], after: Mapping[str, str], whose: str) -> list[str]:
+    """Return a line for each key without effect that was set since `before`; values are not shown, as one may be a secret."""
+    fresh = (name for name, text in after.items() if before.get(name) != text)
+    reasons = ((name, without_effect_at_run_time(name)) for name in fresh)
+    return [f"The setting {name} of {whose} has no effect: {reason}" for name, reason in reasons if reason is not None]
 
 
 def _value(config: BrokerConfig, name: str) -> object:

@@ -20,7 +20,6 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "broker.id.generation.enable": ((), "ZooKeeper"),
     "client.quota.callback.class": (("",), "quota callbacks"),
     "controller.quorum.auto.join.enable": (("false",), "joining the controller quorum by itself"),
-    "follower.fetch.last.tiered.offset.enable": (("false",), "tiered storage"),
     "kafka.metrics.reporters": (("",), "metrics reporters"),
     "metric.reporters": (("", "org.apache.kafka.common.metrics.JmxReporter"), "metrics reporters"),
     "principal.builder.class": (
@@ -54,11 +53,6 @@ UNSERVED_SECURITY: dict[str, str] = {
     "sasl.oauthbearer.token.": "logins of nodes by OAUTHBEARER",
 }
 """Beginning of a key -> what is missing; such a key may be given with its default only."""
-
-UNSERVED_FOR_LISTENERS: dict[str, str] = {
-    "num.network.threads": "threads of one listener",
-}
-"""Keys that Kafka has for one listener as well -> what is missing there."""
 
 UNSERVED_PREFIXES: dict[str, str] = {
     "rlmm.config.": "tiered storage",
@@ -103,7 +97,7 @@ def check_served_setting(name: str, text: str) -> None:
         return
     setting = parse_listener_key(name)
     key = BROKER_CONFIG[name if setting is None else setting.key]
-    feature = _missing(key, text) or (UNSERVED_FOR_LISTENERS.get(setting.key) if setting is not None else None)
+    feature = _missing(key, text)
     if feature is not None:
         shown = "" if key.type is PASSWORD else f"={text.strip()}"
         raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")

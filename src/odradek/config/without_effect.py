@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from odradek.config.listener_settings import parse_listener_key
 from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC, policy_of_setting
 from odradek.config.references import PROVIDERS, is_provider_setting
 
@@ -102,6 +103,7 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "group.streams.session.timeout.ms",
     ),
     _TIERED: (
+        "follower.fetch.last.tiered.offset.enable",
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "remote.fetch.max.wait.ms",
@@ -154,8 +156,9 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
     """One line for each broker key that is given and changes nothing."""
     providers = [each.strip() for each in given.get(PROVIDERS, "").split(",")]
     for name, text in given.items():
-        if name in WITHOUT_EFFECT:
-            yield f"{name}={text.strip()} has no effect: {WITHOUT_EFFECT[name]}"
+        setting = parse_listener_key(name)
+        if (reason := WITHOUT_EFFECT.get(name if setting is None else setting.key)) is not None:
+            yield f"{name}={text.strip()} has no effect: {reason}"
         elif is_provider_setting(name) and name.split(".")[2] not in providers:
             yield f"{name} has no effect: {PROVIDERS} does not name {name.split('.')[2]}"
         elif (policy := policy_of_setting(name)) is not None and not given.get(policy):
