@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import GeneratorType
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -187,7 +188,10 @@ class Broker:
     def call(self, handle: Callable[..., object], request: Message, version: int, **context: Any) -> Any:
         """Sends the request through its bytes, and the answer through its own; a Deferred that is not done is returned as such."""
         decoded = type(request).decode(request.encode(version), version)
-        answer = handle(self.context(request.API_KEY, version, **context), decoded, self.services)
+        asked = self.context(request.API_KEY, version, **context)
+        answer = handle(asked, decoded, self.services)
+        if isinstance(answer, GeneratorType):
+            answer = self.dispatcher.long_answers.serve(asked, answer, lambda _: None)
         if isinstance(answer, Deferred):
             if not answer.done:
                 return answer

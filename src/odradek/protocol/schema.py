@@ -248,6 +248,18 @@ class Struct(metaclass=MessageType):  # noqa: PLW1641 (mutable: the metaclass ma
         cls.__init__ = constructor  # type: ignore[method-assign]
         constructor(self, **values)
 
+    def encode_entry(self, version: int) -> bytes:
+        """Return the struct as it stands in an array of its message in `version`; errors as for `Message.encode`.
+
+        The message takes the bytes in the place of the struct: a long answer is encoded entry by entry.
+        """
+        writer = _entry_writers.get((type(self), version))
+        if writer is None:
+            writer = _entry_writers[(type(self), version)] = _build_writer(type(self), version)
+        parts: list[Any] = []
+        _written(self, writer, version, parts, [])
+        return b"".join(parts)
+
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
@@ -309,10 +321,7 @@ class Message(Struct):
         writer = self._writers.get(version)
         if writer is None:
             writer = self._writers[version] = _build_writer(type(self), version)
-        try:
-            writer(self, chunks, cuts)
-        except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:
-            raise InvalidMessageError(f"{type(self).__name__} version {version} cannot be written: {error}") from error
+        _written(self, writer, version, chunks, cuts)
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, *, budget: int = DEFAULT_OBJECT_BUDGET) -> Self:
@@ -354,11 +363,21 @@ def _build_reader(message: type[Message], version: int) -> Reader:
     return build_reader(message, version)
 
 
-def _build_writer(message: type[Message], version: int) -> Writer:
+_entry_writers: Final[dict[tuple[type[Struct], int], Writer]] = {}
+
+
+def _build_writer(struct: type[Struct], version: int) -> Writer:
     from odradek.protocol.writer import build_writer
 
-    _check_version(message, version)
-    return build_writer(message, version)
+    _check_version(struct.declaring_message, version)
+    return build_writer(struct, version)
+
+
+def _written(struct: Struct, writer: Writer, version: int, chunks: list[Chunk], cuts: list[int]) -> None:
+    try:
+        writer(struct, chunks, cuts)
+    except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:
+        raise InvalidMessageError(f"{type(struct).__name__} version {version} cannot be written: {error}") from error
 
 
 def _check_version(message: type[Message], version: int) -> None:

@@ -13,7 +13,6 @@ from odradek.protocol.schema import (
     Bytes,
     Chunk,
     Field,
-    Message,
     RecordsData,
     Scalar,
     SizedChunk,
@@ -29,8 +28,11 @@ UVARINTS: Final = tuple([encode_uvarint(value) for value in range(512)])
 NULL_STRUCT: Final = b"\xff"
 
 
-def build_writer(message: type[Message], version: int) -> Writer:
-    """The writer of `message` in `version`: `(message, parts, cuts)`; `cuts` gets the indexes of parts to be sent apart."""
+def build_writer(message: type[Struct], version: int) -> Writer:
+    """Return the writer of a message, or of one of its structs alone: `(message, parts, cuts)`.
+
+    `cuts` gets the indexes of parts to be sent apart.
+    """
     generator = _WriterGenerator(version)
     source = generator.source
     source.add("a = out.append")
@@ -266,6 +268,8 @@ class _WriterGenerator:
         source.add(f"for {owner} in {items} or ():" if nullable else f"for {owner} in {items}:")
         source.depth += 1
         if isinstance(element, str):
+            if cls is cls.declaring_message and self.append == "a":
+                source.add(f"if {owner}.__class__ is bytes: put_records({owner}, out, cuts); continue")
             self.struct_body(owner, cls.struct(element))
         else:
             self.value(cls, element, owner, False)

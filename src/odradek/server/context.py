@@ -14,6 +14,7 @@ from odradek.security.resources import CLUSTER_NAME
 if TYPE_CHECKING:
     from odradek.handlers.access import Check
     from odradek.metrics.requests import Measured
+    from odradek.network.connection import Connection
     from odradek.server.services import Services
     from odradek.server.throttling import Meter
 
@@ -36,6 +37,7 @@ class RequestContext:
         "api_key",
         "api_version",
         "client_id",
+        "connection",
         "connection_id",
         "correlation_id",
         "forwarded",
@@ -78,6 +80,8 @@ class RequestContext:
         self.measured: Measured | None = None
         """Where the request is counted, from when its API is known."""
         self.services = services
+        self.connection: Connection | None = None
+        """Where the answer goes; None for requests that did not come through a socket of their own."""
         self.meter: Meter | None = None
         """What the request uses of its client's quotas; None while nobody has any."""
 

@@ -11,7 +11,7 @@ UNKNOWN_SERVER_ERROR.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +29,7 @@ from odradek.protocol.registry import request_class, response_class
 from odradek.protocol.schema import Message
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.context import RequestContext
+from odradek.server.long_answers import LongAnswers
 from odradek.server.measuring import SlowRequests, count_nothing, error_counter, log_request, request_log
 
 if TYPE_CHECKING:
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
     from odradek.network.connection import Answer, Chunk, Connection
     from odradek.security.resources import Operation as AclOperation
     from odradek.security.resources import ResourceType
+    from odradek.server.long_answers import Entries
     from odradek.server.measuring import CountErrors
     from odradek.server.services import Services
     from odradek.server.throttling import Throttling
 
-    HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | None]
+    HandlerFunction = Callable[[RequestContext, Message, Services], Message | Deferred[Any] | Entries[Any] | None]
     Operation = Callable[[ControllerContext, Message, int], ControllerResult[Message]]
     Forward = Callable[[RequestContext, memoryview | bytes, "Route", Message], Deferred[Sequence[Chunk] | None]]
 
@@ -119,7 +121,7 @@ class Route:
 def _for_those_who_may(checks: Sequence[Check], function: HandlerFunction) -> HandlerFunction:
     """The handler, behind what the API requires of the whole request."""
 
-    def handle(context: RequestContext, request: Message, services: Services) -> Message | Deferred[Any] | None:
+    def handle(context: RequestContext, request: Message, services: Services) -> Message | Deferred[Any] | Entries[Any] | None:
         for check in checks:
             context.require(check)
         return function(context, request, services)
@@ -146,6 +148,12 @@ def _on_active_controller(operation: Operation, *, shown: bool) -> HandlerFuncti
         return services.kraft.submit(operate, operation.__name__, shown=shown)
 
     return handle
+
+
+def _count(context: RequestContext, route: Route, response: Message) -> None:
+    """Count the errors of a part of a response."""
+    if context.measured is not None:
+        route.count_errors(response, context.measured.errors)
 
 
 def build_routes(
@@ -179,6 +187,7 @@ class Dispatcher:
         self._clock = services.clock
         self.requests = Requests()
         self.slow = SlowRequests()
+        self.long_answers = LongAnswers(services.clock)
         self._routes: dict[str, dict[int, Route]] = {}
         services.api_ranges = {}
         for scope in (BROKER, CONTROLLER):
@@ -206,6 +215,7 @@ class Dispatcher:
             self._services,
             connection.principal,
         )
+        context.connection = connection
         if self.throttling is not None:
             answer = self._dispatch_metered(self.throttling, context, header, frame, offset, connection)
         else:
@@ -301,6 +311,8 @@ class Dispatcher:
             return self.error_frame(context, route, request, error)
         if result is None:
             return None
+        if isinstance(result, Generator):
+            result = self.long_answers.serve(context, result, partial(_count, context, route))
         if not isinstance(result, Deferred):
             return self._finish(context, route, request, result)
         if result.done:

@@ -71,6 +71,9 @@ def _count_struct(struct: type[Struct], name: str, depth: int, lines: list[str])
             _count_struct(struct.struct(field.type.element), f"each{depth}", depth + 1, inner)
             if inner:
                 lines.append(f"{indent}for each{depth} in {name}.{field.name} or ():")
+                if depth == 1:
+                    # Encoded, and counted, already (`server.long_answers`).
+                    lines.append(f"{indent}    if each1.__class__ is bytes: continue")
                 lines += inner
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import random_uuid
+from odradek.base.repeats import MOST_REPEATS
 from odradek.controller.core.context import MAX_RECORDS_PER_OPERATION, ControllerContext, check_size
 from odradek.controller.core.result import ControllerResult, VersionedRecord
 from odradek.protocol.messages.metadata_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -47,7 +48,14 @@ def delete_acls(context: ControllerContext, filters: Sequence[AclFilter]) -> Con
     """What each filter removes; an ACL that several filters mean is told to each. INVALID_REQUEST for all of more than 10,000."""
     results: list[Removal] = []
     gone: dict[object, VersionedRecord] = {}
+    former: dict[AclFilter, Removal] = {}
+    left = MOST_REPEATS
     for wanted in filters:
+        if wanted in former:
+            # Answers stand in the order of the filters, so none is left out.
+            left -= 1
+            results.append(former[wanted] if left >= 0 else Removal([]))
+            continue
         error = _filter_problem(wanted)
         if error is not None:
             results.append(Removal([], error))
@@ -60,7 +68,8 @@ def delete_acls(context: ControllerContext, filters: Sequence[AclFilter]) -> Con
                     raise KafkaError(ErrorCode.INVALID_REQUEST, text)
                 removed.append(entry)
                 gone[acl_id] = VersionedRecord(RemoveAccessControlEntryRecord(id=acl_id), 0)
-        results.append(Removal(removed))
+        former[wanted] = Removal(removed)
+        results.append(former[wanted])
     return ControllerResult(list(gone.values()), results, atomic=True)
 
 

@@ -6,7 +6,8 @@ Every method takes a request as it was decoded and hands out the response, error
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -220,23 +221,26 @@ class GroupCoordinator:
         groups: list[ListedGroup] = [group for part in listed for group in part]
         return ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups)
 
-    def describe_groups(self, caller: Caller, group_ids: Sequence[str]) -> list[DescribedGroup]:
-        described: list[DescribedGroup] = []
+    def describe_groups(self, caller: Caller, group_ids: Sequence[str]) -> Iterator[DescribedGroup]:
+        """Yield the groups as they are when asked for, those of a partition together."""
         for partition, ids in self._by_partition(group_ids).items():
-            try:
-                described += self.runtime.read(partition, lambda shard, ids=ids: shard.describe(caller, ids))  # type: ignore[misc]
-            except KafkaError as error:
-                described += [DescribedGroup(group_id=group_id, error_code=error.code) for group_id in ids]
-        return described
+            for group_id in ids:
+                try:
+                    yield self.runtime.read(partition, partial(_described, caller, group_id))
+                except KafkaError as error:
+                    yield DescribedGroup(group_id=group_id, error_code=error.code)
 
-    def describe_consumer_groups(self, group_ids: Sequence[str]) -> list[DescribedConsumerGroup]:
-        described = [failed_description("", ErrorCode.INVALID_GROUP_ID) for group_id in group_ids if not group_id]
+    def describe_consumer_groups(self, group_ids: Sequence[str]) -> Iterator[DescribedConsumerGroup]:
+        """Yield the groups as they are when asked for, those without a name first, those of a partition together."""
+        for group_id in group_ids:
+            if not group_id:
+                yield failed_description("", ErrorCode.INVALID_GROUP_ID)
         for partition, ids in self._by_partition([group_id for group_id in group_ids if group_id]).items():
-            try:
-                described += self.runtime.read(partition, lambda shard, ids=ids: shard.describe_consumer_groups(ids))  # type: ignore[misc]
-            except KafkaError as error:
-                described += [failed_description(group_id, error.code) for group_id in ids]
-        return described
+            for group_id in ids:
+                try:
+                    yield self.runtime.read(partition, partial(_described_consumer, group_id))
+                except KafkaError as error:
+                    yield failed_description(group_id, error.code)
 
     def delete_groups(self, group_ids: Sequence[str]) -> Deferred[list[DeletableGroupResult]]:
         """Empty groups, with their offsets."""
@@ -274,6 +278,14 @@ class GroupCoordinator:
         self, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[R]], failed: Callable[[ErrorCode], R]
     ) -> Deferred[R]:
         return self.runtime.write(self.partition_for(group_id), operation, _Answer(failed))
+
+
+def _described(caller: Caller, group_id: str, shard: GroupShard) -> DescribedGroup:
+    return shard.describe(caller, group_id)
+
+
+def _described_consumer(group_id: str, shard: GroupShard) -> DescribedConsumerGroup:
+    return shard.describe_consumer_group(group_id)
 
 
 def _deletion(group_ids: list[str]) -> Callable[[GroupShard], CoordinatorResult[list[DeletableGroupResult]]]:

@@ -208,13 +208,13 @@ class GroupShard:
 
     # -- groups --------------------------------------------------------------------------------------------------------------------
 
-    def describe(self, caller: Caller, group_ids: Iterable[str]) -> list[DescribedGroup]:
+    def describe(self, caller: Caller, group_id: str) -> DescribedGroup:
         """Reads committed state."""
-        return [self.classic.describe(caller, group_id) for group_id in group_ids]
+        return self.classic.describe(caller, group_id)
 
-    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """Reads committed state."""
-        return [self.consumer.describe(group_id) for group_id in group_ids]
+        return self.consumer.describe(group_id)
 
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
         """Reads committed state. States and types in lower case; none given: all."""

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.repeats import Repeats
 from odradek.config.describe import (
     BrokerLayers,
     DescribedConfig,
@@ -30,6 +31,7 @@ from odradek.security.resources import CLUSTER_NAME
 if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -44,7 +46,7 @@ _CHECKS = {RESOURCE_TOPIC: DESCRIBE_TOPIC_CONFIGS, RESOURCE_GROUP: DESCRIBE_GROU
 RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest, services: Services) -> DescribeConfigsResponse:
+def handle(context: RequestContext, request: DescribeConfigsRequest, services: Services) -> Entries[DescribeConfigsResponse]:
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}")
@@ -52,16 +54,17 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
     # Keys in the metadata that this broker ignores (another implementation's) are not shown as if they were in effect.
     dynamic = services.dynamic_config
     layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster, dynamic.current)
-    response = DescribeConfigsResponse()
     refused: list[Result] = []
+    repeats = Repeats()
     for resource in request.resources:
+        if not repeats.answered((resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ()))):
+            continue
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         check = _CHECKS.get(resource.resource_type, DESCRIBE_CLUSTER_CONFIGS)
         if not context.allows(check, resource.resource_name if resource.resource_type in _CHECKS else CLUSTER_NAME):
             result.error_code, result.error_message = check.error, f"{check.resource.name.capitalize()} authorization failed."
             refused.append(result)
             continue
-        response.results.append(result)
         try:
             described = _describe(resource, image, layers, services.node_id)
         except KafkaError as error:
@@ -69,8 +72,9 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
         else:
             result.error_message = ""
             result.configs = [_shown(config, request) for config in described]
-    response.results += refused
-    return response
+        yield result
+    yield from refused
+    return DescribeConfigsResponse()
 
 
 def error_response(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:

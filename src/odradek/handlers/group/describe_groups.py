@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.repeats import answered
 from odradek.handlers.access import DESCRIBE_GROUP
 from odradek.handlers.group.caller import caller_of
 from odradek.handlers.operations import authorized_operations
@@ -16,18 +17,21 @@ from odradek.security.resources import ResourceType
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest, services: Services) -> DescribeGroupsResponse:
-    refused = [_refused(group_id, DESCRIBE_GROUP.error) for group_id in request.groups if not context.allows(DESCRIBE_GROUP, group_id)]
-    denied = {group.group_id for group in refused}
-    described = services.groups.describe_groups(caller_of(context), [each for each in request.groups if each not in denied])
-    if request.include_authorized_operations:
-        for group in described:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group.group_id)
-    return DescribeGroupsResponse(groups=refused + described)
+def handle(context: RequestContext, request: DescribeGroupsRequest, services: Services) -> Entries[DescribeGroupsResponse]:
+    asked = answered(request.groups)
+    denied = context.denied(DESCRIBE_GROUP, asked)
+    for group_id in asked:
+        if group_id in denied:
+            yield _refused(group_id, DESCRIBE_GROUP.error)
+    for group in services.groups.describe_groups(caller_of(context), [each for each in asked if each not in denied]):
+        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+            group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group.group_id)
+        yield group
+    return DescribeGroupsResponse()
 
 
 def error_response(request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.repeats import Repeats
 from odradek.handlers.access import OFFSET_FETCH_ANY_TOPIC, OFFSET_FETCH_GROUP, OFFSET_FETCH_TOPIC
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -29,31 +31,42 @@ _TOPIC_IDS_SINCE = 10
 _NO_OFFSET = -1
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest, services: Services) -> Deferred[OffsetFetchResponse]:
+def handle(
+    context: RequestContext, request: OffsetFetchRequest, services: Services
+) -> Entries[OffsetFetchResponse] | Deferred[OffsetFetchResponse]:
     version = context.api_version
-    groups = request.groups if version >= _GROUPS_SINCE else [_single(request)]
-    by_id = version >= _TOPIC_IDS_SINCE
-    fetched = [_fetch(context, group, services, require_stable=request.require_stable, by_id=by_id) for group in groups]
+    repeats = Repeats()
+    if version >= _GROUPS_SINCE:
+        return _groups(context, request, services, repeats)
+    group = _without_repeats(_single(request), repeats)
     result: Deferred[OffsetFetchResponse] = Deferred()
-    left = len(fetched)
 
-    def finished(_: Deferred[Group]) -> None:
-        nonlocal left
-        left -= 1
-        if left > 0:
-            return
-        failed = next((each.error for each in fetched if each.error is not None), None)
-        if failed is not None:
-            result.fail(failed)
-            return
-        found = [each.result() for each in fetched]
-        result.complete(OffsetFetchResponse(groups=found) if version >= _GROUPS_SINCE else _old_response(request, found[0], version))
+    def fetched(done: Deferred[Group]) -> None:
+        if done.error is not None:
+            result.fail(done.error)
+        else:
+            result.complete(_old_response(request, done.result(), version))
 
-    if not fetched:
-        result.complete(OffsetFetchResponse(groups=[]))
-    for each in fetched:
-        each.add_callback(finished)
+    _fetch(context, group, services, require_stable=request.require_stable, by_id=False).add_callback(fetched)
     return result
+
+
+def _groups(context: RequestContext, request: OffsetFetchRequest, services: Services, repeats: Repeats) -> Entries[OffsetFetchResponse]:
+    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    for group in request.groups:
+        if group.topics is None and not repeats.answered(group.group_id):
+            continue
+        asked = _without_repeats(group, repeats)
+        yield _fetch(context, asked, services, require_stable=request.require_stable, by_id=by_id)
+    return OffsetFetchResponse()
+
+
+def _without_repeats(group: RequestGroup, repeats: Repeats) -> RequestGroup:
+    """Leave out the repeated partitions that are not answered: what was committed with an offset may be long."""
+    for topic in group.topics or ():
+        name = (group.group_id, topic.name, topic.topic_id)
+        topic.partition_indexes = [index for index in topic.partition_indexes if repeats.answered((name, index))]
+    return group
 
 
 def error_response(request: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.repeats import Repeats
 from odradek.handlers.access import DESCRIBE_PRODUCERS
 from odradek.metadata.topic_names import topic_name_error
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
     from odradek.storage.producer_state import ProducerEntry
 
@@ -26,16 +28,19 @@ Producer = DescribeProducersResponse.ProducerState
 _DENIED = "Topic authorization failed."
 
 
-def handle(context: RequestContext, request: DescribeProducersRequest, services: Services) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            DescribeProducersResponse.TopicResponse(
-                name=topic.name,
-                partitions=_partitions(context, services, topic.name, topic.partition_indexes),
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(context: RequestContext, request: DescribeProducersRequest, services: Services) -> Entries[DescribeProducersResponse]:
+    repeats = Repeats()
+    for topic in request.topics:
+        asked = [index for index in topic.partition_indexes if repeats.answered((topic.name, index))]
+        if not asked and topic.partition_indexes:
+            continue
+        # A partition may have a hundred thousand producers, so that each is told in a turn of its own.
+        partitions: list[Partition] = []
+        for index in asked:
+            partitions += _partitions(context, services, topic.name, [index])
+            yield None
+        yield DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions)
+    return DescribeProducersResponse()
 
 
 def _partitions(context: RequestContext, services: Services, topic: str, indexes: list[int]) -> list[Partition]:

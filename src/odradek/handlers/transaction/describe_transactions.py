@@ -8,29 +8,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import KafkaError
+from odradek.base.repeats import answered
 from odradek.handlers.access import DESCRIBE_TRANSACTION, DESCRIBE_TRANSACTION_TOPIC
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
 if TYPE_CHECKING:
     from odradek.coordinator.transaction.state import Transaction
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 State = DescribeTransactionsResponse.TransactionState
 
 
-def handle(context: RequestContext, request: DescribeTransactionsRequest, services: Services) -> DescribeTransactionsResponse:
-    states: list[State] = []
-    for transactional_id in request.transactional_ids:
+def handle(context: RequestContext, request: DescribeTransactionsRequest, services: Services) -> Entries[DescribeTransactionsResponse]:
+    for transactional_id in answered(request.transactional_ids):
         try:
             context.require(DESCRIBE_TRANSACTION, transactional_id)
             state = _state(services.transactions.describe(transactional_id))
             denied = context.denied(DESCRIBE_TRANSACTION_TOPIC, [topic.topic for topic in state.topics])
             state.topics = [topic for topic in state.topics if topic.topic not in denied]
-            states.append(state)
         except KafkaError as error:
-            states.append(State(error_code=error.code, transactional_id=transactional_id))
-    return DescribeTransactionsResponse(transaction_states=states)
+            state = State(error_code=error.code, transactional_id=transactional_id)
+        yield state
+    return DescribeTransactionsResponse()
 
 
 def _state(transaction: Transaction) -> State:

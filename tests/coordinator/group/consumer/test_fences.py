@@ -196,7 +196,7 @@ def test_a_static_member_that_is_away_keeps_what_it_had() -> None:
     world = ConsumerWorld({"t": 2})
     world.beat("a", instance="i")
     world.beat("a", -2, instance="i")
-    (described,) = world.coordinator.describe_consumer_groups([GROUP])[0].members
+    (described,) = next(world.coordinator.describe_consumer_groups([GROUP])).members
     assert (described.member_epoch, [each.partitions for each in described.assignment.topic_partitions]) == (-2, [[0, 1]])
 
 

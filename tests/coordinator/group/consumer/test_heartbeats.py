@@ -191,7 +191,7 @@ def test_assignors() -> None:
         "a": {"t": [0], "u": [0]},
         "b": {"t": [1], "u": [1]},
     }
-    assert world.coordinator.describe_consumer_groups([GROUP])[0].assignor_name == "range"
+    assert next(world.coordinator.describe_consumer_groups([GROUP])).assignor_name == "range"
 
 
 def test_a_full_group() -> None:
@@ -421,7 +421,7 @@ def test_descriptions() -> None:
     assert (member.member_id, member.rack_id, member.member_epoch, member.member_type) == ("a", "r", 2, 1)
     assert [(each.topic_name, each.partitions) for each in member.assignment.topic_partitions] == [("t", [0, 1])]
     assert [(each.topic_name, each.partitions) for each in member.target_assignment.topic_partitions] == [("t", [0, 1])]
-    missing, nameless = world.coordinator.describe_consumer_groups(["none", ""])[::-1]
+    missing, nameless = list(world.coordinator.describe_consumer_groups(["none", ""]))[::-1]
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 

@@ -76,7 +76,7 @@ def test_a_classic_group_becomes_a_consumer_group() -> None:
     assert world.heartbeat(classic, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     world.load()
     assert isinstance(world.shard.groups.find(GROUP), ConsumerGroup)
-    described = {member.member_id: member.member_type for member in world.coordinator.describe_consumer_groups([GROUP])[0].members}
+    described = {member.member_id: member.member_type for member in next(world.coordinator.describe_consumer_groups([GROUP])).members}
     assert described == {classic: 0, "new": 1}
 
 

@@ -1,0 +1,215 @@
+"""Long answers, made in turns of the loop: whoever asks for much waits for it, and nobody else does.
+
+A handler whose work grows with what its request names is a generator. It yields the structs of its response's array, in the order of the
+answer, and returns the response without them:
+
+    def handle(context, request, services) -> Entries[DescribeGroupsResponse]:
+        for group_id in answered(request.groups):
+            yield _described(group_id)
+        return DescribeGroupsResponse()
+
+It may also yield a Deferred of such a struct, which is waited for, or None after work that makes no struct of its own: the loop may serve
+others at each `yield`. A struct is encoded as soon as it is yielded, so that what waits is bytes and not objects.
+
+1. The first turn is at once: nearly all answers are made in it, and nothing waits.
+2. A turn ends after `TURN_S` or `TURN_BYTES`. What is left stands in line, and all that stand there have one turn together in each
+   iteration of the loop.
+3. An answer of more than `MOST_BYTES` is refused with INVALID_REQUEST. While all together hold more than `TOGETHER_BYTES`, only the one
+   that was asked for first goes on.
+4. An answer whose connection is gone is not made any further.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.protocol.schema import Array, Message, Struct
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+    from odradek.server.context import RequestContext
+
+M = TypeVar("M", bound=Message)
+Entries: TypeAlias = Generator[Struct | Deferred[Any] | None, None, M]
+"""What a handler is that makes its answer in turns."""
+
+TURN_S: Final = 0.001
+TURN_BYTES: Final = 256 * 1024
+MOST_BYTES: Final = 128 * 1024 * 1024
+TOGETHER_BYTES: Final = 64 * 1024 * 1024
+
+
+class _Making:
+    """An answer under way. `count` is called with a response that holds one struct, for each struct."""
+
+    __slots__ = ("context", "count", "field", "held", "made", "result", "steps", "waiting")
+
+    def __init__(self, context: RequestContext, steps: Entries[Any], count: Callable[[Message], object]) -> None:
+        self.context = context
+        self.steps = steps
+        self.count = count
+        self.result: Deferred[Message] = Deferred()
+        self.made: list[bytes] = []
+        self.field = ""
+        """The array of the response that the structs stand in."""
+        self.held = 0
+        """Bytes of `made`."""
+        self.waiting = False
+
+    @property
+    def gone(self) -> bool:
+        connection = self.context.connection
+        return connection is not None and connection.closed
+
+    def take(self, entry: Struct) -> int:
+        """Encode one struct; returns its size in bytes. KafkaError when the answer has become too large."""
+        if not self.field:
+            self.field = _array_of(entry)
+        self.count(type(entry).declaring_message(**{self.field: [entry]}))
+        data = entry.encode_entry(self.context.api_version)
+        self.made.append(data)
+        self.held += len(data)
+        if self.held > MOST_BYTES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The answer has more than {MOST_BYTES} bytes: ask for less at a time.")
+        return len(data)
+
+    def complete(self, response: Message) -> None:
+        if self.made:
+            setattr(response, self.field, self.made)
+        self.result.complete(response)
+
+
+class LongAnswers:
+    """The answers that are made in turns, oldest first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._making: dict[_Making, None] = {}
+        self._line: deque[_Making] = deque()
+        self._called = False
+        self._held = 0
+
+    def __len__(self) -> int:
+        """How many answers are under way."""
+        return len(self._making)
+
+    def serve(self, context: RequestContext, steps: Entries[Any], count: Callable[[Message], object]) -> Deferred[Message]:
+        """Return the response, made as far as one turn goes."""
+        making = _Making(context, steps, count)
+        self._making[making] = None
+        if not self._go_on(making, self._clock.monotonic() + TURN_S) and not making.waiting:
+            self._stand(making)
+        return making.result
+
+    def _stand(self, making: _Making) -> None:
+        self._line.append(making)
+        self._call()
+
+    def _call(self) -> None:
+        if not self._called and self._line:
+            self._called = True
+            self._clock.call_later(0, self._turn)
+
+    def _turn(self) -> None:
+        until = self._clock.monotonic() + TURN_S
+        line = self._line
+        try:
+            for _ in range(len(line)):
+                making = line.popleft()
+                if self._may_go_on(making):
+                    self._metered(making, until)
+                else:
+                    line.append(making)
+                if self._clock.monotonic() > until:
+                    break
+        finally:
+            self._called = False
+            if any(map(self._may_go_on, line)):
+                self._call()
+
+    def _may_go_on(self, making: _Making) -> bool:
+        return self._held <= TOGETHER_BYTES or making.gone or making is next(iter(self._making))
+
+    def _metered(self, making: _Making, until: float) -> None:
+        if making.gone:
+            making.steps.close()
+            self._end(making)
+            making.result.fail(ProtocolError("the connection is gone"))
+        elif not self._go_on(making, until) and not making.waiting:
+            self._line.append(making)
+
+    def _go_on(self, making: _Making, until: float) -> bool:
+        """Make the next structs of one answer; returns whether it is done. `until` is on the monotonic clock."""
+        meter = making.context.meter
+        if meter is not None:
+            meter.begin()
+        try:
+            response = self._made(making, until)
+        except Exception as error:
+            self._end(making)
+            making.result.fail(error)
+            return True
+        finally:
+            if meter is not None:
+                meter.end()
+        if response is None:
+            return False
+        self._end(making)
+        making.complete(response)
+        return True
+
+    def _made(self, making: _Making, until: float) -> Message | None:
+        left = TURN_BYTES
+        steps = making.steps
+        while True:
+            try:
+                entry = next(steps)
+            except StopIteration as stop:
+                response: Message = stop.value
+                return response
+            if isinstance(entry, Deferred):
+                if not entry.done:
+                    making.waiting = True
+                    entry.add_callback(partial(self._waited, making))
+                    return None
+                entry = entry.result()
+            if entry is not None:
+                left -= self._take(making, entry)
+            if left <= 0 or self._clock.monotonic() > until:
+                return None
+
+    def _take(self, making: _Making, entry: Struct) -> int:
+        size = making.take(entry)
+        self._held += size
+        return size
+
+    def _waited(self, making: _Making, entry: Deferred[Any]) -> None:
+        making.waiting = False
+        try:
+            found = entry.result()
+            if found is not None:
+                self._take(making, found)
+        except Exception as error:
+            self._end(making)
+            making.result.fail(error)
+            return
+        self._stand(making)
+
+    def _end(self, making: _Making) -> None:
+        self._making.pop(making, None)
+        self._held -= making.held
+        self._call()
+
+
+def _array_of(entry: Struct) -> str:
+    name = type(entry).__name__
+    message = type(entry).declaring_message
+    for field in message.FIELDS:
+        if isinstance(field.type, Array) and field.type.element == name:
+            return field.name
+    raise TypeError(f"{message.__name__} has no array of {name}")
