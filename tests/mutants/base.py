@@ -8,6 +8,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "repeats-without-end",
+        "base/repeats.py",
+        "        return self._left >= 0\n",
+        "        return True\n",
+        "an answer is as long as the request repeats a name",
+        "handlers/test_repeats.py",
+    ),
+    Mutant(
         "revert-leaves-the-first",
         "base/undo.py",
         "entries[-1][0] >= offset:",

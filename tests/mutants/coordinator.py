@@ -2634,8 +2634,8 @@ _SERVER: Final[tuple[Mutant, ...]] = (
     Mutant(
         "describe-one-group-of-a-partition",
         "coordinator/group/service.py",
-        "described += [failed_description(group_id, error.code) for group_id in ids]",
-        "described += [failed_description(group_id, error.code) for group_id in ids[:1]]",
+        "                    yield failed_description(group_id, error.code)\n",
+        "                    yield failed_description(group_id, error.code)\n                    break\n",
         "Of the groups of a partition that is coordinated elsewhere only one is answered.",
         "handlers/test_consumer_groups.py -k coordinated_elsewhere",
     ),

@@ -16,6 +16,30 @@ _CONFIGURATION = "simulation/test_configuration.py"
 _DIRECTORIES = "simulation/test_log_directories.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "long-answers-at-once",
+        "server/long_answers.py",
+        "            if left <= 0 or self._clock.monotonic() > until:\n",
+        "            if self._clock.monotonic() > until:\n",
+        "a turn makes as many bytes as the clock allows",
+        "server/test_long_answers.py",
+    ),
+    Mutant(
+        "long-answers-held-for-ever",
+        "server/long_answers.py",
+        "        self._held -= making.held\n",
+        "",
+        "after so many answers only one is made at a time",
+        "server/test_long_answers.py",
+    ),
+    Mutant(
+        "answers-for-nobody",
+        "server/long_answers.py",
+        "        if making.gone:\n",
+        "        if False:\n",
+        "who asks and leaves has the loop work for nobody",
+        "server/test_long_answers.py",
+    ),
     # -- registration first
     Mutant(
         "roles-before-the-registration",

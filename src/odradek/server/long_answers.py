@@ -98,8 +98,8 @@ class LongAnswers:
         """How many answers are under way."""
         return len(self._making)
 
-    def serve(self, context: RequestContext, steps: Entries[Any], count: Callable[[Message], object]) -> Deferred[Message]:
-        """Return the response, made as far as one turn goes."""
+    def serve(self, context: RequestContext, steps: Entries[Any], count: Callable[[Message], object]) -> Deferred[Any]:
+        """Return the response (`Message`), made as far as one turn goes."""
         making = _Making(context, steps, count)
         self._making[making] = None
         if not self._go_on(making, self._clock.monotonic() + TURN_S) and not making.waiting:

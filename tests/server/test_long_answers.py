@@ -1,0 +1,177 @@
+"""Long answers are made in turns of the loop: counted, on a clock that tests turn by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.handlers.scopes import BROKER
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages.describe_groups import DescribeGroupsResponse
+from odradek.server import long_answers
+from odradek.server.context import RequestContext
+from odradek.server.long_answers import TURN_BYTES, TURN_S, Entries, LongAnswers
+from tests.clock import ManualClock
+
+Group = DescribeGroupsResponse.DescribedGroup
+LARGE = 100_000
+VERSION = 5
+
+
+class Line:
+    """Answers on a clock, and how many of their structs have been made."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.answers = LongAnswers(self.clock)
+        self.made: dict[str, int] = {}
+        self.counted = 0
+
+    def group(self, name: str, size: int) -> Group:
+        self.made[name] = self.made.get(name, 0) + 1
+        return Group(group_id=name, members=[DescribeGroupsResponse.DescribedGroupMember(member_metadata=b"m" * size)])
+
+    def steps(self, name: str, count: int, size: int, takes_s: float) -> Entries[DescribeGroupsResponse]:
+        for _ in range(count):
+            self.clock.now_s += takes_s
+            yield self.group(name, size)
+        return DescribeGroupsResponse(throttle_time_ms=7)
+
+    def ask(self, name: str = "g", count: int = 40, size: int = LARGE, takes_s: float = 0.0, connection: Any = None) -> Deferred[Any]:
+        return self.serve(self.steps(name, count, size, takes_s), connection)
+
+    def serve(self, steps: Entries[Any], connection: Any = None) -> Deferred[Any]:
+        context = RequestContext(ApiKey.DESCRIBE_GROUPS, VERSION, 1, "c", "id", "PLAINTEXT", BROKER, "host", 0.0, Mock())
+        context.connection = connection
+
+        def count(response: Any) -> None:
+            self.counted += len(response.groups)
+
+        return self.answers.serve(context, steps, count)
+
+    def turns(self, answer: Deferred[Any]) -> int:
+        """Turn the loop until the answer is there; returns how often."""
+        for number in range(1000):
+            if answer.done:
+                return number
+            self.clock.turn()
+        raise AssertionError("the answer never came")
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+def groups_of(answer: Deferred[Any]) -> list[Group]:
+    decoded = DescribeGroupsResponse.decode(b"".join(answer.result().encode_chunks(VERSION)), VERSION)
+    assert decoded.throttle_time_ms == 7
+    return decoded.groups
+
+
+def test_a_short_answer_is_there_at_once(line: Line) -> None:
+    answer = line.ask(count=3, size=10)
+    assert [group.group_id for group in groups_of(answer)] == ["g"] * 3
+    assert line.counted == 3
+    assert len(line.answers) == 0
+
+
+def test_a_turn_has_a_share_of_the_bytes(line: Line) -> None:
+    answer = line.ask(count=40)
+    a_turn = TURN_BYTES // LARGE + 1
+    assert line.made["g"] == a_turn
+    assert line.turns(answer) == -(-(40 - a_turn) // a_turn)
+    assert [len(group.members[0].member_metadata) for group in groups_of(answer)] == [LARGE] * 40
+    assert line.counted == 40
+
+
+def test_a_turn_has_a_share_of_the_time(line: Line) -> None:
+    answer = line.ask(count=10, size=1, takes_s=2 * TURN_S)
+    assert line.made["g"] == 1
+    assert line.turns(answer) >= 9
+
+
+def test_all_that_wait_share_a_turn(line: Line) -> None:
+    answers = [line.ask(name, count=20, size=1, takes_s=2 * TURN_S) for name in "abcdefgh"]
+    before = sum(line.made.values())
+    line.clock.turn()
+    assert sum(line.made.values()) == before + 1
+    for _ in range(40):
+        line.clock.turn()
+    # Nobody gets ahead of the others.
+    assert max(line.made.values()) - min(line.made.values()) <= 1
+    assert not any(answer.done for answer in answers)
+
+
+def test_a_struct_that_comes_later_is_waited_for(line: Line) -> None:
+    later: list[Deferred[Any]] = [Deferred(), Deferred()]
+
+    def steps() -> Entries[DescribeGroupsResponse]:
+        yield line.group("first", 1)
+        yield from later
+        yield None
+        return DescribeGroupsResponse(throttle_time_ms=7)
+
+    answer = line.serve(steps())
+    line.clock.turn()
+    assert not answer.done
+    later[0].complete(line.group("second", 1))
+    later[1].complete(line.group("third", 1))
+    line.turns(answer)
+    assert [group.group_id for group in groups_of(answer)] == ["first", "second", "third"]
+    assert len(line.answers) == 0
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_error_ends_the_answer(line: Line, late: bool) -> None:
+    failed: Deferred[Any] = Deferred()
+
+    def steps() -> Entries[DescribeGroupsResponse]:
+        yield line.group("first", 1)
+        if not late:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        yield failed
+        return DescribeGroupsResponse()
+
+    answer = line.serve(steps())
+    failed.fail(KafkaError(ErrorCode.INVALID_REQUEST))
+    assert isinstance(answer.error, KafkaError)
+    assert len(line.answers) == 0
+
+
+def test_nobody_works_for_a_connection_that_is_gone(line: Line) -> None:
+    connection = Mock(closed=False)
+    answer = line.ask(count=100, connection=connection)
+    line.clock.turn()
+    made = line.made["g"]
+    connection.closed = True
+    line.clock.turn()
+    assert isinstance(answer.error, ProtocolError)
+    assert line.made["g"] == made
+    assert len(line.answers) == 0
+
+
+def test_an_answer_has_a_most(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_answers, "MOST_BYTES", 20 * LARGE)
+    answer = line.ask(count=100)
+    line.turns(answer)
+    assert isinstance(answer.error, KafkaError)
+    assert answer.error.code is ErrorCode.INVALID_REQUEST
+    assert line.made["g"] == 20
+    assert line.turns(line.ask("other", count=15)) > 0  # nothing is left of it
+
+
+def test_only_the_oldest_goes_on_while_all_hold_much(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 10 * LARGE
+    monkeypatch.setattr(long_answers, "TOGETHER_BYTES", most)
+    first, *others = [line.ask(name, count=60) for name in "abcd"]
+    while not first.done:
+        line.clock.turn()
+        assert sum(line.made[name] for name in "bcd") * LARGE <= most + 4 * TURN_BYTES
+    for other in others:
+        line.turns(other)
+        assert len(other.result().groups) == 60
