@@ -314,8 +314,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "redirected",
         "server/telemetry.py",
-        "        if response.status >= 300:\n",
-        "        if response.status >= 500:\n",
+        "    if answer.status >= 300:\n",
+        "    if answer.status >= 500:\n",
         "metrics that a receiver sends elsewhere are taken for delivered",
         "server/test_telemetry.py -k answers",
     ),

@@ -335,7 +335,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "limits-of-the-start-for-ever",
         "server/reconfiguration.py",
-        "        acceptor.limits = acceptor_limits(config.current)\n",
+        "        self._acceptor.limits = acceptor_limits(self._config.current, self._resolved)\n",
         "        pass\n",
         "max.connections changes nothing at run time",
         _CONFIGURATION,

@@ -273,3 +273,48 @@ def test_whatever_comes_is_refused(message: bytes) -> None:
 def test_whatever_token_comes_is_refused(token: str) -> None:
     with pytest.raises(TokenRefused):
         validate(token)
+
+
+ODD_KEYS: list[object] = [
+    {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},
+    {"kty": "AKP", "alg": "ML-DSA-65", "pub": "AAAA"},
+    {"kty": "oct", "k": "AAAA"},
+    {"kty": "no such kind"},
+    {"kty": ["RSA"]},
+    {"kty": None},
+    {},
+    {"kty": "RSA"},
+    {"kty": "RSA", "n": "AAAA"},
+    {"kty": "RSA", "n": 5, "e": []},
+    {"kty": "RSA", "n": "!", "e": "AQAB"},
+    {"kty": "RSA", "n": "", "e": ""},
+    {"kty": "EC", "crv": "P-256K1", "x": "AAAA", "y": "AAAA"},
+    {"kty": "EC", "crv": "P-256", "x": "AAAA", "y": "AAAA"},
+    {"kty": "EC", "crv": {"a": 1}, "x": "AAAA", "y": "AAAA"},
+    {"kty": "EC", "crv": "P-256"},
+    {"kty": "RSA", "use": "enc", "n": "AQAB", "e": "AQAB"},
+    "text",
+    7,
+    None,
+    [],
+]
+
+
+@pytest.mark.parametrize("odd", ODD_KEYS, ids=str)
+def test_a_key_that_is_not_understood_is_left_out(odd: object) -> None:
+    """RFC 7517, section 5: wherever it stands in the set."""
+    good = RSA.as_dict(private=False)
+    for keys in ([odd, good], [good, odd], [odd, good, odd]):
+        found = PublicKeys(json.dumps({"keys": keys}))
+        assert len(found) == 1
+        assert validate(signed(), keys=found).principal == "alice"
+    with pytest.raises(ConfigError, match="no public key for signatures"):
+        PublicKeys(json.dumps({"keys": [odd]}))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "7", "null", '"keys"', "{}", '{"keys": {}}', '{"keys": null}', '{"keys": "abc"}', "[" * 100_000]
+)
+def test_what_is_no_set_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="JWKS"):
+        PublicKeys(text)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -74,6 +76,44 @@ def test_keys_that_cannot_be_read_end_the_start(tmp_path: Path, content: str | N
         path.write_text(content)
     with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.jwks\.endpoint\.url=file:"):
         with_keys(f"file://{path}", lambda keys: None)
+
+
+def test_what_speaks_no_http_ends_the_start_with_a_line_that_names_the_key() -> None:
+    def serve() -> None:
+        with server.accept()[0] as peer:
+            peer.recv(4096)
+            peer.sendall(b"SSH-2.0-something\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/keys"
+        with pytest.raises(
+            ConfigError, match=rf"^sasl\.oauthbearer\.jwks\.endpoint\.url={url}: it cannot be read: it answers what is no HTTP"
+        ):
+            with_keys(url, lambda keys: None)
+        thread.join()
+
+
+def test_a_slow_provider_holds_no_thread_of_others() -> None:
+    """TLS, SCRAM and fsync share the loop's threads: here there is one, and it is free while several providers do not answer."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        jobs = Jobs(loop)
+        providers = [BearerKeys(BearerSettings(url=url, connect_s=0.2, read_s=0.2), LoopClock(loop), jobs) for _ in range(3)]
+        loading = [as_future(loop, each.load()) for each in providers]
+        assert await as_future(loop, jobs.run(lambda: sum(not each.done() for each in loading))) == 3
+        for each in await asyncio.gather(*loading, return_exceptions=True):
+            assert isinstance(each, ConfigError)
+            assert str(each) == f"sasl.oauthbearer.jwks.endpoint.url={url}: it cannot be read: no whole answer in time"
+        for provider in providers:
+            provider.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/keys"
+        run_loop(asyncio.wait_for(main(), 30))
 
 
 class Provider(BaseHTTPRequestHandler):

@@ -137,6 +137,9 @@ class Inline:
     def __init__(self) -> None:
         self.held: list[Callable[[], None]] | None = None
 
+    def apart(self, job: Callable[[], Any]) -> Deferred[Any]:
+        return self.run(job)
+
     def run(self, job: Callable[[], Any]) -> Deferred[Any]:
         done: Deferred[Any] = Deferred()
 

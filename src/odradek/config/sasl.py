@@ -39,6 +39,8 @@ _MODULES = {
     GSSAPI: "com.sun.security.auth.module.Krb5LoginModule",
 }
 _USER = "user_"
+_WAIT_MS = 10_000
+"""For a provider of keys to be connected, and to answer, where nothing is set."""
 UNSECURED_HANDLER = f"{_JAVA}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 SIGNED_HANDLER = f"{_JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 _JWT_VALIDATORS = (f"{_JAVA}.oauthbearer.DefaultJwtValidator", f"{_JAVA}.oauthbearer.BrokerJwtValidator")
@@ -69,7 +71,8 @@ class BearerSettings(NamedTuple):
     refresh_s: float = 3600.0
     retry_s: float = 0.1
     retry_max_s: float = 10.0
-    timeout_s: float = 10.0
+    connect_s: float = 10.0
+    read_s: float = 10.0
 
 
 class ListenerSasl(NamedTuple):
@@ -285,7 +288,8 @@ def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
         refresh_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.refresh.ms")) / 1000,
         retry_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")) / 1000,
         retry_max_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")) / 1000,
-        timeout_s=max(connect_ms or 10_000, read_ms or 10_000) / 1000,
+        connect_s=(connect_ms or _WAIT_MS) / 1000,
+        read_s=(read_ms or _WAIT_MS) / 1000,
     )
 
 

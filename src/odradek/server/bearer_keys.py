@@ -2,7 +2,7 @@
 runs. (org.apache.kafka.common.security.oauthbearer.internals.secured.RefreshingHttpsJwks, JwksFileVerificationKeyResolver)
 
 What cannot be read at the start ends the start; later the keys that are known stay. A token that names a key which is not there has them
-read anew, for each name once a minute.
+read anew, for each name once a minute. Keys are read in a thread of their own, and within connect and read timeout, taken together.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from odradek.base.errors import ConfigError
 from odradek.security.sasl.bearer_tokens import PublicKeys, Rules, validate_signed
 
 if TYPE_CHECKING:
-    from http.client import HTTPMessage
-    from urllib.request import Request
-
     from odradek.base.clock import Clock, TimerHandle
     from odradek.base.deferred import Deferred
     from odradek.config.sasl import BearerSettings
@@ -57,7 +54,7 @@ class BearerKeys:
 
     def load(self) -> Deferred[PublicKeys]:
         """Reads the keys for the first time; fails with ConfigError."""
-        loading = self._jobs.run(self._read)
+        loading = self._jobs.apart(self._read)
 
         def loaded(done: Deferred[PublicKeys]) -> None:
             if done.error is None:
@@ -95,7 +92,7 @@ class BearerKeys:
         if self._reading:
             return
         self._reading = True
-        self._jobs.run(self._read).add_callback(self._refreshed)
+        self._jobs.apart(self._read).add_callback(self._refreshed)
 
     def _refreshed(self, done: Deferred[PublicKeys]) -> None:
         self._reading = False
@@ -111,12 +108,13 @@ class BearerKeys:
     def _read(self) -> PublicKeys:
         url = self._settings.url
         try:
-            text = _of_file(url) if url.startswith("file:") else _of_address(url, self._settings.timeout_s)
+            text = _of_file(url) if url.startswith("file:") else _of_address(self._settings)
             return PublicKeys(text)
         except ConfigError as error:
             raise ConfigError(f"{_KEY}={url}: {error}") from None
-        except OSError as error:
-            raise ConfigError(f"{_KEY}={url}: it cannot be read: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise ConfigError(f"{_KEY}={url}: it cannot be read: {reason or error}") from None
 
 
 def _of_file(url: str) -> bytes:
@@ -124,21 +122,14 @@ def _of_file(url: str) -> bytes:
         return _bounded(file.read(_LARGEST + 1))
 
 
-def _of_address(url: str, timeout_s: float) -> bytes:
-    """Without following redirections, which could lead to where nobody has allowed to go."""
-    from urllib.error import HTTPError
-    from urllib.request import HTTPRedirectHandler, build_opener
+def _of_address(settings: BearerSettings) -> bytes:
+    from odradek.network.web import exchange
 
-    class Stay(HTTPRedirectHandler):
-        def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str) -> Request | None:
-            return None
-
-    try:
-        with build_opener(Stay).open(url, timeout=timeout_s) as answer:
-            return _bounded(answer.read(_LARGEST + 1))
-    except HTTPError as error:
-        error.close()
-        raise ConfigError(f"it answers {error.code}") from None
+    connect_s, read_s = settings.connect_s, settings.read_s
+    answer = exchange("GET", settings.url, largest=_LARGEST, step_s=max(connect_s, read_s), total_s=connect_s + read_s)
+    if answer.status != 200:
+        raise ConfigError(f"it answers {answer.status}")
+    return _bounded(answer.body)
 
 
 def _bounded(data: bytes) -> bytes:

@@ -104,10 +104,11 @@ class DynamicListeners:
             for endpoint in come:
                 try:
                     await self._open(endpoint)
-                except OdradekError as error:
+                except Exception as error:
                     failed.add(endpoint)
                     self._binding.forget(endpoint.listener)
-                    logger.error("the listener %s that was added is not served: %s", endpoint, error)
+                    expected = isinstance(error, OdradekError)
+                    logger.error("the listener %s that was added is not served: %s", endpoint, error, exc_info=not expected)
 
     async def _open(self, endpoint: Endpoint) -> None:
         binding, services = self._binding, self._node.services

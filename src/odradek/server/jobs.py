@@ -39,6 +39,19 @@ class Jobs:
         """The result of `job`, which runs in another thread; callbacks run on the loop."""
         return self._run(None, job)
 
+    def apart(self, job: Callable[[], T]) -> Deferred[T]:
+        """As `run`, in a thread of its own that ends with the job: for what waits for others (an HTTP server, a name server).
+
+        TLS, SCRAM and fsync share the threads of `run`; nobody outside may hold one of those.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        executor = ThreadPoolExecutor(1, "apart")
+        try:
+            return self._run(executor, job)
+        finally:
+            executor.shutdown(wait=False)
+
     @contextmanager
     def pool(self, threads: int) -> Generator[Pool]:
         """As `run`, in threads that nobody else uses and that go when the block ends."""

@@ -22,7 +22,7 @@ from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import broker_address
 from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState
-from odradek.server.reconfiguration import acceptor_limits, follow_limits
+from odradek.server.reconfiguration import ConnectionCounts, acceptor_limits
 from odradek.server.registration import AdvertisedListener
 from odradek.server.step import Step
 
@@ -107,12 +107,14 @@ class BindListeners(Step[Listeners]):
         services.connection_limits = ConnectionLimits(services.dynamic_config, acceptor)
         self.listeners = Listeners(acceptor)
         services.bound_listeners = self.listeners.bound
-        follow_limits(services.dynamic_config, acceptor)
+        self._counts = ConnectionCounts(services.dynamic_config, acceptor, node.jobs)
         self.listeners.dynamic = DynamicListeners(node, self)
 
     async def start(self) -> Listeners:
         config = self._node.config
         self._node.services.tls.check()
+        for looking in self._counts.resolve():
+            await as_future(self._node.loop, looking)
         if self._authentication is not None:
             for loading in self._authentication.load():
                 await as_future(self._node.loop, loading)

@@ -5,9 +5,17 @@ Whatever reads its key each time anew (topic defaults, the cleaner) needs no lin
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from odradek.base.addresses import address_of, host_address, without_scope
+from odradek.base.deferred import Deferred
+from odradek.base.errors import ConfigError
+from odradek.base.text import printable
 from odradek.config.listener_settings import own_value
 from odradek.network.limits import AcceptorLimits
 
@@ -16,18 +24,21 @@ if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.network.acceptor import Acceptor
     from odradek.replication.replica_manager import ReplicaManager
+    from odradek.server.jobs import Jobs
     from odradek.storage.log_manager import LogManager
 
-_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
+logger = logging.getLogger(__name__)
+
+_OVERRIDES = "max.connections.per.ip.overrides"
+_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", _OVERRIDES)
 _UNLIMITED = 1 << 62
 _MOST_HANDSHAKES = 4
 _ANSWERS_PART = 8
 """Answers may owe this part of the memory that requests may have: they leave as they are made, so long as peers read."""
 
 
-def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
-    """What listeners allow their peers."""
-    overrides = (entry.rpartition(":") for entry in config.text("max.connections.per.ip.overrides").split(",") if entry.strip())
+def acceptor_limits(config: BrokerConfig, resolved: Mapping[str, Collection[str]] = MappingProxyType({})) -> AcceptorLimits:
+    """What listeners allow their peers; `resolved` has the addresses of the host names in max.connections.per.ip.overrides."""
     memory = config.integer("queued.max.request.bytes")
     if memory <= 0:
         memory = _UNLIMITED
@@ -41,7 +52,7 @@ def acceptor_limits(config: BrokerConfig) -> AcceptorLimits:
         protected=_protected(config),
         max_connections_of=_of_listeners(config, "max.connections"),
         max_connections_per_ip=config.integer("max.connections.per.ip"),
-        per_ip_overrides={host.strip(): int(count) for host, _, count in overrides},
+        per_ip_overrides=_overrides(config, resolved),
         handshakes_at_once=max(1, min(_MOST_HANDSHAKES, (os.cpu_count() or 1) - 1)),
         receive_buffer=config.integer("socket.receive.buffer.bytes"),
         send_buffer=config.integer("socket.send.buffer.bytes"),
@@ -62,13 +73,77 @@ def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
     return {listener: value for listener, value in values.items() if isinstance(value, int)}
 
 
-def follow_limits(config: DynamicBrokerConfig, acceptor: Acceptor) -> None:
-    """New limits hold for connections to come; those that are open stay."""
+def _overridden(config: BrokerConfig) -> list[tuple[str, int]]:
+    """Hosts, without the brackets of IPv6, and how many connections each may have."""
+    entries = (entry.strip().rpartition(":") for entry in config.text(_OVERRIDES).split(",") if entry.strip())
+    return [(host.strip().removeprefix("[").removesuffix("]"), int(count)) for host, _, count in entries]
 
-    def changed() -> None:
-        acceptor.limits = acceptor_limits(config.current)
 
-    config.subscribe(_CONNECTION_KEYS, changed)
+def _overrides(config: BrokerConfig, resolved: Mapping[str, Collection[str]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for host, count in _overridden(config):
+        address = address_of(host)
+        for each in (address,) if address is not None else resolved.get(host, ()):
+            found[each] = count
+    return found
+
+
+def _addresses(host: str) -> set[str]:
+    """Look a host name up; blocks. Raises OSError, or ValueError for what can be no name."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return {without_scope(host_address(str(address[0]))) for *_, address in found}
+
+
+class ConnectionCounts:
+    """Keeps the limits of an acceptor up with the configuration. New limits hold for connections to come; those that are open stay.
+
+    Names of hosts in max.connections.per.ip.overrides are looked up when they are set (as in Kafka's ConnectionQuotas, but all addresses of
+    a name count, not only the first), each in a thread of its own. At the start a name without an address is an error, later a warning.
+    """
+
+    def __init__(self, config: DynamicBrokerConfig, acceptor: Acceptor, jobs: Jobs) -> None:
+        self._config = config
+        self._acceptor = acceptor
+        self._jobs = jobs
+        self._resolved: dict[str, Collection[str]] = {}
+        config.subscribe(_CONNECTION_KEYS, self._changed)
+
+    def resolve(self) -> list[Deferred[set[str]]]:
+        """Look up the names that are not known yet; each of the results fails with ConfigError for a name without an address."""
+        names = [host for host, _ in _overridden(self._config.current) if address_of(host) is None]
+        self._resolved = {name: known for name, known in self._resolved.items() if name in names}
+        return [self._look_up(name) for name in dict.fromkeys(names) if name not in self._resolved]
+
+    def _look_up(self, name: str) -> Deferred[set[str]]:
+        result: Deferred[set[str]] = Deferred()
+        self._resolved[name] = ()
+
+        def found(done: Deferred[set[str]]) -> None:
+            if done.error is not None:
+                self._resolved.pop(name, None)
+                reason = getattr(done.error, "strerror", None) or done.error
+                result.fail(ConfigError(f"{_OVERRIDES}: the host {printable(name)} has no address: {reason}"))
+                return
+            if name in self._resolved:
+                self._resolved[name] = done.result()
+                self._apply()
+            result.complete(done.result())
+
+        self._jobs.apart(lambda: _addresses(name)).add_callback(found)
+        return result
+
+    def _changed(self) -> None:
+        for each in self.resolve():
+            each.add_callback(_warn)
+        self._apply()
+
+    def _apply(self) -> None:
+        self._acceptor.limits = acceptor_limits(self._config.current, self._resolved)
+
+
+def _warn(done: Deferred[set[str]]) -> None:
+    if done.error is not None:
+        logger.warning("%s; its connections are not counted apart", done.error)
 
 
 def follow_producer_settings(config: DynamicBrokerConfig, log_manager: LogManager, replica_manager: ReplicaManager) -> None:

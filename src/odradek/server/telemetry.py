@@ -141,7 +141,7 @@ class ClientTelemetry:
         self._sending = True
         payload = self._waiting.popleft()
         self._waiting_bytes -= len(payload)
-        self._jobs.run(lambda: post(self._endpoint, payload)).add_callback(self._sent)
+        self._jobs.apart(lambda: post(self._endpoint, payload)).add_callback(self._sent)
 
     def _sent(self, done: Deferred[None]) -> None:
         self._sending = False
@@ -158,21 +158,9 @@ class ClientTelemetry:
 
 def post(endpoint: str, payload: bytes) -> None:
     """Sends metrics to an OTLP/HTTP receiver; OSError when it does not take them. Blocks for at most some ten seconds."""
-    from http.client import HTTPConnection, HTTPException, HTTPSConnection
-    from urllib.parse import urlsplit
+    from odradek.network.web import exchange
 
-    # Not urllib's opener: metrics go where the configuration says, by no proxy of the environment and after no redirection.
-    url = urlsplit(endpoint)
-    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
-    connection = kind(url.hostname or "", url.port, timeout=_TIMEOUT_S)
-    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    try:
-        connection.request("POST", path, payload, {"Content-Type": "application/x-protobuf"})
-        response = connection.getresponse()
-        response.read(4096)
-        if response.status >= 300:
-            raise OSError(f"it answers {response.status} {response.reason}")
-    except HTTPException as error:
-        raise OSError(f"it answers what is no HTTP: {error!r}") from None
-    finally:
-        connection.close()
+    headers = {"Content-Type": "application/x-protobuf"}
+    answer = exchange("POST", endpoint, payload, headers, largest=4096, step_s=_TIMEOUT_S, total_s=_TIMEOUT_S)
+    if answer.status >= 300:
+        raise OSError(f"it answers {answer.status} {answer.reason}")

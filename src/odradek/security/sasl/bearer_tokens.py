@@ -11,6 +11,7 @@ import binascii
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
 
 from odradek.base.errors import ConfigError
@@ -43,21 +44,25 @@ class UnsecuredRules(NamedTuple):
 
 
 class PublicKeys:
-    """A set of public keys (RFC 7517). ConfigError when the text is none, or `joserfc` is not installed."""
+    """A set of public keys (RFC 7517). ConfigError when the text is none, or `joserfc` is not installed.
+
+    Keys that are not understood are left out (section 5): of another kind or curve, without a part, for other uses.
+    """
 
     def __init__(self, text: str | bytes) -> None:
+        if find_spec("joserfc") is None:
+            raise ConfigError("OAUTHBEARER needs the package joserfc: pip install 'odradek[security]'")
         try:
-            from joserfc.errors import JoseError
-            from joserfc.jwk import JWKRegistry
-        except ImportError:
-            raise ConfigError("OAUTHBEARER needs the package joserfc: pip install 'odradek[security]'") from None
-        try:
-            document = json.loads(text)
-            entries = cast("list[dict[str, Any]]", document["keys"])
-            wanted = [each for each in entries if each.get("kty") in ("RSA", "EC") and each.get("use", "sig") == "sig"]
-            self._keys: list[tuple[dict[str, Any], Any]] = [(each, JWKRegistry.import_key(cast(Any, each))) for each in wanted]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, JoseError) as error:
+            entries = json.loads(text)["keys"]
+            if not isinstance(entries, list):
+                raise TypeError
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConfigError(f"this is no set of keys (JWKS): {type(error).__name__}") from None
+        self._keys: list[tuple[dict[str, Any], Any]] = []
+        for each in cast("list[object]", entries):
+            key = _public_key(each)
+            if key is not None:
+                self._keys.append((cast("dict[str, Any]", each), key))
         if not self._keys:
             raise ConfigError("the set of keys (JWKS) has no public key for signatures")
 
@@ -84,6 +89,24 @@ class PublicKeys:
             except (JoseError, ValueError, TypeError):
                 continue
         return None
+
+
+def _public_key(entry: object) -> object | None:
+    """Return the key of an entry of a set; None for what is not understood, or is not for signatures."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import JWKRegistry
+
+    if not isinstance(entry, dict):
+        return None
+    given = cast("dict[str, Any]", entry)
+    if given.get("kty") not in ("RSA", "EC") or given.get("use", "sig") != "sig":
+        return None
+    try:
+        key = JWKRegistry.import_key(cast(Any, given))
+        _ = key.public_key  # a point that is not on its curve is noticed here
+    except (JoseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return key
 
 
 def validate_signed(token: str, keys: PublicKeys, rules: Rules, now_s: float, missing: Callable[[str], object]) -> BearerToken:
