@@ -4,42 +4,85 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Edit, Mutant
 
 _STORY = "spark/test_exactly_once.py"
 _PURE = "spark/test_decisions.py"
 
 
-def _once(name: str, before: str, after: str, breaks: str, tests: str, path: str = "spark/exactly_once.py") -> Mutant:
-    return Mutant(name=name, path=path, before=before, after=after, breaks=breaks, tests=tests)
+def _once(
+    name: str, before: str, after: str, breaks: str, tests: str, path: str = "spark/exactly_once.py", also: tuple[Edit, ...] = ()
+) -> Mutant:
+    return Mutant(name=name, path=path, before=before, after=after, breaks=breaks, tests=tests, also=also)
 
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     _once(
         "written-batch-written-again",
-        "        if before is not None and before.batch >= batch:\n",
-        "        if before is not None and before.batch > batch:\n",
+        "        return batch == before.batch\n",
+        "        return False\n",
         "A batch whose driver ended before Spark heard of it is written twice.",
         f"{_STORY} -k not_written_again",
+        "spark/decisions.py",
     ),
     _once(
-        "older-batch-written-again",
-        "        if before is not None and before.batch >= batch:\n",
-        "        if before is not None and before.batch == batch:\n",
-        "A batch of before the last one is written again.",
-        f"{_STORY} -k before_the_last",
+        "smaller-number-given-up-in-silence",
+        "        return batch == before.batch\n",
+        "        return batch <= before.batch\n",
+        "A query with a new checkpoint loses all batches up to the number of the last one.",
+        f"{_PURE} -k conflict",
+        "spark/decisions.py",
+        also=(Edit("spark/decisions.py", "        if batch < before.batch:\n", "        if False:\n"),),
+    ),
+    _once(
+        "query-not-compared",
+        "        if self.query and before.query and self.query != before.query:\n",
+        "        if False:\n",
+        "Of two queries with one txnAppId, one loses the batches whose number the other has just written.",
+        f"{_PURE} -k conflict",
+        "spark/decisions.py",
+    ),
+    _once(
+        "query-not-kept",
+        'if self.query else ""',
+        'if False else ""',
+        "After a restart nobody knows whose the last batch was.",
+        f"{_PURE} -k read_as_it_was_written",
+        "spark/decisions.py",
+    ),
+    _once(
+        "attempt-of-a-conflict-left-open",
+        "        except SinkConflict:\n            await _give_up(admin, mine)\n            raise\n",
+        "        except SinkConflict:\n            raise\n",
+        "What is refused stays open, and readers wait for its timeout.",
+        f"{_STORY} -k conflict",
+    ),
+    _once(
+        "aborting-completes-another-querys-batch",
+        "    except SinkConflict:\n        return False\n",
+        "    except SinkConflict:\n        return True\n",
+        "A query that was refused commits a batch of the other one, and its own rows are taken for part of that.",
+        f"{_STORY} -k conflict",
+    ),
+    _once(
+        "query-of-foreach-batch-not-told",
+        "context.getLocalProperty(QUERY_ID) or OUTSIDE_OF_QUERIES",
+        '""',
+        "Two queries whose functions write under one txnAppId lose each other's batches.",
+        "spark/test_spark.py -k batch",
+        "spark/sink.py",
     ),
     _once(
         "decided-batch-not-completed",
-        "            if before.batch == batch:\n                logger.warning(",
-        "            if False:\n                logger.warning(",
+        'not written again", batch, sink.app_id)\n            await _complete(admin, sink, before)\n',
+        'not written again", batch, sink.app_id)\n',
         "A driver that ended after its decision leaves transactions that time out: rows are lost.",
         f"{_STORY} -k ended_after_its_decision",
     ),
     _once(
         "own-attempt-left-open",
-        "            await _give_up(admin, mine)\n            if before.batch",
-        "            if before.batch",
+        "            await _give_up(admin, mine)\n            logger.warning",
+        "            logger.warning",
         "The attempt that was one too many stays open, and readers wait for its timeout.",
         f"{_STORY} -k not_written_again",
     ),
@@ -80,8 +123,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _once(
         "aborts-what-is-decided",
-        "        if decided is not None and decided.batch == batch:\n            await _complete(admin, sink, decided)\n        left",
-        "        left",
+        "            await _complete(admin, sink, decided)\n            left = {",
+        "            left = {",
         "A commit that failed half way through is not gone on with.",
         f"{_STORY} -k aborting_after",
     ),
@@ -131,7 +174,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _once(
         "chunks-too-large",
-        "size + len(text) > _CHUNK_BYTES - 30",
+        "size + len(text) > limit",
         "size > _CHUNK_BYTES + 200",
         "A decision about many tasks is refused by the coordinator (OFFSET_METADATA_TOO_LARGE).",
         f"{_PURE} -k many_tasks",
@@ -179,7 +222,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _once(
         "empty-task-opens",
-        "    first = next((batch for batch in batches if batch.num_rows), None)\n    if first is None:\n        return Written(0, sink.app_id)\n",
+        "    first = next((batch for batch in batches if batch.num_rows), None)\n    if first is None:\n        return Written(0, sink)\n",
         "    first = next(batches)\n",
         "A task without rows fails, as there is no transaction to prepare.",
         f"{_STORY} -k without_rows",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.core.transactions import PreparedTransaction
-from odradek.spark.decisions import BadDecision, Decision, Sink, TaskId, open_ones
+from odradek.spark.decisions import OUTSIDE_OF_QUERIES, BadDecision, Decision, Sink, SinkConflict, TaskId, open_ones
 from odradek.spark.exactly_once import HalfWritten, _complete
 
 SINK = Sink("orders")
@@ -80,6 +80,50 @@ def test_a_batch_is_done_when_each_of_its_transactions_is(codes: tuple[ErrorCode
     decision = Decision(7, (PreparedTransaction("a", 1, 0, 2), PreparedTransaction("b", 2, 0, 2)))
     with nullcontext() if raised is None else pytest.raises(raised):
         asyncio.run(_complete(cast(AsyncAdmin, admin), Sink("app"), decision))
+
+
+@pytest.mark.parametrize("query", ["", "0b1c2d3e-0000-4000-8000-00000000000a", OUTSIDE_OF_QUERIES])
+def test_a_decision_says_whose_it_is(query: str) -> None:
+    sink = Sink("orders", query)
+    chunks = sink.encode(prepared(sink, partition=number) for number in range(300))
+    assert len(chunks) > 1
+    assert max(map(len, chunks)) <= 4000
+    assert SINK.decode(3, chunks).query == query
+
+
+def test_a_decision_of_an_older_release_is_read() -> None:
+    assert SINK.decode(3, ['{"of":1,"t":[["run/0/0.0",7,1,2]]}']).query == ""
+
+
+@pytest.mark.parametrize(
+    ("mine", "batch", "last", "outcome"),
+    [
+        ("a", 0, None, False),
+        ("a", 6, ("a", 5), False),
+        ("a", 9, ("a", 5), False),
+        ("a", 5, ("a", 5), True),
+        ("a", 4, ("a", 5), "the last one was 5, and numbers have to grow"),
+        ("a", 4, ("b", 5), "this txnAppId is that of query b, whose batch 5 was the last, and this is query a"),
+        ("a", 5, ("b", 5), "is that of query b"),
+        ("a", 6, ("b", 5), "is that of query b"),
+        ("a", 6, (OUTSIDE_OF_QUERIES, 5), "is that of a batch outside of queries, .* and this is query a"),
+        (OUTSIDE_OF_QUERIES, 5, (OUTSIDE_OF_QUERIES, 5), True),
+        (OUTSIDE_OF_QUERIES, 4, (OUTSIDE_OF_QUERIES, 5), "numbers have to grow"),
+        (OUTSIDE_OF_QUERIES, 6, ("a", 5), "this is a batch outside of queries"),
+        ("a", 5, ("", 5), True),
+        ("a", 4, ("", 5), "numbers have to grow"),
+        ("a", 6, ("", 5), False),
+        ("", 5, ("a", 5), True),
+        ("", 4, ("a", 5), "numbers have to grow"),
+    ],
+)
+def test_a_batch_follows_repeats_or_is_a_conflict(mine: str, batch: int, last: tuple[str, int] | None, outcome: bool | str) -> None:
+    sink, before = Sink("orders", mine), None if last is None else Decision(last[1], (), last[0])
+    if isinstance(outcome, bool):
+        assert sink.repeats(batch, before) is outcome
+        return
+    with pytest.raises(SinkConflict, match=f"batch {batch} of orders is not written: .*{outcome}.*delete the group odradek-spark/orders"):
+        sink.repeats(batch, before)
 
 
 def test_many_tasks_need_several_groups() -> None:

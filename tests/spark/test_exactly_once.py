@@ -18,7 +18,7 @@ from odradek.base.ids import TopicPartition  # noqa: E402
 from odradek.client import Admin, AsyncProducer, Consumer, IllegalTransactionState, NewTopic, Producer, TransactionError  # noqa: E402
 from odradek.client.admin.types.transactions import TransactionState  # noqa: E402
 from odradek.spark import exactly_once  # noqa: E402
-from odradek.spark.decisions import Sink, TaskId  # noqa: E402
+from odradek.spark.decisions import Sink, SinkConflict, TaskId  # noqa: E402
 from odradek.spark.exactly_once import HalfWritten, PreparedRows  # noqa: E402
 from odradek.spark.options import write_options  # noqa: E402
 from odradek.spark.sink import Written, prepare_rows  # noqa: E402
@@ -72,7 +72,13 @@ class Query:
 
     def restarted(self) -> Query:
         """The query after the driver has ended: with the same checkpoint, in another run."""
-        return Query(self.bootstrap, f"run-{int(self.run[-1]) + 1}", self.app_id, self.topic, **self.given)
+        return Query(self.bootstrap, f"run-{int(self.run[-1]) + 1}", self.app_id, self.topic, **self.given).with_id(self.sink.query)
+
+    def with_id(self, query_id: str) -> Query:
+        """A query with an id of Spark's, as its checkpoint keeps it, and the same name."""
+        other = Query(self.bootstrap, self.run, self.app_id, self.topic, **self.given)
+        other.sink = Sink(self.app_id, query_id)
+        return other
 
     def task(self, batch: int, partition: int = 0, *values: str, attempt: int = 0) -> Written:
         rows = pa.RecordBatch.from_pydict({"value": list(values or (f"{batch}.{partition}",))})
@@ -122,17 +128,17 @@ class Died(Exception):
     """The driver's end, in the middle of something."""
 
 
-def decide_and_die(query: Query, prepared: list[PreparedRows] | None = None) -> None:
-    """A driver that ends between its decision about batch 0 and what follows from it."""
+def decide_and_die(query: Query, prepared: list[PreparedRows] | None = None, batch: int = 0) -> None:
+    """A driver that ends between its decision about a batch and what follows from it."""
 
     async def death(*_: object) -> None:
         raise Died
 
-    found = query.tasks(0) if prepared is None else prepared
+    found = query.tasks(batch) if prepared is None else prepared
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(exactly_once, "_complete", death)
         with pytest.raises(Died):
-            query.commit(0, found)
+            query.commit(batch, found)
 
 
 def test_rows_are_seen_when_the_driver_has_committed_all_of_them(query: Query) -> None:
@@ -156,11 +162,37 @@ def test_a_batch_that_was_committed_is_not_written_again(query: Query) -> None:
     assert again.seen() == batch_of(0) + batch_of(1)
 
 
-def test_batches_of_before_the_last_one_are_not_written_again(query: Query) -> None:
+def test_a_query_with_a_new_checkpoint_or_an_older_one_is_a_conflict(query: Query) -> None:
     query.commit(5, query.tasks(5))
-    query.commit(4, query.tasks(4))
+    for number in (4, 0):
+        later = query.restarted()
+        prepared = later.tasks(number)
+        with pytest.raises(SinkConflict, match=rf"batch {number} of {query.app_id} is not written: the last one was 5"):
+            later.commit(number, prepared)
+        assert query.open() == []
+        later.abort(number, prepared)
+    assert query.seen() == batch_of(5)
+    query.commit(6, query.tasks(6))
+    assert query.seen() == batch_of(5) + batch_of(6)
+
+
+def test_two_queries_with_one_name_are_a_conflict_whatever_their_numbers(query: Query) -> None:
+    one, other = query.with_id("one"), query.restarted().with_id("two")
+    prepared = one.tasks(5)
+    decide_and_die(one, prepared, 5)
+    for number in (4, 5, 6):
+        theirs = other.tasks(number)
+        with pytest.raises(SinkConflict, match="this txnAppId is that of query one, whose batch 5 was the last, and this is query two"):
+            other.commit(number, theirs)
+        other.abort(number, theirs)
+        other.commit(number, [])
+        assert sorted(query.open()) == sorted(each.transaction.transactional_id for each in prepared), "nobody else ends what one decided"
+    again = other.restarted().with_id("one")
+    again.commit(5, again.tasks(5))
     assert query.seen() == batch_of(5)
     assert query.open() == []
+    again.commit(6, again.tasks(6))
+    assert query.seen() == batch_of(5) + batch_of(6)
 
 
 def test_what_a_driver_that_ended_before_its_decision_left_is_aborted(query: Query) -> None:
@@ -363,7 +395,8 @@ def test_decisions_move_with_the_topic(query: Query) -> None:
     query.commit(0, query.tasks(0))
     moved = Query(query.bootstrap, "run-2", query.app_id)
     moved.commit(1, moved.tasks(1))
-    moved.commit(0, moved.tasks(0))
+    with pytest.raises(SinkConflict):
+        moved.commit(0, moved.tasks(0))
     query.commit(1, query.tasks(1))
     assert (query.seen(), moved.seen()) == (batch_of(0), batch_of(1))
 

@@ -167,6 +167,27 @@ def test_a_stream_is_written_exactly_once_also_when_the_end_of_a_batch_is_forgot
     assert committed(spark, bootstrap, "copies") == sorted(f"{number}" for number in range(90))
 
 
+def test_a_query_under_the_name_of_another_is_refused(spark: pyspark_sql.SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    """By the ids of queries, which Spark tells the tasks of the sink and those of batches that `foreachBatch` writes."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("few", 1, 1), NewTopic("named", 1, 1)])
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send("few", b"1", partition=0)
+    to = {"kafka.bootstrap.servers": bootstrap, "topic": "named", "exactlyOnce": "true", "txnAppId": "named"}
+    few = spark.readStream.format("odradek").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "few")
+    read = few.option("startingOffsets", "earliest").load().select("value").writeStream.trigger(availableNow=True)
+
+    def write(rows: pyspark_sql.DataFrame, batch: int) -> None:
+        rows.write.format("odradek").options(**to, txnVersion=batch).mode("append").save()
+
+    first = read.format("odradek").options(**to).option("checkpointLocation", str(tmp_path / "one")).start()
+    assert first.awaitTermination(200)
+    second = read.foreachBatch(write).option("checkpointLocation", str(tmp_path / "two")).start()
+    with pytest.raises(Exception, match=f"that of query {first.id}, whose batch 0 was the last, and this is query {second.id}"):
+        second.awaitTermination(200)
+    assert committed(spark, bootstrap, "named") == ["1"]
+
+
 def test_a_batch_is_written_exactly_once(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic("nights", 2, 1)])

@@ -1,9 +1,13 @@
 """What stands in a broker about an exactly-once sink: which batch was decided last, and the transactions that it consists of.
 
 A decision is the committed offset of a group that nobody is a member of. The offset is the number of the batch, its metadata name the
-transactions: as JSON, `{"of": chunks, "t": [[transactional id, producer id, epoch, transaction version], ...]}`, transactional ids without
-what all of the sink's have in front. Metadata are limited (`offset.metadata.max.bytes`, 4096), so that further chunks stand with further
-groups; all are committed in one transaction. Pure: no IO.
+query and the transactions: as JSON, `{"of": chunks, "q": query, "t": [[transactional id, producer id, epoch, transaction version], ...]}`,
+transactional ids without what all of the sink's have in front, and no `q` where the query is not known.
+
+A batch is given up only as a repetition: the same number of the same query. A smaller number, and another query, is a SinkConflict.
+
+Metadata are limited (`offset.metadata.max.bytes`, 4096), so that further chunks stand with further groups; all are committed in one
+transaction. Pure: no IO.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from typing import Any, Final, NamedTuple
 from odradek.base.errors import OdradekError
 from odradek.client.core.transactions import PreparedTransaction
 
+OUTSIDE_OF_QUERIES: Final = "none"
+"""`Sink.query` of a batch that no streaming query writes."""
 _CHUNK_BYTES: Final = 4000
 _SLOTS: Final = 4
 """Batches that have transactional ids of their own: a task of an earlier one that was forgotten and wakes up does not disturb the next."""
@@ -23,6 +29,10 @@ _SLOTS: Final = 4
 
 class BadDecision(OdradekError):
     """The group of the sink has an offset that the sink did not commit."""
+
+
+class SinkConflict(OdradekError):
+    """A batch that cannot follow the last one of its sink: its number is smaller, or another query has the same txnAppId."""
 
 
 class TaskId(NamedTuple):
@@ -40,12 +50,16 @@ class Decision(NamedTuple):
 
     batch: int
     transactions: tuple[PreparedTransaction, ...]
+    query: str = ""
+    """Of whom: see `Sink.query`."""
 
 
 class Sink(NamedTuple):
     """The names that a sink uses at the broker."""
 
     app_id: str
+    query: str = ""
+    """Spark's id of the query, which its checkpoint keeps, or OUTSIDE_OF_QUERIES; empty where it is not known."""
 
     @property
     def owner(self) -> str:
@@ -67,15 +81,16 @@ class Sink(NamedTuple):
     def encode(self, transactions: Iterable[PreparedTransaction]) -> list[str]:
         """The metadata of the groups, one a chunk; at least one."""
         chunks: list[list[str]] = [[]]
-        size = 0
+        query = f'"q":{json.dumps(self.query)},' if self.query else ""
+        size, limit = 0, _CHUNK_BYTES - 30 - len(query)
         for each in transactions:
             text = json.dumps([each.transactional_id.removeprefix(self.owner + "/"), *each[1:]], separators=(",", ":"))
-            if chunks[-1] and size + len(text) > _CHUNK_BYTES - 30:
+            if chunks[-1] and size + len(text) > limit:
                 chunks.append([])
                 size = 0
             chunks[-1].append(text)
             size += len(text) + 1
-        return [f'{{"of":{len(chunks)},"t":[{",".join(chunk)}]}}' for chunk in chunks]
+        return [f'{{"of":{len(chunks)},{query}"t":[{",".join(chunk)}]}}' for chunk in chunks]
 
     def decode(self, batch: int, chunks: Sequence[str]) -> Decision:
         """The decision that `encode` has written; BadDecision."""
@@ -83,7 +98,25 @@ class Sink(NamedTuple):
         for chunk in chunks:
             for name, producer_id, epoch, version in self._parsed(chunk)["t"]:
                 found.append(PreparedTransaction(f"{self.owner}/{name}", producer_id, epoch, version))
-        return Decision(batch, tuple(found))
+        return Decision(batch, tuple(found), str(self._parsed(chunks[0]).get("q", "")))
+
+    def repeats(self, batch: int, before: Decision | None) -> bool:
+        """Return whether the batch was decided already; SinkConflict for one that neither was nor can be decided after `before`."""
+        if before is None:
+            return False
+        if self.query and before.query and self.query != before.query:
+            raise SinkConflict(
+                f"batch {batch} of {self.app_id} is not written: this txnAppId is that of {_who(before.query)}, whose batch {before.batch} "
+                f"was the last, and this is {_who(self.query)}. Give each query, and each new checkpoint, a txnAppId of its own; or, when "
+                f"the other one has ended for good, delete the group {self.owner}"
+            )
+        if batch < before.batch:
+            raise SinkConflict(
+                f"batch {batch} of {self.app_id} is not written: the last one was {before.batch}, and numbers have to grow. Choose another "
+                "txnAppId for a query with a new checkpoint, or an older copy of it, and for a txnVersion that begins again; or delete the "
+                f"group {self.owner}"
+            )
+        return batch == before.batch
 
     def chunk_count(self, first: str) -> int:
         """How many chunks there are, by the first; BadDecision."""
@@ -97,6 +130,10 @@ class Sink(NamedTuple):
         except (ValueError, KeyError, TypeError):
             raise BadDecision(f"group {self.owner} has an offset that no exactly-once sink has committed: {chunk[:100]!r}") from None
         return parsed
+
+
+def _who(query: str) -> str:
+    return "a batch outside of queries" if query == OUTSIDE_OF_QUERIES else f"query {query}"
 
 
 def open_ones(

@@ -3,7 +3,8 @@
 1. A task sends its rows in a transaction, and leaves it open: prepared. An attempt that fails aborts it.
 2. The driver takes the sink's name (`Sink.owner`, a transactional id): whoever drove the same sink before can decide nothing any more.
 3. It reads which batch was decided last. If this one was, by a driver that ended before Spark heard of it, then what was written now is
-   aborted, and the transactions of that decision are committed.
+   aborted, and the transactions of that decision are committed. If this one cannot follow it (`Sink.repeats`), then what was written now is
+   aborted, and SinkConflict is raised.
 4. It aborts transactions of attempts that nobody waits for, and sees that all of this batch's are still open.
 5. It writes the decision (`decisions`), in a transaction of its own. From then on the batch counts as written.
 6. It commits the transactions of the tasks. That can be done again: by the next driver, too, which finds them in the decision.
@@ -28,7 +29,7 @@ from odradek.client.config import ADMIN_CONFIG, Setting
 from odradek.client.core.transactions import PreparedTransaction
 from odradek.client.producer.aio import AsyncProducer
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
-from odradek.spark.decisions import Decision, Sink, open_ones
+from odradek.spark.decisions import Decision, Sink, SinkConflict, open_ones
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ def commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Se
     """The batch is written exactly once when this returns, however often it was tried. When it raises before the decision, then nothing of
     these attempts is; when it raises after it, the next driver goes on with the batch.
 
-    KafkaError, HalfWritten.
+    KafkaError, HalfWritten, SinkConflict.
     """
     _run(_commit(settings, sink, batch, prepared) if prepared else _complete_decided(settings, sink, batch))
 
@@ -81,11 +82,15 @@ async def _commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepa
     async with _admin(settings) as admin, _owner(settings, sink) as owner:
         await owner.init_transactions()
         before = await _last_decision(admin, sink)
-        if before is not None and before.batch >= batch:
+        try:
+            is_repeated = sink.repeats(batch, before)
+        except SinkConflict:
             await _give_up(admin, mine)
-            if before.batch == batch:
-                logger.warning("Batch %d of %s was written already; it is not written again", batch, sink.app_id)
-                await _complete(admin, sink, before)
+            raise
+        if before is not None and is_repeated:
+            await _give_up(admin, mine)
+            logger.warning("Batch %d of %s was written already; it is not written again", batch, sink.app_id)
+            await _complete(admin, sink, before)
             return
         ongoing = [each.transactional_id for each in await admin.list_transactions(states=[TransactionState.ONGOING])]
         late, strays = open_ones(sink, ongoing, mine, before)
@@ -105,7 +110,7 @@ async def _complete_decided(settings: Mapping[str, Setting], sink: Sink, batch: 
     """Of a batch without rows, which may have had some for the driver before."""
     async with _admin(settings) as admin:
         decided = await _last_decision(admin, sink)
-        if decided is not None and decided.batch == batch:
+        if decided is not None and _is_of(decided, sink, batch):
             await _complete(admin, sink, decided)
 
 
@@ -113,10 +118,18 @@ async def _abort(settings: Mapping[str, Setting], sink: Sink, batch: int, prepar
     async with _admin(settings) as admin, _owner(settings, sink) as owner:
         await owner.init_transactions()  # A decision whose end nobody has heard of is made, or is not, from here on.
         decided = await _last_decision(admin, sink)
-        if decided is not None and decided.batch == batch:
+        left: set[str] = set()
+        if decided is not None and _is_of(decided, sink, batch):
             await _complete(admin, sink, decided)
-        left = {each.transactional_id for each in decided.transactions} if decided is not None and decided.batch == batch else set[str]()
+            left = {each.transactional_id for each in decided.transactions}
         await _give_up(admin, [each.transaction for each in prepared if each.transaction.transactional_id not in left])
+
+
+def _is_of(decided: Decision, sink: Sink, batch: int) -> bool:
+    try:
+        return sink.repeats(batch, decided)
+    except SinkConflict:
+        return False
 
 
 async def _last_decision(admin: AsyncAdmin, sink: Sink) -> Decision | None:

@@ -20,7 +20,7 @@ from odradek.client.config import Setting
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
 from odradek.spark import exactly_once
-from odradek.spark.decisions import Sink, TaskId
+from odradek.spark.decisions import OUTSIDE_OF_QUERIES, Sink, TaskId
 from odradek.spark.exactly_once import PreparedRows
 from odradek.spark.options import WriteOptions
 from odradek.spark.read_ahead import read_ahead
@@ -29,6 +29,9 @@ from odradek.spark.worker_upkeep import SentToWorkers, keep_archives
 if TYPE_CHECKING:
     import pyarrow as pa
 
+QUERY_ID = "sql.streaming.queryId"
+"""The property of a task in which Spark says which query it belongs to."""
+
 _BATCH_BYTES = 512 * 1024
 """batch.size where the user does not set it: rows come in thousands, and large batches cost the broker less."""
 
@@ -36,10 +39,15 @@ _BATCH_BYTES = 512 * 1024
 class Written(WriterCommitMessage):
     """What a task reports: rows acknowledged; and with exactlyOnce whose they are, and the transaction that they are in."""
 
-    def __init__(self, rows: int, app_id: str | None = None, prepared: PreparedRows | None = None) -> None:
+    def __init__(self, rows: int, sink: Sink | None = None, prepared: PreparedRows | None = None) -> None:
         self.rows = rows
-        self.app_id = app_id
+        self.sink = sink
         self.prepared = prepared
+
+    @property
+    def app_id(self) -> str | None:
+        """The name of the sink."""
+        return None if self.sink is None else self.sink.app_id
 
 
 def check_columns(schema: StructType, topic_option: str | None) -> None:
@@ -82,9 +90,9 @@ class BatchWriter(SentToWorkers, DataSourceArrowWriter):
             return write_rows(options, iterator)
         assert options.app_id is not None
         context = task_context()
-        return prepare_rows(
-            options, Sink(options.app_id), TaskId(self._run, options.version, context.partitionId(), context.attemptNumber()), iterator
-        )
+        # The function of `foreachBatch` writes for a query.
+        sink = Sink(options.app_id, context.getLocalProperty(QUERY_ID) or OUTSIDE_OF_QUERIES)
+        return prepare_rows(options, sink, TaskId(self._run, options.version, context.partitionId(), context.attemptNumber()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """With exactlyOnce, makes the rows of all tasks visible."""
@@ -119,8 +127,8 @@ def abort_rows(options: WriteOptions, batch: int, messages: Sequence[WriterCommi
 
 def _prepared(messages: Sequence[WriterCommitMessage | None]) -> tuple[Sink | None, list[PreparedRows]]:
     written = [each for each in messages if isinstance(each, Written)]
-    app_ids = {each.app_id for each in written if each.app_id is not None}
-    return Sink(app_ids.pop()) if app_ids else None, [each.prepared for each in written if each.prepared is not None]
+    sinks = {each.sink for each in written if each.sink is not None}
+    return sinks.pop() if sinks else None, [each.prepared for each in written if each.prepared is not None]
 
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -135,7 +143,7 @@ def prepare_rows(options: WriteOptions, sink: Sink, task: TaskId, batches: Itera
     keep_archives()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
-        return Written(0, sink.app_id)
+        return Written(0, sink)
     settings = exactly_once.transactional_settings(_client_settings(options), sink.transactional_id(task))
     with Producer(settings) as producer:  # Closing aborts what is not prepared.
         producer.init_transactions()
@@ -144,7 +152,7 @@ def prepare_rows(options: WriteOptions, sink: Sink, task: TaskId, batches: Itera
         rows = _send_rows(router, producer, chain([first], batches))
         transaction = producer.prepare_transaction()
     assert transaction is not None
-    return Written(rows, sink.app_id, PreparedRows(min(router.topics), transaction))
+    return Written(rows, sink, PreparedRows(min(router.topics), transaction))
 
 
 def _client_settings(options: WriteOptions) -> dict[str, Setting]:

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from odradek.base.errors import OdradekError
 from odradek.spark.decisions import Sink, TaskId
 from odradek.spark.options import WriteOptions
-from odradek.spark.sink import abort_rows, commit_rows, prepare_rows, task_context, write_rows
+from odradek.spark.sink import QUERY_ID, abort_rows, commit_rows, prepare_rows, task_context, write_rows
 from odradek.spark.worker_upkeep import SentToWorkers
 
 if TYPE_CHECKING:
@@ -34,10 +34,12 @@ class StreamWriter(SentToWorkers, DataSourceStreamArrowWriter):
         if not options.exactly_once:
             return write_rows(options, iterator)
         context = task_context()
-        app_id = options.app_id or _property(context, "sql.streaming.queryId")
+        query = _property(context, QUERY_ID)
         batch = int(_property(context, "streaming.sql.batchId"))
         run = _property(context, "spark.jobGroup.id")[:8]
-        return prepare_rows(options, Sink(app_id), TaskId(run, batch, context.partitionId(), context.attemptNumber()), iterator)
+        return prepare_rows(
+            options, Sink(options.app_id or query, query), TaskId(run, batch, context.partitionId(), context.attemptNumber()), iterator
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """With exactlyOnce, makes the rows of all tasks visible."""
