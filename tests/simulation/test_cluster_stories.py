@@ -5,12 +5,8 @@ promises notices when the code that keeps it is broken.
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,29 +19,29 @@ from odradek.coordinator.context import ShardContext
 from odradek.replication.isr import PendingExpandIsr
 from odradek.storage.flushing import Flush
 from tests.simulation.hunts import HUNTS, play_hunt
-
-ROOT = Path(__file__).parents[2]
-_PLAY = """
-import sys
+from tests.simulation.processes import output_in_process
 from tests.simulation.whole.plan import Layout, Plan
 from tests.simulation.whole.story import play
-plan = Plan(3, mode="flushed", layout=Layout(3, False, False), replication_factor=3, members={"classic": 2, "consumer": 2}, copiers=1)
-outcome = play(3, virtual_s=6, plan=plan, trace=True)
-print(outcome.trace_hash, len(outcome.problems), sum(outcome.faults.values()))
-"""
+
+_PLAY = "from tests.simulation.test_cluster_stories import told; print(told())"
 
 
-def _play_in_process(hash_seed: int) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    return subprocess.Popen([sys.executable, "-c", _PLAY], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+def told() -> str:
+    """Play a story; return the hash of its trace, how many promises were broken, and how many faults there were."""
+    layout = Layout(3, False, False)
+    plan = Plan(3, mode="flushed", layout=layout, replication_factor=3, members={"classic": 2, "consumer": 2}, copiers=1)
+    outcome = play(3, virtual_s=6, plan=plan, trace=True)
+    return f"{outcome.trace_hash} {len(outcome.problems)} {sum(outcome.faults.values())}"
 
 
+@pytest.mark.timeout(600)
 def test_the_same_seed_is_the_same_story_in_processes_with_different_hash_seeds() -> None:
-    first, second = [process.communicate(timeout=100)[0].split() for process in (_play_in_process(1), _play_in_process(77))]
-    assert first == second
-    assert len(first[0]) == 64
-    assert first[1] == "0"
-    assert int(first[2]) > 0
+    story = told()
+    assert output_in_process(_PLAY, hash_seed=77).strip() == story
+    trace_hash, problems, faults = story.split()
+    assert len(trace_hash) == 64
+    assert problems == "0"
+    assert int(faults) > 0
 
 
 def edit(patch: pytest.MonkeyPatch, owner: Any, name: str, before: str, after: str) -> None:
