@@ -61,6 +61,12 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
+async def turns(count: int = 50) -> None:
+    """Lets the loop go round so often: in each it reads what its sockets have."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 class Peer:
     """A raw client."""
 

@@ -19,7 +19,7 @@ from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.server.process import new_event_loop
 from odradek.testing.node_thread import NodeLoop
-from tests.network.support import echo, framed, listening, peer, until
+from tests.network.support import echo, framed, listening, peer, turns, until
 
 MIB = 1024 * 1024
 Pending = Deferred[Sequence[Chunk] | None]
@@ -103,7 +103,9 @@ def test_what_a_client_sends_while_it_waits_stays_bounded(run: Run) -> None:
             await until(lambda: not first)
             bodies = [b"x" * MIB] * 20
             client.send(*bodies)
-            await asyncio.sleep(0.1)
+            await until(lambda: acceptor.pool.in_use > 0)
+            await turns()
+            assert client.writer.transport.get_write_buffer_size() > 0, "there was more to be read"
             assert acceptor.pool.in_use <= 512 * 1024
             pending.complete([framed(b"done")])
             assert await client.frame() == b"done"
@@ -190,7 +192,9 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(run: Run) -> None:
         async with listening(handle, AcceptorLimits(idle_s=0.1)) as (acceptor, bound), peer(bound) as idle, peer(bound) as waiting:
             waiting.send(b"long poll")
             assert await idle.closed()
-            await asyncio.sleep(0.3)
+            for _ in range(3):
+                async with peer(bound) as later:
+                    assert await later.closed(), "the same time is over once more"
             assert len(acceptor.connections) == 1
             pending.complete([framed(b"at last")])
             assert await waiting.frame() == b"at last"
@@ -366,7 +370,7 @@ def test_peers_that_never_read_hold_little_memory_and_release_on_loss(run: Run) 
                 writer.write(framed(b"fetch"))
                 writers.append(writer)
             await until(lambda: len(files) == 20)
-            await asyncio.sleep(0.1)
+            await turns()
             held = acceptor.owed.of_files
             assert 0 < held <= 4 * MIB + 20 * 64 * 1024
             for writer in writers:
