@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.security.acl_index import AclIndex
+from odradek.security.acl_index import AclIndex, Decision
 from odradek.security.acls import AccessControlEntry, AclFilter
 from odradek.security.principal import ANONYMOUS, Principal, parse_super_users
 from odradek.security.resources import Operation, PatternType, PermissionType, ResourceType
@@ -161,6 +161,49 @@ def test_hosts_of_acls_are_compared_as_addresses(written: str, peer: str, permis
     assert authorizer.entries == {0: entry}, "an ACL stays as it was written"
     authorizer.change({0: None})
     assert authorizer.allows(ALICE, peer, Operation.READ, ResourceType.GROUP, "g") is not said
+
+
+def test_decisions_are_remembered_again_after_all_were_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of a megabyte fill what may be remembered; then ACLs change, or there is no more room, and others are remembered."""
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True)
+    authorizer.load({})
+    asked: list[str] = []
+    decide = AclIndex.decide
+
+    def counted(index: AclIndex, principal: str, host: str, operation: int, resource: int, name: str) -> Decision:
+        asked.append(name)
+        return decide(index, principal, host, operation, resource, name)
+
+    monkeypatch.setattr(AclIndex, "decide", counted)
+    long = ["x" * (1 << 20) + str(number) for number in range(12)]
+    for changes in ({0: LITERAL}, {0: None}, {}):
+        for name in (*long, "short", "short"):
+            authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, name)
+        assert asked.count("short") == 1
+        authorizer.change(changes)
+        asked.clear()
+
+
+def test_acls_that_are_loaded_anew_are_all_that_there_are() -> None:
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer()
+    question = (ALICE, "h", Operation.READ, ResourceType.TOPIC, "team.a")
+    for entries, allowed in (({0: LITERAL}, True), ({}, False), ({0: LITERAL}, True)):
+        authorizer.load(entries)
+        assert authorizer.allows(*question) is allowed
+        assert authorizer.allows_any(*question[:4]) is allowed
+    denied = LITERAL._replace(permission_type=int(PermissionType.DENY))
+    for entry, allowed in ((denied, False), (LITERAL, True)):
+        authorizer.change({0: entry})
+        assert authorizer.allows(*question) is allowed
+
+
+def test_who_asks_and_from_where_is_a_part_of_what_is_remembered() -> None:
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer()
+    authorizer.load({0: LITERAL._replace(host="h")})
+    for _ in range(2):
+        for principal, host, allowed in ((ALICE, "h", True), (ALICE, "i", False), (Principal("Group", "alice"), "h", False)):
+            assert authorizer.allows(principal, host, Operation.READ, ResourceType.TOPIC, "team.a") is allowed
+            assert authorizer.allows_any(principal, host, Operation.READ, ResourceType.TOPIC) is allowed
 
 
 def test_an_acl_of_a_later_release_allows_nothing_and_denies_nothing_known() -> None:

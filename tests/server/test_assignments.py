@@ -12,14 +12,14 @@ from odradek.base.ids import TopicIdPartition
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionRecord, TopicRecord
+from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from odradek.server.assignments import MOST_IN_A_REQUEST, AssignmentsManager
 from odradek.server.channel import InterBrokerChannel
 from tests.clock import ManualClock
 from tests.server.test_registration import FakeChannel
 
 TOPIC = UUID(int=77 << 64)
-A, B = UUID(int=(5 << 64) + 1), UUID(int=(5 << 64) + 2)
+A, B, C = (UUID(int=(5 << 64) + number) for number in (1, 2, 3))
 
 
 def image(directory: UUID = A, *, level: int = 20) -> MetadataImage:
@@ -119,6 +119,62 @@ def test_failures_are_sent_again(how: str) -> None:
     world.answer()
     assert done.error is None
     assert done.done
+
+
+def test_pauses_grow_while_the_controller_refuses_and_are_short_again_after_it_took_something() -> None:
+    world = World()
+    world.manager.assign(partition(0), B)
+    world.clock.advance_s(0)
+    for _ in range(2):
+        pauses = list[float]()
+        for _ in range(9):
+            world.answer(error=ErrorCode.NOT_CONTROLLER)
+            before = world.clock.now_s
+            world.clock.advance_to_next()
+            pauses.append(round(world.clock.now_s - before, 3))
+        assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+        world.answer()
+        world.manager.assign(partition(0), B)
+        world.clock.advance_s(0)
+
+
+def test_one_of_several_that_is_refused_is_sent_again_alone() -> None:
+    world = World()
+    first, second = world.manager.assign(partition(0), B), world.manager.assign(partition(1), B)
+    world.clock.advance_s(0)
+    world.answer(ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (first.done, second.done) == (True, False)
+    world.clock.advance_s(0.1)
+    request = world.answer(ErrorCode.NONE)
+    assert [each.partition_index for each in request.directories[0].topics[0].partitions] == [1]
+    assert second.done
+
+
+def test_a_newer_wish_is_not_undone_by_the_refusal_of_the_one_before() -> None:
+    world = World()
+    first = world.manager.assign(partition(0), B)
+    world.clock.advance_s(0)
+    second = world.manager.assign(partition(0), C)
+    world.answer(error=ErrorCode.NOT_CONTROLLER)
+    assert first.error is not None
+    world.clock.advance_s(0.1)
+    request = world.answer()
+    assert [each.id for each in request.directories] == [C]
+    assert second.done
+    assert not world.channel.sent
+
+
+def test_a_replica_that_goes_while_the_controller_refuses_is_told_of_no_more() -> None:
+    world = World()
+    done = world.manager.assign(partition(0), B)
+    world.clock.advance_s(0)
+    world.answer(error=ErrorCode.NOT_CONTROLLER)
+    delta = MetadataDelta(world.image)
+    delta.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, replicas=[2], isr=[2], leader=2, directories=[A]))
+    world.image = delta.apply(MetadataProvenance(6, 1, 0))
+    world.clock.advance_s(10)
+    assert done.done
+    assert not world.channel.sent
 
 
 def test_the_last_wish_counts() -> None:

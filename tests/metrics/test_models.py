@@ -1,0 +1,177 @@
+"""Counts of topics and of clients that come, go and come back, beside plain models of them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import uuid_to_string
+from odradek.config.client_metrics import subscription_of
+from odradek.metrics.telemetry import Client, Telemetry
+from odradek.metrics.traffic import Traffic
+
+TOPICS = ("a", "b")
+
+
+class Hosting(RuleBasedStateMachine):
+    """Partitions of topics come and go; what was counted for a topic goes with its last, and the sum never falls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traffic = Traffic()
+        self.partitions = dict.fromkeys(TOPICS, 0)
+        self.counted = dict.fromkeys(TOPICS, 0)
+        self.sum = 0
+
+    @rule(topic=st.sampled_from(TOPICS))
+    def comes(self, topic: str) -> None:
+        assert self.traffic.hosts(topic) is self.traffic.topics[topic]
+        self.partitions[topic] += 1
+
+    @rule(topic=st.sampled_from(TOPICS))
+    def goes(self, topic: str) -> None:
+        self.traffic.hosts_no_more(topic)
+        self.partitions[topic] = max(self.partitions[topic] - 1, 0)
+        if not self.partitions[topic]:
+            self.counted[topic] = 0
+
+    @rule(topic=st.sampled_from((*TOPICS, "unhosted")), count=st.integers(1, 3))
+    def counts(self, topic: str, count: int) -> None:
+        if topic == "unhosted":
+            self.traffic.unhosted.messages_in += count
+        elif self.partitions[topic]:
+            self.traffic.topics[topic].messages_in += count
+            self.counted[topic] += count
+        else:
+            return
+        self.sum += count
+
+    @invariant()
+    def adds_up(self) -> None:
+        hosted = {topic for topic in TOPICS if self.partitions[topic]}
+        assert {topic: each.messages_in for topic, each in self.traffic.topics.items()} == {topic: self.counted[topic] for topic in hosted}
+        assert self.traffic.total().messages_in == self.sum
+
+
+TestHosting = Hosting.TestCase
+TestHosting.settings = settings(max_examples=60, stateful_step_count=25)
+
+
+INTERVAL_MS = 1000
+MOST = 2
+
+
+class _Model:
+    """What a broker has to know of one client."""
+
+    def __init__(self, connection: str) -> None:
+        self.connection = connection
+        self.asked = self.pushed = float("-inf")
+        self.ended = False
+
+
+class Clients(RuleBasedStateMachine):
+    """Clients ask, push, end and come back over other connections, and subscriptions change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.telemetry = Telemetry(1000, uuid_to_string, most_clients=MOST)
+        self.now = 0.0
+        self.known: dict[int, _Model] = {}
+        """The one that was silent for longest first."""
+        self.connections = 0
+        self.metrics = "a"
+        self.subscribe("a")
+        self.throttled = self.unknown = 0
+
+    def subscribe(self, metrics: str) -> None:
+        self.metrics = metrics
+        self.telemetry.subscribe([subscription_of({"metrics": metrics, "interval.ms": str(INTERVAL_MS)})])
+
+    def find(self, number: int) -> _Model:
+        known = self.known.pop(number, None)
+        if known is None:
+            self.connections += 1
+            known = _Model(f"c{self.connections}")
+        self.known[number] = known
+        if len(self.known) > MOST:
+            del self.known[next(iter(self.known))]
+        return known
+
+    def client(self, number: int) -> Client:
+        return Client(UUID(int=number), "app", "java", "4.3", "10.0.0.1", "5000")
+
+    @rule(number=st.sampled_from((11, 12, 13)))
+    def ask(self, number: int) -> None:
+        known = self.find(number)
+        early = self.now - max(known.asked, known.pushed) < INTERVAL_MS
+        if early:
+            with pytest.raises(KafkaError, match="THROTTLING_QUOTA_EXCEEDED"):
+                self.telemetry.ask(self.client(number), known.connection, self.now)
+            self.throttled += 1
+        else:
+            assert self.telemetry.ask(self.client(number), known.connection, self.now).metrics == (self.metrics,)
+            known.asked = self.now
+
+    @rule(number=st.sampled_from((11, 12, 13)), terminating=st.booleans(), old=st.booleans())
+    def push(self, number: int, terminating: bool, old: bool) -> None:
+        known = self.find(number)
+        early = known.asked <= known.pushed and self.now - known.pushed < INTERVAL_MS
+        wanted = ErrorCode.NONE
+        if known.ended:
+            wanted = ErrorCode.INVALID_REQUEST
+        elif early and not terminating:
+            wanted = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            self.throttled += 1
+        elif old:
+            wanted = ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+            self.unknown += 1
+        # The subscription's id has no other way to be learned than by asking, which counts.
+        current = Telemetry(1000, uuid_to_string)
+        current.subscribe([subscription_of({"metrics": self.metrics, "interval.ms": str(INTERVAL_MS)})])
+        subscription_id = current.ask(self.client(number), "c", 0.0).subscription_id
+        code = ErrorCode.NONE
+        try:
+            self.telemetry.push(
+                self.client(number),
+                known.connection,
+                self.now,
+                subscription_id=subscription_id + old,
+                compression=0,
+                size=10,
+                terminating=terminating,
+            )
+        except KafkaError as error:
+            code = error.code
+        assert code is wanted
+        if not known.ended and not early:
+            known.pushed = self.now
+        known.ended = terminating
+
+    @rule(data=st.data())
+    def disconnect(self, data: st.DataObject) -> None:
+        connection = f"c{data.draw(st.integers(0, self.connections))}"
+        self.telemetry.disconnected(connection)
+        self.known = {number: each for number, each in self.known.items() if each.connection != connection}
+
+    @rule(metrics=st.sampled_from("ab"))
+    def subscriptions_change(self, metrics: str) -> None:
+        self.subscribe(metrics)
+
+    @rule(ms=st.sampled_from((1, 500, 999, 1000)))
+    def time_passes(self, ms: int) -> None:
+        self.now += ms
+
+    @invariant()
+    def counts(self) -> None:
+        assert len(self.telemetry) == len(self.known)
+        assert (self.telemetry.counts.throttled, self.telemetry.counts.unknown) == (self.throttled, self.unknown)
+
+
+TestClients = Clients.TestCase
+TestClients.settings = settings(max_examples=80, stateful_step_count=20)
