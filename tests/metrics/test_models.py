@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import uuid_to_string
 from odradek.config.client_metrics import subscription_of
+from odradek.metrics.histogram import WINDOW_S, Histogram
 from odradek.metrics.telemetry import Client, Telemetry
 from odradek.metrics.traffic import Traffic
 
@@ -175,3 +176,46 @@ class Clients(RuleBasedStateMachine):
 
 TestClients = Clients.TestCase
 TestClients.settings = settings(max_examples=80, stateful_step_count=20)
+
+
+class Recent(RuleBasedStateMachine):
+    """Values leave the percentiles of a histogram when they are old, those of the last five minutes never, and all stay in its count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.histogram = Histogram()
+        self.now = 0.0
+        self.values: list[tuple[float, float]] = []
+        """(when it was recorded, value)."""
+
+    @rule(value=st.sampled_from((0.0, 1.0, 10.0, 1000.0)))
+    def record(self, value: float) -> None:
+        self.histogram.record(value, self.now)
+        self.values.append((self.now, value))
+
+    @rule(seconds=st.sampled_from((1.0, 50.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(windows=st.integers(1, 7))
+    def nothing_comes_for_long(self, windows: int) -> None:
+        for _ in range(windows * 2):
+            self.now += WINDOW_S / 2
+            self.histogram.read(self.now)
+
+    @invariant()
+    def holds(self) -> None:
+        found = self.histogram.read(self.now)
+        assert found.count == len(self.values)
+        recent = [value for at, value in self.values if self.now - at < WINDOW_S]
+        possible = [value for at, value in self.values if self.now - at < 2 * WINDOW_S + 200]
+        assert len(recent) <= found.recent <= len(possible)
+        if recent:
+            assert min(possible) <= found.smallest <= min(recent)
+            assert max(recent) <= found.largest <= max(possible)
+        if not possible:
+            assert (found.recent, found.total, found.percentiles([0.5, 0.99])) == (0, 0.0, [0.0, 0.0])
+
+
+TestRecent = Recent.TestCase
+TestRecent.settings = settings(max_examples=60, stateful_step_count=30)

@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any, cast
 
 import pytest
 from joserfc.jwk import RSAKey
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError
 from odradek.config.sasl import BearerSettings
 from odradek.security.sasl.oauthbearer import TokenRefused
@@ -21,6 +23,7 @@ from odradek.server.bearer_keys import BearerKeys
 from odradek.server.clock import LoopClock
 from odradek.server.jobs import Jobs, as_future
 from odradek.server.process import run_loop
+from tests.clock import ManualClock
 from tests.network.support import until
 from tests.security.test_bearer_tokens import RSA, key_set, part
 
@@ -152,3 +155,98 @@ def test_an_address_is_asked_and_no_other_that_it_names() -> None:
 
 def test_the_sets_of_these_tests_are_sets() -> None:
     assert len(key_set(RSA, OTHER)) == 2
+
+
+# -- on virtual time -------------------------------------------------------------------------------------------------------------------
+
+
+class Refreshed:
+    """Keys in a file, read when the test lets the job run; `times` are the seconds at which the file was read."""
+
+    def __init__(self, path: Path, **settings: float) -> None:
+        self.path = path
+        self.clock = ManualClock()
+        self.times: list[float] = []
+        self.held: list[Callable[[], None]] | None = None
+        """Jobs that wait, where the test holds them."""
+        path.write_text(document(RSA))
+        self.keys = BearerKeys(BearerSettings(url=f"file://{path}")._replace(**settings), self.clock, cast(Jobs, self))
+        assert self.keys.load().error is None
+
+    def run(self, job: Callable[[], Any]) -> Deferred[Any]:
+        """See `Jobs`."""
+        done: Deferred[Any] = Deferred()
+
+        def work() -> None:
+            self.times.append(round(self.clock.now_s, 3))
+            try:
+                result = job()
+            except Exception as error:
+                done.fail(error)
+            else:
+                done.complete(result)
+
+        if self.held is None:
+            work()
+        else:
+            self.held.append(work)
+        return done
+
+    def read_within(self, seconds: float) -> list[float]:
+        """Seconds from now at which the keys are read."""
+        self.times.clear()
+        begin = self.clock.now_s
+        self.clock.advance_s(seconds)
+        return [round(each - begin, 3) for each in self.times]
+
+    def ask(self, key_id: str) -> bool:
+        """Whether a token with this key has the keys read at once."""
+        before = len(self.times)
+        with pytest.raises(TokenRefused):
+            self.keys.validate(f"{part({'alg': 'RS256', 'kid': key_id})}.{part({})}.AAAA")
+        return len(self.times) > before
+
+
+def test_keys_that_cannot_be_read_for_a_while_are_tried_again_less_and_less_and_each_time_anew(tmp_path: Path) -> None:
+    world = Refreshed(tmp_path / "keys.json", retry_s=0.1, retry_max_s=1.0, refresh_s=4.0)
+    for _ in range(2):
+        assert world.read_within(9) == [4.0, 8.0]
+        world.path.write_text("nonsense")
+        assert world.read_within(6) == [3.0, 3.1, 3.3, 3.7, 4.5, 5.5]
+        assert not world.ask(str(RSA.kid)), "the keys that are known stay"
+        world.path.write_text(document(RSA))
+        assert world.read_within(5) == [0.5, 4.5]
+        world.clock.advance_s(3.5)
+    world.keys.close()
+    assert world.read_within(100) == []
+
+
+def test_a_key_that_is_missing_is_asked_for_once_a_minute_and_again_after_it(tmp_path: Path) -> None:
+    world = Refreshed(tmp_path / "keys.json", refresh_s=1e9)
+    for _ in range(3):
+        assert world.ask("gone")
+        assert not world.ask("gone")
+        world.clock.stall_s(59)
+        assert not world.ask("gone")
+        world.clock.stall_s(1)
+
+
+def test_names_of_keys_that_are_made_up_take_bounded_memory_and_those_asked_for_last_are_known(tmp_path: Path) -> None:
+    world = Refreshed(tmp_path / "keys.json", refresh_s=1e9)
+    assert all(world.ask(f"key-{number}") for number in range(40))
+    assert not any(world.ask(f"key-{number}") for number in range(39, 23, -1))
+    assert world.ask("key-0"), "forgotten"
+    assert not world.ask("x" * 1001)
+
+
+def test_one_reading_at_a_time_and_another_after_each_end(tmp_path: Path) -> None:
+    world = Refreshed(tmp_path / "keys.json", refresh_s=1e9)
+    for number, content in enumerate(("nonsense", document(RSA), "nonsense")):
+        world.held = []
+        world.ask(f"a-{number}")
+        world.ask(f"b-{number}")
+        assert len(world.held) == 1
+        world.path.write_text(content)
+        (job,), world.held = world.held, None
+        job()
+        assert world.ask(f"c-{number}")

@@ -112,6 +112,20 @@ def test_a_follower_that_is_held_back_is_not_answered_with_nothing_by_every_appe
     assert len(world.cluster.wire.fetches(2, 1)) - before < 10
 
 
+def test_a_topic_that_is_not_throttled_any_more_is_not_held_back_and_may_be_again() -> None:
+    world = World()
+    world.limit("leader", "1")
+    quota = world.cluster[1].manager.leader_quota
+    for value in ("", "0:1", "", "*", "", "0:1,0:2"):
+        world.cluster.records.append(
+            ConfigRecord(resource_type=2, resource_name="orders", name="leader.replication.throttled.replicas", value=value or None)
+        )
+        world.limit("leader", "1")
+        assert quota is not None
+        assert quota.holds_for("orders", 0) is bool(value)
+        assert not quota.holds_for("other", 0)
+
+
 def test_what_names_no_replica_of_this_broker_holds_nobody_back() -> None:
     world = World()
     world.cluster.records.append(
