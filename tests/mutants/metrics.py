@@ -200,6 +200,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "server/test_metrics_listener.py -k bounded",
     ),
     Mutant(
+        "silence-keeps-its-place",
+        "server/metering/exporter.py",
+        "        longest = next(iter(self._asking), None)\n",
+        "        longest = None\n",
+        "connections that send nothing keep health checks out",
+        "server/test_metrics_listener.py -k send_nothing",
+    ),
+    Mutant(
+        "answered-gives-way",
+        "server/metering/exporter.py",
+        "                method, path = await _read_request(reader)\n            self._asking.pop(task, None)\n",
+        "                method, path = await _read_request(reader)\n",
+        "a scrape is cut off for a connection that sends nothing",
+        "server/test_metrics_listener.py -k gives_way",
+    ),
+    Mutant(
         "answers-for-ever",
         "server/metering/exporter.py",
         "            async with asyncio.timeout(ANSWER_S):\n",

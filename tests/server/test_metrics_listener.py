@@ -250,11 +250,38 @@ async def test_connections_and_scrapes_are_bounded(monkeypatch: pytest.MonkeyPat
         one.write(b"GET /metrics HTTP/1.1\r\n\r\n")
         assert (await first.readline()).split()[1] == b"200"
         assert (await ask(made.port, "/metrics"))[0] == "HTTP/1.1 503 Service Unavailable"
-        _, two = await asyncio.open_connection("127.0.0.1", made.port)
+        second, two = await asyncio.open_connection("127.0.0.1", made.port)
         third, three = await asyncio.open_connection("127.0.0.1", made.port)
         async with asyncio.timeout(3):  # less than an idle one has
-            assert await cut_off(third) == b""
+            assert await cut_off(second) == b""
+        three.write(b"GET /health/live HTTP/1.1\r\n\r\n")
+        assert (await third.readline()).split()[1] == b"200"
         for each in (one, two, three):
+            each.close()
+
+
+@on_loop
+async def test_who_is_being_answered_gives_way_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "MOST_CONNECTIONS", 1)
+    async with exporter(200_000) as made:
+        first, one = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
+        one.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert (await first.readline()).split()[1] == b"200"
+        second, two = await asyncio.open_connection("127.0.0.1", made.port)
+        async with asyncio.timeout(3):
+            assert await cut_off(second) == b""
+        one.close()
+        two.close()
+
+
+@on_loop
+async def test_health_is_told_however_many_send_nothing() -> None:
+    async with exporter() as made:
+        silent: list[asyncio.StreamWriter] = []
+        for _ in range(3):
+            silent += [(await asyncio.open_connection("127.0.0.1", made.port))[1] for _ in range(exporting.MOST_CONNECTIONS)]
+            assert (await ask(made.port, "/health/live"))[0] == "HTTP/1.1 200 OK"
+        for each in silent:
             each.close()
 
 

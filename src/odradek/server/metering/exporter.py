@@ -6,7 +6,8 @@
     GET /health/ready   200 while the node does what it is there for, else 503 with the reason
 
 A scrape is made piece by piece: after each the loop serves others, and a piece is made when the peer has taken those before. Nothing is
-unbounded: so many connections at once, so many bytes of a request, so many seconds from the first byte to the last.
+unbounded: so many connections at once, so many bytes of a request, so many seconds from the first byte to the last. When all connections
+are taken, the one that has owed its request for longest gives way to a new one: who sends nothing keeps nobody from the health checks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_CONNECTIONS: Final = 16
+MOST_CONNECTIONS: Final = 64
 MOST_SCRAPES: Final = 4
 """Texts that are being made at once: what is beyond gets 503."""
 REQUEST_BYTES: Final = 8 * 1024
@@ -56,6 +57,8 @@ class Exporter:
         self._problems = problems
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
+        self._asking: dict[asyncio.Task[None], asyncio.WriteTransport] = {}
+        """Those of `_serving` whose request has not come, oldest first."""
         self._scrapes = 0
         self.refused = 0
         self.port = 0
@@ -80,12 +83,15 @@ class Exporter:
         assert task is not None
         if len(self._serving) >= MOST_CONNECTIONS:
             self.refused += 1
-            writer.transport.abort()
-            return
+            if not self._make_way():
+                writer.transport.abort()
+                return
         self._serving.add(task)
+        self._asking[task] = writer.transport
         try:
             async with asyncio.timeout(REQUEST_S):
                 method, path = await _read_request(reader)
+            self._asking.pop(task, None)
             async with asyncio.timeout(ANSWER_S):
                 await self._answer(writer, method, path)
                 writer.close()
@@ -107,6 +113,16 @@ class Exporter:
             writer.transport.abort()
         finally:
             self._serving.discard(task)
+            self._asking.pop(task, None)
+
+    def _make_way(self) -> bool:
+        """Close the connection that has owed its request for longest; returns whether there was one."""
+        longest = next(iter(self._asking), None)
+        if longest is None:
+            return False
+        self._serving.discard(longest)
+        self._asking.pop(longest).abort()
+        return True
 
     async def _answer(self, writer: asyncio.StreamWriter, method: str, path: str) -> None:
         if path == "/metrics":
