@@ -706,7 +706,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "spare-kept-when-empty",
         "network/acceptor.py",
-        "        if self.connections or self.pool.retained:\n",
+        "        if self.connections or self.pool.retained or self.login_pool.retained:\n",
         "        if self.connections:\n",
         "When the last connection has gone the spare buffers are kept for ever.",
         "network/test_sweep.py -k nobody",

@@ -6,7 +6,7 @@ import asyncio
 import struct
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +17,7 @@ from odradek.config.sasl import ListenerSasl
 from odradek.handlers.scopes import BROKER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.connection import Answer, Connection
+from odradek.network.frames import FLOOR_CAPACITY
 from odradek.network.limits import AcceptorLimits
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from odradek.security.principal import ANONYMOUS, Principal
@@ -61,7 +62,12 @@ class Noting:
 
 @asynccontextmanager
 async def serving(
-    *, delay_s: float = 0.0, reauth_ms: int = 0, most: int = 512 * 1024, clock: LoopClock | None = None
+    *,
+    delay_s: float = 0.0,
+    reauth_ms: int = 0,
+    most: int = 512 * 1024,
+    clock: LoopClock | None = None,
+    limits: AcceptorLimits | None = None,
 ) -> AsyncIterator[Served]:
     services = bare_services()
     services.clock = clock or services.clock
@@ -70,7 +76,7 @@ async def serving(
     jobs = Jobs(asyncio.get_running_loop())
     behind = Noting(services.dispatcher, principals)
     frames = SaslFrames(behind, services, jobs, {"SASL": sasl}, request_size=1 << 20, failed_delay_s=delay_s)
-    acceptor = Acceptor(asyncio.get_running_loop(), services.clock, frames, AcceptorLimits())
+    acceptor = Acceptor(asyncio.get_running_loop(), services.clock, frames, limits or AcceptorLimits())
     acceptor.on_connect = frames.connected
     bound = [await acceptor.bind(Listener(name, BROKER, "127.0.0.1", 0)) for name in ("SASL", "PLAINTEXT")]
     for each in bound:
@@ -181,6 +187,34 @@ def test_a_large_message_before_the_login_closes_and_after_it_does_not() -> None
             await log_in(client)
             client.send(large)
             assert response_error(await client.frame()) == (7, 0)
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_what_is_held_before_a_login_takes_no_memory_from_clients() -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(request_memory=1 << 20, login_memory=256 * 1024)
+        async with AsyncExitStack() as stack:
+            served = await stack.enter_async_context(serving(limits=limits))
+            client = await stack.enter_async_context(peer(served.sasl))
+            assert (await log_in(client)).error_code == 0
+            strangers = [await stack.enter_async_context(peer(served.sasl)) for _ in range(20)]
+            for each in strangers:
+                each.send(struct.pack(">i", 400_000) + b"\0" * 100_000)
+            pool = served.acceptor.login_pool
+            # Those that hold much give way to those that hold less, and the others wait.
+            await until(lambda: served.sasl.listener.admitted == 21 > len(served.acceptor.connections))
+            assert pool.in_use <= limits.login_memory + 2 * 128 * 1024 + 20 * FLOOR_CAPACITY
+            assert served.acceptor.pool.in_use == 0
+            large = request(18, 0, b"\0" * 600_000)
+            client.send(large)
+            assert response_error(await client.frame()) == (7, 0)
+            late = await stack.enter_async_context(peer(served.sasl))
+            late.send(bytes(handshake()))
+            await late.frame()
+            late.send(bytes(token(b"\0alice\0" + b"a" * 20_000)))
+            assert len(await late.frame()) > 4
+            assert pool.in_use <= limits.login_memory + 2 * 128 * 1024 + 20 * FLOOR_CAPACITY
 
     run_loop(asyncio.wait_for(main(), 30))
 

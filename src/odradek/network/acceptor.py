@@ -19,7 +19,7 @@ from odradek.base.addresses import host_address, without_scope
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
 from odradek.network.connection import Answer, Connection
-from odradek.network.frames import BufferPool
+from odradek.network.frames import FLOOR_CAPACITY, BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
 from odradek.network.owed import OwedAnswers
 
@@ -110,6 +110,8 @@ class Acceptor:
         self.handler = handler
         self.limits = limits
         self.pool = BufferPool(limits.request_memory)
+        self.login_pool = BufferPool(limits.login_memory, base_capacity=FLOOR_CAPACITY)
+        """Memory of connections that have not logged in, apart from that of clients."""
         self.owed: OwedAnswers[Connection] = OwedAnswers(limits.response_memory, clock, self._close_debtor)
         self.quiet_log = QuietLog(logger, clock)
         self.on_disconnect: Callable[[str], object] | None = None
@@ -333,6 +335,18 @@ class Acceptor:
         self._held -= 1
         connection.abort()
 
+    def make_room_for_login(self, connection: Connection) -> None:
+        """Close the connection that holds the most without having logged in, where that is more than `connection` holds."""
+        pool = self.login_pool
+        largest = max((each for each in self.connections if each.pool is pool), key=lambda each: each.bytes_held, default=connection)
+        if largest.bytes_held > connection.bytes_held:
+            self.quiet_log.warning(
+                "closing %s: it holds %d bytes of a request, has not logged in, and others need the memory",
+                largest.connection_id,
+                largest.bytes_held,
+            )
+            largest.abort()
+
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
         connection.listener.connections -= 1
@@ -454,7 +468,8 @@ class Acceptor:
                 )
                 connection.abort()
         self.pool.release_spare()
-        if self.connections or self.pool.retained:
+        self.login_pool.release_spare()
+        if self.connections or self.pool.retained or self.login_pool.retained:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
 
 

@@ -37,6 +37,7 @@ from odradek.security.principal import ANONYMOUS, Principal
 if TYPE_CHECKING:
     from odradek.base.clock import TimerHandle
     from odradek.network.acceptor import Acceptor, Listener
+    from odradek.network.frames import BufferPool
 
 logger = logging.getLogger(__name__)
 
@@ -160,6 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         "partial_since",
         "peer_host",
         "peer_port",
+        "pool",
         "principal",
         "session",
         "socket",
@@ -169,7 +171,9 @@ class Connection(asyncio.BufferedProtocol):
         self._acceptor = acceptor
         self.listener = listener
         self._transport: asyncio.Transport | None = None
-        self._receiver = FrameReceiver(acceptor.pool, acceptor.limits.request_size)
+        self.pool = acceptor.pool
+        """Whose memory its requests are received into."""
+        self._receiver = FrameReceiver(self.pool, acceptor.limits.request_size)
         self._busy = False  # no request may be served now
         self._awaited: deque[_Awaited] = deque()  # in the order of the requests
         self._awaited_bytes = 0
@@ -230,6 +234,11 @@ class Connection(asyncio.BufferedProtocol):
     def bytes_pending(self) -> int:
         """Bytes received that do not make a request yet, or wait behind those in flight."""
         return self._receiver.pending
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the memory that requests are received into."""
+        return self._receiver.capacity
 
     # -- asyncio's side --------------------------------------------------------------------------------------------------------
 
@@ -555,7 +564,9 @@ class Connection(asyncio.BufferedProtocol):
         self._starved = True
         if self._transport is not None:
             self._transport.pause_reading()
-        self._acceptor.pool.wait(self._fed)
+        self.pool.wait(self._fed)
+        if self.pool is self._acceptor.login_pool:
+            self._acceptor.make_room_for_login(self)
 
     def _fed(self) -> None:
         if self._transport is None:
@@ -566,7 +577,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._busy:
                 self._resume_reading()
         else:
-            self._acceptor.pool.wait(self._fed)
+            self.pool.wait(self._fed)
 
     # -- answers ---------------------------------------------------------------------------------------------------------------
 
@@ -749,9 +760,18 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------
 
-    def limit_frames(self, size: int) -> None:
-        """Requests may have so many bytes from now on."""
+    def await_login(self, size: int) -> None:
+        """Until `logged_in`, requests have `size` bytes at most and share memory with none of clients."""
+        self._receive(size, self._acceptor.login_pool)
+
+    def logged_in(self, size: int) -> None:
+        """From now on requests have `size` bytes at most."""
+        self._receive(size, self._acceptor.pool)
+
+    def _receive(self, size: int, pool: BufferPool) -> None:
         self._receiver.limit(size, eager_bytes=0)
+        self._receiver.use(pool)
+        self.pool = pool
 
     def shrink(self) -> None:
         """Nothing has come for a while: a few bytes of a request need no large buffer."""

@@ -205,6 +205,17 @@ class FrameReceiver:
         self._max_size = max_size
         self._eager_bytes = eager_bytes
 
+    def use(self, pool: BufferPool) -> None:
+        """Take memory from another pool from now on; what is held counts there."""
+        if pool is self._pool:
+            return
+        if self._buffer is not None:
+            self._pool.charge(-len(self._buffer.data))
+            pool.charge(len(self._buffer.data))
+        self._pool.settle(self)
+        self._pool = pool
+        self._hint = pool.base_capacity
+
     @property
     def pending(self) -> int:
         """Bytes received and not yet handed out."""

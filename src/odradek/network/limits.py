@@ -13,10 +13,11 @@ UNLIMITED = 2**31 - 1
 class AcceptorLimits:
     """Sizes are bytes, times seconds. The names in brackets are Kafka's configuration keys.
 
-    Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `frame_grace_s` and
-    `frame_min_rate` (a frame must be complete within the grace plus size / rate), `response_memory` (answers that peers have not taken
-    yet, all connections together, see `network.owed`; an eighth of queued.max.request.bytes), `handshake_s` (from the connection to the end
-    of its TLS handshake), `handshakes_at_once` (steps of handshakes that are computed in threads beside the loop).
+    Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `login_memory` (requests of
+    connections that have not logged in, which are no part of the former), `frame_grace_s` and `frame_min_rate` (a frame must be complete
+    within the grace plus size / rate), `response_memory` (answers that peers have not taken yet, all connections together, see
+    `network.owed`; an eighth of queued.max.request.bytes), `handshake_s` (from the connection to the end of its TLS handshake),
+    `handshakes_at_once` (steps of handshakes that are computed in threads beside the loop).
 
     `pipelined_requests` and `pipelined_bytes` bound what a connection may have in flight where requests may follow one another before they
     are answered. Kafka serves one at a time.
@@ -28,6 +29,7 @@ class AcceptorLimits:
         "handshake_s",
         "handshakes_at_once",
         "idle_s",
+        "login_memory",
         "max_connections",
         "max_connections_of",
         "max_connections_per_ip",
@@ -48,6 +50,7 @@ class AcceptorLimits:
         request_size: int = 100 * 1024 * 1024,
         request_memory: int = 256 * 1024 * 1024,
         response_memory: int = 64 * 1024 * 1024,
+        login_memory: int = 8 * 1024 * 1024,
         idle_s: float = 600.0,
         max_connections: int = UNLIMITED,
         max_connections_of: Mapping[str, int] | None = None,
@@ -66,6 +69,7 @@ class AcceptorLimits:
         self.request_size = request_size  # socket.request.max.bytes
         self.request_memory = request_memory  # queued.max.request.bytes
         self.response_memory = response_memory
+        self.login_memory = login_memory
         self.idle_s = idle_s  # connections.max.idle.ms
         self.max_connections = max_connections  # max.connections
         self.max_connections_of = dict(max_connections_of or {})  # listener.name.NAME.max.connections, by the names of listeners

@@ -122,6 +122,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._decrypting = False  # `_decrypt` runs further up the stack
         self._continuing = False  # ... or comes on the loop's next turn
         self._paused = False  # the connection takes nothing
+        self._charged_pool = acceptor.pool
         self._charged = 0  # bytes of ciphertext that wait meanwhile, as far as they count as memory of requests
 
     @property
@@ -296,12 +297,13 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
                 raw.pause_reading()
         if self._paused and not self._charged and not self._stepping:
             self._charged = self._incoming.pending
-            self._acceptor.pool.charge(self._charged)
+            self._charged_pool = self._connection.pool
+            self._charged_pool.charge(self._charged)
 
     def _discharge(self) -> None:
         charged, self._charged = self._charged, 0
         if charged:
-            self._acceptor.pool.charge(-charged)
+            self._charged_pool.charge(-charged)
 
     # -- the connection's side: asyncio.Transport ----------------------------------------------------------------------------------------
 

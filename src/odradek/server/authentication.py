@@ -1,8 +1,9 @@
 """In front of the dispatcher on listeners with SASL: nobody's requests get past who has not said who they are (KIP-43, KIP-152, KIP-368).
 
 What a frame means is decided by `server.sasl_session`. Here are the connections, the delay of refusals and the limits: a message before
-authentication has at most sasl.server.max.receive.size bytes, an authentication takes at most `DEADLINE_S`, and at most `MOST_DELAYED`
-refused connections wait for their answer; further ones end the wait of the oldest.
+authentication has at most sasl.server.max.receive.size bytes, in memory that clients do not share (`Acceptor.login_pool`), an
+authentication takes at most `DEADLINE_S`, and at most `MOST_DELAYED` refused connections wait for their answer; further ones end the wait
+of the oldest.
 """
 
 from __future__ import annotations
@@ -214,7 +215,7 @@ class SaslFrames:
         self._pending.pop(connection, None)
         assert session.principal is not None
         connection.principal = session.principal
-        connection.limit_frames(self._request_size)
+        connection.logged_in(self._request_size)
         if session.expires_s is None:
             connection.session = None
 
@@ -253,7 +254,7 @@ class SaslFrames:
     # -- those that take too long ------------------------------------------------------------------------------------------------------
 
     def _await(self, connection: Connection, sasl: ListenerSasl) -> None:
-        connection.limit_frames(sasl.max_receive_size)
+        connection.await_login(sasl.max_receive_size)
         self._pending[connection] = self._clock.monotonic() + DEADLINE_S
         if self._look is None:
             self._look = self._clock.call_later(_LOOK_S, self._close_late)
