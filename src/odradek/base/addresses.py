@@ -28,6 +28,14 @@ def host_address(text: str) -> str:
     return groups if address.scope_id is None else f"{groups}%{address.scope_id}"
 
 
+def host_port(host: str, port: int) -> str:
+    """Return the address as users write it in settings and on command lines: `HOST:PORT`, an IPv6 host in brackets.
+
+    Messages, tables and settings have addresses in this form; tests/base/test_addresses.py finds those that are put together elsewhere.
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def without_scope(host: str) -> str:
     """Return the address without its scope, by which Java compares two InetAddress."""
     return host.partition("%")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from odradek.base.addresses import host_port
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.items import partitions_there
@@ -152,7 +153,7 @@ def _assignment(partitions: Iterable[TopicPartition]) -> str | None:
 def _state_row(group: ConsumerGroupDescription, *, verbose: bool) -> Row:
     row: dict[str, object] = {
         "group": group.group_id,
-        "coordinator": f"{group.coordinator.host}:{group.coordinator.port}",
+        "coordinator": host_port(group.coordinator.host, group.coordinator.port),
         "coordinator_id": group.coordinator.node_id,
         "assignment_strategy": group.partition_assignor or None,
         "state": group.state,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import click
 
+from odradek.base.addresses import host_port
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run, server_options
@@ -122,8 +123,7 @@ def _member(replica: QuorumReplicaState, quorum: QuorumInfo) -> dict[str, object
 
 
 def _url(endpoint: RaftVoterEndpoint) -> str:
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{endpoint.listener}://{host}:{endpoint.port}"
+    return f"{endpoint.listener}://{host_port(endpoint.host, endpoint.port)}"
 
 
 def replication_rows(quorum: QuorumInfo, now_ms: int | None) -> list[Row]:

@@ -11,6 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.base.addresses import host_port
 from odradek.base.errors import OdradekError
 from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood, with_way_out
 
@@ -160,7 +161,7 @@ def _listeners(options: Options) -> str:
     host = _HOST if options.host is None else options.host
     if host in ("0.0.0.0", "::"):
         host = ""  # all addresses: clients are told this machine's name, and not one that leads nowhere
-    return f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{_PORT if options.port is None else options.port}"
+    return f"PLAINTEXT://{host_port(host, _PORT if options.port is None else options.port)}"
 
 
 def main(arguments: list[str]) -> int:
@@ -245,11 +246,11 @@ def announce(broker: Broker) -> None:
     client = next((listener for listener in broker.bound_listeners if listener.scope == "broker"), None)
     lines = [f"Odradek is ready (node {broker.config.node_id}, started in {broker.start_seconds:.2f} s)"]
     for listener in broker.bound_listeners:
-        lines.append(f"  listener  {listener.name}://{listener.host or '0.0.0.0'}:{listener.port}")
+        lines.append(f"  listener  {listener.name}://{host_port(listener.host or '0.0.0.0', listener.port)}")
     lines.append(f"  data      {', '.join(broker.config.log_dirs)}")
     if client is not None:
         host = client.host if client.host not in ("", "0.0.0.0", "::") else "localhost"
-        address = f"[{host}]:{client.port}" if ":" in host else f"{host}:{client.port}"
+        address = host_port(host, client.port)
         login = "" if broker.config.listener_security_protocols[client.name] == "PLAINTEXT" else " -F client.properties"
         lines.append(f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings{login}")
     print("\n".join(lines), flush=True)

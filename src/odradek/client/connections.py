@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from odradek import __version__
+from odradek.base.addresses import host_port
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import KafkaError, ProtocolError
-from odradek.client.addresses import addresses_of, shown
+from odradek.client.addresses import addresses_of
 from odradek.client.authentication import Authenticator
 from odradek.client.config import ClientConfig
 from odradek.client.core.backoff import Backoff
@@ -211,7 +212,7 @@ class Connections:
                     receive_buffer=self._config.integer("receive.buffer.bytes"),
                 )
             except TlsFailed as error:
-                raise self._explained(error, shown(host, port)) from None
+                raise self._explained(error, host_port(host, port)) from None
             except ConnectionLost as error:
                 reasons[address] = str(error)
         if len(set(reasons.values())) == 1:
@@ -219,7 +220,7 @@ class Connections:
         raise ConnectionLost("; ".join(f"{reason} ({address})" for address, reason in reasons.items()))
 
     async def _make_ready(self, node_id: int, connection: ClientConnection, host: str, port: int) -> Node:
-        where = shown(host, port)
+        where = host_port(host, port)
         try:
             node = Node(node_id, connection, await self._negotiate(connection), where)
             if self._authenticator is not None:

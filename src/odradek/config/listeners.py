@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from odradek.base.addresses import host_port
 from odradek.base.errors import ConfigError
 from odradek.config.definition import invalid
 
@@ -25,8 +26,7 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
+        return f"{self.listener}://{host_port(self.host, self.port)}"
 
 
 def parse_security_protocol_map(name: str, text: str) -> dict[str, str]:

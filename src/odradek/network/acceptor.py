@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.base.addresses import host_address, without_scope
+from odradek.base.addresses import host_address, host_port, without_scope
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
 from odradek.network.connection import Answer, Connection
@@ -45,7 +45,7 @@ class ListenError(OdradekError):
         # asyncio's own text wraps the reason in a sentence; the number of a failed name resolution (gaierror) is no errno.
         known = not isinstance(problem, socket.gaierror) and self.errno > 0
         reason = os.strerror(self.errno) if known else problem.strerror if problem is not None and problem.strerror else str(problem)
-        super().__init__(f"listener {listener}: cannot listen on {host or '*'}:{port}: {reason}")
+        super().__init__(f"listener {listener}: cannot listen on {host_port(host or '*', port)}: {reason}")
 
 
 class FrameHandler(Protocol):

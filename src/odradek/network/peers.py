@@ -21,6 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek import __version__
+from odradek.base.addresses import host_port
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolError
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, dial
@@ -58,8 +59,8 @@ class Address(NamedTuple):
         return self.host, self.port
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}" if self.node_id < 0 else f"node {self.node_id} at {host}:{self.port}"
+        where = host_port(self.host, self.port)
+        return where if self.node_id < 0 else f"node {self.node_id} at {where}"
 
 
 class Line(NamedTuple):
@@ -321,7 +322,8 @@ class Peers:
         except Exception as error:
             # Not only ConnectionLost: addresses come from other nodes, and some make no sense to the resolver.
             link.task = None
-            reason = str(error).removeprefix(f"cannot connect to {node.host}:{node.port}: ").removeprefix(f"{node.host}:{node.port} ")
+            where = host_port(node.host, node.port)
+            reason = str(error).removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
             self._failed(line, link, reason)
             return
         link.task = None

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
+from odradek.base.addresses import host_port
 from odradek.base.clock import READING_TURNS, Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ProtocolError
@@ -355,7 +356,7 @@ async def dial(
     """
     loop = loop or asyncio.get_running_loop()
     name = name or host
-    where = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    where = host_port(name, port)
     connection = ClientConnection(
         clock, client_id, max_in_flight=max_in_flight, max_queued=max_queued, max_response=max_response, where=where
     )
