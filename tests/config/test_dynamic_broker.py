@@ -70,6 +70,15 @@ def test_subscribers_hear_of_their_keys_only() -> None:
         config.subscribe(("num.partitions",), lambda: None)
 
 
+def test_a_subscriber_that_raises_keeps_the_change_from_nobody() -> None:
+    config, heard = dynamic(), list[str]()
+    config.subscribe(("max.connections",), lambda: 1 / 0)
+    config.subscribe(("max.connections",), lambda: heard.append("second"))
+    config.on_set += [lambda: 1 / 0, lambda: heard.append("set")]
+    assert config.update({"max.connections": "5"}, {}) == []
+    assert heard == ["second", "set"]
+
+
 def test_what_cannot_hold_is_left_out_and_said() -> None:
     config = dynamic()
     lines = config.update({"num.partitions": "9", "message.max.bytes": "2000"}, {"log.retention.ms": "soon"})

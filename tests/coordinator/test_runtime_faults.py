@@ -194,6 +194,50 @@ def test_an_operation_whose_replay_breaks_leaves_nothing_behind() -> None:
     assert dict(active(world.log).shard.values.items()) == dict(world.shard.values.items()) == {"b": 2}
 
 
+def test_an_operation_that_breaks_leaves_nothing_behind() -> None:
+    world = active()
+
+    def broken(shard: Table) -> CoordinatorResult[None]:
+        shard.values["soft"] = 1
+        raise RuntimeError("as the test wanted")
+
+    with pytest.raises(RuntimeError):
+        world.runtime.write(PARTITION, broken)
+    assert world.shard.values.get("soft") is None
+
+
+def test_whatever_the_append_raises_all_that_was_gathered_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    world = active()
+    kept = world.put("a", 1)
+    world.clock.run_due()
+    log, append = world.log, world.log.append
+
+    def broken(*_: object) -> int:
+        raise RuntimeError("as the test wanted")
+
+    log.append = broken  # type: ignore[method-assign, assignment]
+    replies = [world.put("b", 2), world.put("c", 3)]
+    world.clock.run_due()
+    assert [error_of(reply) for reply in replies] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert any("could not be written" in record.message and record.exc_info for record in caplog.records)
+    log.append = append  # type: ignore[method-assign]
+    last = world.put("d", 4)
+    world.clock.run_due()
+    assert (kept.done, error_of(last), dict(world.shard.values.items())) == (True, None, {"a": 1, "d": 4})
+
+
+def test_each_is_answered_when_one_cannot_be() -> None:
+    world = active(MemoryLog(auto_commit=False))
+    first, second, third = (world.put(key, 1) for key in "abc")
+    first.add_callback(lambda _: 1 / 0)
+    second.add_callback(lambda _: 1 / 0)
+    world.clock.run_due()
+    world.log.commit(world.log.log_end_offset)
+    assert first.done
+    assert second.done
+    assert third.result() is None
+
+
 def test_what_saw_records_that_could_not_be_written_is_refused_with_them() -> None:
     log = MemoryLog()
     log.max_batch_bytes = 220

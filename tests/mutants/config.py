@@ -208,8 +208,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "topics-keep-old-defaults",
         "dynamic_broker",
-        "        self._topic_configs.clear()\n        for keys",
-        "        for keys",
+        "        self._topic_configs.clear()\n        tell_each(callback",
+        "        tell_each(callback",
         "topics keep the defaults that were in force when they were first asked for",
     ),
     _bug(
@@ -233,8 +233,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "subscribers-of-anything",
         "dynamic_broker",
-        "if any(_value(old, key) != _value(new, key) for key in keys):",
-        "if keys:",
+        " if any(_value(old, key) != _value(new, key) for key in keys))",
+        " if keys)",
         "whoever follows a key acts on changes of others",
     ),
     _bug(

@@ -1699,7 +1699,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "leaders-are-not-told-of",
         "controller/kraft/following.py",
-        "        for told in self.on_leader:\n            told(leader)\n",
+        "        tell_each(self.on_leader, leader)\n",
         "",
         "requests to the controller wait out their pauses after every election",
         "controller/test_kraft_node.py -k told",

@@ -154,10 +154,26 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
     Mutant(
         "refused-operation-stays",
         "coordinator/context.py",
-        "        except KafkaError:\n            self.journal.revert_to(self.next_offset)\n            raise\n",
-        "        except KafkaError:\n            raise\n",
+        "            return operation(self.shard)\n        except Exception:\n            self.journal.revert_to(self.next_offset)\n",
+        "            return operation(self.shard)\n        except Exception:\n",
         "what an operation changed before it raised stays in the state",
         "coordinator/test_runtime_faults.py -k test_what_an_operation_changed_before_it_was_refused_is_taken_back",
+    ),
+    Mutant(
+        "unexpected-error-of-the-append",
+        "coordinator/context.py",
+        "            self._revert(offset, gathered, problem)\n            return\n",
+        "            raise\n",
+        "operations that were gathered with one that breaks the append are never answered",
+        "coordinator/test_runtime_faults.py -k is_answered",
+    ),
+    Mutant(
+        "one-answer-keeps-the-others",
+        "coordinator/context.py",
+        '        except Exception:\n            logger.exception("the end',
+        '        except ZeroDivisionError:\n            logger.exception("the end',
+        "one answer that cannot be sent keeps those behind it from going out",
+        "coordinator/test_runtime_faults.py -k is_answered",
     ),
     Mutant(
         "unload-forgets-the-gathered",

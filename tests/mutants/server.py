@@ -311,15 +311,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "image-after-the-partitions",
         "server/publisher.py",
-        "        self._cache.publish(image, self._clock.monotonic())\n        if image.configs is not before.configs:\n            self._apply",
-        "        if image.configs is not before.configs:\n            self._apply",
+        "        self._cache.publish(image, self._clock.monotonic())\n        tell_each(",
+        "        tell_each(",
         "the broker never sees a new image",
         _BOOT,
     ),
     Mutant(
         "configs-do-not-reach-the-logs",
         "server/publisher.py",
-        "        self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic)))\n",
+        "            lambda _: self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic))),\n",
         "",
         "a topic's changed configuration holds only after a restart",
         _CONFIGURATION,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from odradek.base.errors import ConfigError
+from odradek.base.telling import tell_each
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.dynamic import (
     DYNAMIC_KEYS,
@@ -136,8 +137,7 @@ class DynamicBrokerConfig:
         """
         problems = self._update(node, cluster)
         if node is not self._seen and (node or self._seen):
-            for callback in self.on_set:
-                callback()
+            tell_each(self.on_set)
         self._seen = node
         return problems
 
@@ -156,9 +156,7 @@ class DynamicBrokerConfig:
         old, self.current, self.node, self.cluster = self.current, new, node, cluster
         self._defaults = topic_defaults(new)
         self._topic_configs.clear()
-        for keys, callback in self._subscribers:
-            if any(_value(old, key) != _value(new, key) for key in keys):
-                callback()
+        tell_each(callback for keys, callback in self._subscribers if any(_value(old, key) != _value(new, key) for key in keys))
         return problems
 
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:

@@ -18,6 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from odradek.base.clock import Clock, TimerHandle
@@ -89,14 +90,24 @@ class _Waiting:
         self.on_committed = on_committed
 
     def complete(self) -> None:
-        if self.on_committed is not None:
-            self.on_committed(None)
-        self.deferred.complete(self.response)
+        self._finish(None)
 
     def fail(self, error: KafkaError) -> None:
-        if self.on_committed is not None:
-            self.on_committed(error)
-        self.deferred.fail(error)
+        self._finish(error)
+
+    def _finish(self, error: KafkaError | None) -> None:
+        """Answer; log what raises on the way, since other operations wait behind this one."""
+        try:
+            try:
+                if self.on_committed is not None:
+                    self.on_committed(error)
+            finally:
+                if error is None:
+                    self.deferred.complete(self.response)
+                else:
+                    self.deferred.fail(error)
+        except Exception:
+            logger.exception("the end of an operation of a coordinator failed")
 
 
 class ShardContext(Generic[S]):
@@ -219,7 +230,7 @@ class ShardContext(Generic[S]):
         self.journal.offset = self.next_offset
         try:
             return operation(self.shard)
-        except KafkaError:
+        except Exception:
             self.journal.revert_to(self.next_offset)
             raise
 
@@ -250,19 +261,28 @@ class ShardContext(Generic[S]):
             return Deferred.failed(self._reloading())
         offset = self.next_offset
         self.journal.offset = offset
-        self.shard.replay_end_transaction(offset, producer_id, producer_epoch, committed=committed)
+        try:
+            self.shard.replay_end_transaction(offset, producer_id, producer_epoch, committed=committed)
+        except Exception:
+            self.journal.revert_to(offset)
+            raise
         deferred: Deferred[None] = Deferred()
         self.next_offset = offset + 1
         self._gathered.append(_Waiting(deferred, self.next_offset, None, None))
-        batch = marker_batch(producer_id, producer_epoch, coordinator_epoch, committed=committed, now_ms=self._clock.time_ms())
-        self._write_out(batch, offset, None, version)
+        now_ms = self._clock.time_ms()
+        make = partial(marker_batch, producer_id, producer_epoch, coordinator_epoch, committed=committed, now_ms=now_ms)
+        self._write_out(make, offset, None, version)
         return deferred
 
     def _take(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int, deferred: Deferred[T]) -> Deferred[T]:
         if result.encoded is not None:
             encoded = result.encoded.records
         elif result.records:
-            encoded = [self._serde.encode(record) for record in result.records]
+            try:
+                encoded = [self._serde.encode(record) for record in result.records]
+            except Exception:
+                self.journal.revert_to(self.next_offset)
+                raise
         else:
             return self._take_nothing(result, deferred)
         size = native.codec.total_size(encoded) + _RECORD_OVERHEAD * len(encoded)
@@ -373,7 +393,8 @@ class ShardContext(Generic[S]):
         self._records = []
         self._count = self._size = 0
         offset = self.next_offset - count
-        batch = encode_keyed(
+        make = partial(
+            encode_keyed,
             records,
             size,
             base_offset=offset,
@@ -383,14 +404,20 @@ class ShardContext(Generic[S]):
             transactional=producer_id >= 0,
             partition_leader_epoch=self.leader_epoch,
         )
-        self._write_out(batch, offset, guard)
+        self._write_out(make, offset, guard)
 
-    def _write_out(self, batch: bytes, offset: int, guard: object | None, transaction_version: int = 0) -> None:
+    def _write_out(self, make: Callable[[], bytes], offset: int, guard: object | None, transaction_version: int = 0) -> None:
+        """Append the batch that `make` returns. Whatever raises, all that is gathered is answered (CoordinatorRuntime.failCurrentBatch)."""
         gathered, self._gathered = self._gathered, []
         try:
-            base_offset = self.log.append(batch, self.leader_epoch, guard, transaction_version)
+            base_offset = self.log.append(make(), self.leader_epoch, guard, transaction_version)
         except KafkaError as error:
             self._revert(offset, gathered, append_error(error))
+            return
+        except Exception:
+            logger.exception("%s: %d operations could not be written", self.topic_partition, len(gathered))
+            problem = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the records for {self.topic_partition} could not be written")
+            self._revert(offset, gathered, problem)
             return
         if base_offset != offset:
             # Somebody else writes to the partition: what was replayed stands at other offsets than in the log.

@@ -17,6 +17,7 @@ from uuid import UUID
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
+from odradek.base.telling import tell_each
 from odradek.replication.partition import NO_LEADER, Partition, Role
 from odradek.storage.creation import WantedLog
 
@@ -119,8 +120,7 @@ class MetadataChanges:
             self.fetchers.stop(sorted(stopped))
         if following:
             self.fetchers.start(following)
-        for listener in self.on_leadership:
-            listener(changes.leaders, changes.followers, changes.deletes)
+        tell_each(self.on_leadership, changes.leaders, changes.followers, changes.deletes)
         for partition in unflushed:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
         self._manager.delayed.drain()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from odradek.base.errors import OdradekError
+from odradek.base.telling import tell_each
 
 
 class BrokerState(IntEnum):
@@ -55,5 +56,4 @@ class BrokerStateMachine:
         if state not in TRANSITIONS[self.state]:
             raise IllegalTransition(f"a broker cannot go from {self.state.name} to {state.name}")
         self.state = state
-        for listener in self.listeners:
-            listener(state)
+        tell_each(self.listeners, state)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from odradek.base.telling import tell_each
 from odradek.config.without_effect import TopicWarnings
 from odradek.server.coordinators import Coordinators
 from odradek.server.jobs import as_future
@@ -35,8 +37,8 @@ _TOPIC, _BROKER = 2, 4
 
 
 class BrokerPublisher:
-    """Image first, so that whoever is called sees it; then configurations; then the partitions' roles; then coordinators and the heartbeat.
-
+    """Publisher of a broker. The image goes first, so that every step sees it; then configurations, the partitions' roles, coordinators and
+    the heartbeat. A step that raises is logged and the next ones follow: no later image would bring what one of them missed.
     (kafka.server.metadata.BrokerMetadataPublisher)
     """
 
@@ -71,23 +73,29 @@ class BrokerPublisher:
         """See `controller.kraft.MetadataPublisher`."""
         before = self._cache.image
         self._cache.publish(image, self._clock.monotonic())
-        if image.configs is not before.configs:
-            self._apply_configs(image, before)
-        self._replica_manager.changes.apply(delta, image)
-        self._coordinators.publish(delta, image)
-        self._on_published(image)
+        tell_each(
+            (
+                lambda: self._apply_configs(image, before),
+                lambda: self._replica_manager.changes.apply(delta, image),
+                lambda: self._coordinators.publish(delta, image),
+                lambda: self._on_published(image),
+            )
+        )
 
     def _apply_configs(self, image: MetadataImage, before: MetadataImage) -> None:
+        if image.configs is before.configs:
+            return
         known = before.configs.resources
         for resource, overrides in image.configs.resources.items():
             if resource[0] == _TOPIC and known.get(resource) is not overrides:
                 for line in self._warnings.lines(resource[1], overrides.items()):
                     logger.warning("%s", line)
-        apply_broker_settings(self._config, image)
-        self._throttles.configure(image)
-        self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic)))
-        if self.on_configured is not None:
-            self.on_configured(image)
+        steps: list[Callable[[MetadataImage], object]] = [
+            partial(apply_broker_settings, self._config),
+            self._throttles.configure,
+            lambda _: self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic))),
+        ]
+        tell_each(steps if self.on_configured is None else [*steps, self.on_configured], image)
 
 
 def apply_broker_settings(config: DynamicBrokerConfig, image: MetadataImage) -> None:

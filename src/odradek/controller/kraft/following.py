@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
+from odradek.base.telling import tell_each
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.consensus.raft import Raft
 from odradek.controller.kraft.active import MetadataController
@@ -62,8 +63,7 @@ class Following:
         if controller is not None and (leader.leader_id != self._raft.local.id or controller.active_epoch != leader.epoch):
             controller.deactivate()
             self._periodic.stop()
-        for told in self.on_leader:
-            told(leader)
+        tell_each(self.on_leader, leader)
 
     def committed(self, high_watermark: int) -> None:
         """There is more to read."""
@@ -111,5 +111,4 @@ class Following:
             if controller.is_active:
                 self._periodic.start()
                 self._periodic.watch_heartbeats(controller.core.context.heartbeats)
-                for told in self.on_active:
-                    told()
+                tell_each(self.on_active)

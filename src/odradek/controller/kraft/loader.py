@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from odradek.base.deferred import Deferred
+from odradek.base.telling import tell_each
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.consensus.voters import OffsetAndEpoch
 from odradek.controller.kraft.records import Batch
@@ -232,8 +233,7 @@ class MetadataLoader:
 
     def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
-        for told in list(self.on_image):
-            told(image)
+        tell_each(self.on_image, image)
         self._unpublished.append((delta, image))
         if not self._preparing:
             self._publish_all()
