@@ -46,8 +46,6 @@ PER_READER = 12 * 1024
 """What an open connection may cost beyond the budget: its objects, what the broker keeps of its request, its last few bytes."""
 DEADLINE_S = 10.0
 GIVEN_BACK_S = 60.0
-LEAST_SPEED = 0.2
-"""Of the neighbour's speed when it is alone."""
 
 
 class Plan(NamedTuple):
@@ -55,7 +53,13 @@ class Plan(NamedTuple):
     kind: str = "mixed"
     patient: int = 20
     hold_s: float = 10.0
-    """How long all of them stay once the last has asked."""
+    """How long all of them stay at least once the last has asked, and until the neighbour has made `rounds`."""
+    rounds: int = 1
+    least_speed: float = 0.2
+    """Of the neighbour's speed when it is alone; 0 where other processes share the machine, for then a speed says nothing."""
+    deadline_s: float = DEADLINE_S
+    pause_s: float = 0.0
+    """How long the neighbour waits between two rounds."""
 
 
 def request(message: Message, version: int) -> bytes:
@@ -76,8 +80,7 @@ def unknown_topics() -> bytes:
 
 
 def answer(connection: socket.socket, most: int = 1 << 18, pause_s: float = 0.0) -> bytes:
-    """One answer, taken `most` bytes at a time; ConnectionError when it is cut off."""
-    connection.settimeout(DEADLINE_S)
+    """Return one answer, taken `most` bytes at a time; ConnectionError when it is cut off."""
     data = bytearray()
     size = 4
     while len(data) < size:
@@ -95,8 +98,9 @@ def answer(connection: socket.socket, most: int = 1 << 18, pause_s: float = 0.0)
 class Neighbour(threading.Thread):
     """Asks for versions and for 8 MB of records in turn, and compares each answer with the first."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, plan: Plan) -> None:
         super().__init__(name="neighbour")
+        self.deadline_s, self.pause_s = plan.deadline_s, plan.pause_s
         self.stopping = threading.Event()
         self.port = port
         self.rounds = 0
@@ -111,9 +115,14 @@ class Neighbour(threading.Thread):
     def start_anew(self) -> None:
         self.rounds, self._spent_s, self.slowest_s = 0, 0.0, 0.0
 
+    def wait_for(self, rounds: int) -> None:
+        """Wait until it has made as many rounds, or has ended with a problem."""
+        while self.rounds < rounds and self.is_alive():
+            time.sleep(0.01)
+
     def run(self) -> None:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), DEADLINE_S) as connection:
+            with socket.create_connection(("127.0.0.1", self.port), self.deadline_s) as connection:
                 first: dict[bytes, bytes] = {}
                 requests = (struct.pack(">ihhih", 10, 18, 0, 7, -1), fetch(8_000_000))
                 while not self.stopping.is_set():
@@ -128,6 +137,7 @@ class Neighbour(threading.Thread):
                             self.problems.append("other bytes than before")
                             return
                     self.rounds += 1
+                    self.stopping.wait(self.pause_s)
         except OSError as error:
             self.problems.append(str(error) or "not answered in time")
 
@@ -135,8 +145,9 @@ class Neighbour(threading.Thread):
 class Patient(threading.Thread):
     """Takes 2 MB of records 16 KiB at a time, with pauses."""
 
-    def __init__(self, port: int, expected: bytes) -> None:
+    def __init__(self, port: int, expected: bytes, deadline_s: float) -> None:
         super().__init__(name="patient")
+        self.deadline_s = deadline_s
         self.port = port
         self.expected = expected
         self.problem: str | None = None
@@ -144,6 +155,7 @@ class Patient(threading.Thread):
     def run(self) -> None:
         try:
             with socket.socket() as connection:
+                connection.settimeout(self.deadline_s)
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 connection.connect(("127.0.0.1", self.port))
                 connection.sendall(fetch(2_000_000))
@@ -170,7 +182,7 @@ def crowd(plan: Plan, port: int, rng: random.Random) -> list[socket.socket]:
     sockets = []
     for _ in range(plan.readers):
         asked = kinds[plan.kind] if plan.kind in kinds else rng.choice(list(kinds.values()))
-        connection = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
+        connection = socket.create_connection(("127.0.0.1", port), plan.deadline_s)
         connection.sendall(asked)
         sockets.append(connection)
     return sockets
@@ -194,17 +206,19 @@ def campaign(plan: Plan, seed: int, folder: Path) -> list[str]:
     broker.start()
     problems: list[str] = []
     sockets: list[socket.socket] = []
-    neighbour = Neighbour(broker.port)
+    neighbour = Neighbour(broker.port, plan)
     try:
         prepare(broker, rng)
-        with socket.create_connection(("127.0.0.1", broker.port), DEADLINE_S) as connection:
+        with socket.create_connection(("127.0.0.1", broker.port), plan.deadline_s) as connection:
             connection.sendall(fetch(2_000_000))
             expected = answer(connection)
         neighbour.start()
-        time.sleep(3)
+        if plan.least_speed:
+            time.sleep(3)
+        neighbour.wait_for(plan.rounds)
         alone, before = neighbour.rounds_per_second, broker.rss_bytes()
         neighbour.start_anew()
-        patients = [Patient(broker.port, expected) for _ in range(plan.patient)]
+        patients = [Patient(broker.port, expected, plan.deadline_s) for _ in range(plan.patient)]
         for patient in patients[::2]:
             patient.start()
         begin = time.monotonic()
@@ -213,6 +227,7 @@ def campaign(plan: Plan, seed: int, folder: Path) -> list[str]:
         for patient in patients[1::2]:
             patient.start()
         time.sleep(plan.hold_s)
+        neighbour.wait_for(neighbour.rounds + plan.rounds)
         during, slowest_s = neighbour.rounds_per_second, neighbour.slowest_s
         for patient in patients:
             patient.join()
@@ -230,7 +245,7 @@ def campaign(plan: Plan, seed: int, folder: Path) -> list[str]:
             problems.append(f"memory-bounded: {peak >> 20} MiB at the peak, {before >> 20} before")
         if after > before * 1.5:
             problems.append(f"memory-given-back: {after >> 20} MiB of {peak >> 20} stay, {before >> 20} before")
-        if during < alone * LEAST_SPEED:
+        if during < alone * plan.least_speed:
             problems.append(f"neighbour-unharmed: {during:.1f} rounds/s where it made {alone:.1f}")
         problems += [f"neighbour-unharmed: {problem}" for problem in neighbour.problems]
         problems += [f"patience-rewarded: {patient.problem}" for patient in patients if patient.problem]

@@ -1,10 +1,14 @@
 """Plants one bug at a time and runs the tests: which are noticed?
 
-    python -m tests.mutants [--room ROOM ...] [--only NAME ...] [--slice N --seed S] [--jobs N] [--json FILE]
+    python -m tests.mutants [--room ROOM ...] [--only NAME ...] [--changed-since REVISION|base] [--slice N --seed S] [--seconds N] [--jobs N]
+        [--json FILE]
 
 For each mutant the sources are copied, the copy is edited, and the tests that the mutant names run against the copy; when they pass, the
 tests of its room run; when those pass, all tests without JVM Kafka (`--first-only` stops after the named ones). It is noticed when a test
 fails, or when the run hangs until its limit. Before any of this the named tests must pass without a mutant.
+
+`--changed-since` takes those whose lines a change touched (`base`: what CI takes for the change, see tests/ci/changes.py), and fills up with
+others to the number that `--slice` says. `--seconds` begins no further mutant after as long, which the report says.
 
 Exit status 1 when less than 90 % of what is not explained as equivalent is noticed, or when a slice leaves one unnoticed.
 """
@@ -27,6 +31,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.ci import changes
 from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,6 +89,26 @@ def edited(planted: Planted) -> dict[str, str]:
             raise ValueError(f"{planted.title}: the edit changes nothing")
         texts[path] = text.replace(before, after)
     return texts
+
+
+def touched(planted: Planted, changed: dict[str, set[int]]) -> bool:
+    """Return whether a line that the mutant replaces is among the changed lines of the sources."""
+    for path, before, _ in planted.mutant.edits:
+        text = (SOURCES / "odradek" / path).read_text()
+        first = text.count("\n", 0, text.index(before)) + 1
+        if not changed.get(f"src/odradek/{path}", set()).isdisjoint(range(first, first + before.rstrip("\n").count("\n") + 1)):
+            return True
+    return False
+
+
+def chosen(planted: list[Planted], changed: dict[str, set[int]] | None, count: int, seed: int) -> list[Planted]:
+    """Return `count` mutants drawn by the seed, or all for 0; those in changed lines come first."""
+    drawn = random.Random(seed).sample(planted, len(planted)) if count or changed is not None else planted
+    if changed is None:
+        return drawn[: count or None]
+    first = [each for each in drawn if touched(each, changed)]
+    rest = [each for each in drawn if each not in first]
+    return (first + rest)[: count or len(first)]
 
 
 def plant(planted: Planted | None, folder: Path) -> Path:
@@ -196,25 +221,41 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="mutants whose name contains one of these words")
     parser.add_argument("--slice", type=int, default=0, metavar="N", help="as many, drawn by the seed")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--changed-since", metavar="REVISION", help="those in lines that changed since then come first (base: CI's)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="begin none after as long")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--first-only", action="store_true", help="run only the tests that a mutant names")
     parser.add_argument("--json", type=Path, help="where to keep the verdicts")
     options = parser.parse_args()
     planted = [each for each in load(tuple(options.room)) if not options.only or any(word in each.title for word in options.only)]
-    if options.slice:
-        planted = random.Random(options.seed).sample(planted, min(options.slice, len(planted)))
+    begin = time.monotonic()
+    changed = None
+    if options.changed_since:
+        changed = changes.lines(changes.base() if options.changed_since == "base" else options.changed_since)
+    planted = chosen(planted, changed, options.slice, options.seed)
+    if not planted and changed is not None:
+        print("no mutant stands in the lines that changed")
+        return 0
     if not planted:
         parser.error("no such mutant")
     if broken := without_mutant(planted, options.jobs):
         print("These tests do not pass without a mutant:", *broken, sep="\n  ")
         return 1
     verdicts = []
+
+    def in_time(each: Planted) -> Verdict | None:
+        return judge(each, first_only=options.first_only) if time.monotonic() - begin < options.seconds else None
+
     with ThreadPoolExecutor(options.jobs) as pool:
-        for verdict in pool.map(lambda each: judge(each, first_only=options.first_only), planted):
+        for verdict in pool.map(in_time, planted):
+            if verdict is None:
+                continue
             verdicts.append(verdict)
             word = verdict.by if verdict.noticed or verdict.by else "SURVIVED"
             print(f"{verdict.planted.title:60} {word:10} {verdict.seconds:6.1f} s  {verdict.test}", flush=True)
     score = report(verdicts)
+    if left := len(planted) - len(verdicts):
+        print(f"{left} of {len(planted)} were not begun within {options.seconds:.0f} s")
     if options.json:
         rows = [
             {"mutant": each.planted.title, "noticed": each.noticed, "by": each.by, "seconds": round(each.seconds, 1)} for each in verdicts
