@@ -24,7 +24,7 @@ import re
 import statistics
 import time
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
@@ -82,11 +82,12 @@ def commits(broker: BrokerProcess, partitions: int, seconds: float, label: str) 
 # -- loading ---------------------------------------------------------------------------------------------------------------------
 
 
-def group_names(count: int) -> list[str]:
-    """Groups that all belong to one partition of fifty."""
+@cache
+def group_names() -> list[str]:
+    """Return the names of 10,000 groups that all belong to one partition of fifty."""
     names: list[str] = []
     number = 0
-    while len(names) < count:
+    while len(names) < 10_000:
         name = f"application-{number}"
         if partition_of(name, 50) == _OFFSETS_PARTITION:
             names.append(name)
@@ -118,7 +119,7 @@ def make_offsets(home: Path, count: int) -> None:
     gathered = []
     for number in range(count):
         if number % _GROUP_OFFSETS == 0:
-            group = _GROUPS[number // _GROUP_OFFSETS]
+            group = group_names()[number // _GROUP_OFFSETS]
         topic, partition = divmod(number % _GROUP_OFFSETS, _BATCH_RECORDS)
         commit = OffsetCommitRequest.OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=number, committed_leader_epoch=0, committed_metadata=""
@@ -135,9 +136,6 @@ def make_offsets(home: Path, count: int) -> None:
         kept = [entry for entry in entries if not entry.startswith(f"{name.topic} {name.partition} ")]
         kept.append(f"{name.topic} {name.partition} {log.log_end_offset}")
         path.write_text("".join(f"{line}\n" for line in (version, len(kept), *kept)))
-
-
-_GROUPS = group_names(10_000)
 
 
 _LOADED = re.compile(
@@ -168,7 +166,7 @@ def loading(broker: BrokerProcess, source: Path, count: int) -> Figures:
     begin = time.perf_counter()
     broker.start(timeout=120)
     started = broker.cpu_seconds()
-    asyncio.run(_served(broker.port, _GROUPS[count // _GROUP_OFFSETS - 1]))
+    asyncio.run(_served(broker.port, group_names()[count // _GROUP_OFFSETS - 1]))
     elapsed = time.perf_counter() - begin
     cpu = broker.cpu_seconds()
     found = _LOADED.search(broker.log_path.read_text(errors="replace"))

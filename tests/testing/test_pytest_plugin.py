@@ -207,3 +207,15 @@ def test_what_is_wrong_with_a_mark_or_a_key_is_said_in_one_line(tmp_path: Path, 
     done = _pytest(_project(tmp_path, code, ini), "-q")
     assert done.returncode != 0
     assert re.search(says, done.stdout + done.stderr), done.stdout
+
+
+def test_modules_of_odradek_are_imported_without_rewritten_assertions(tmp_path: Path) -> None:
+    code = """
+import odradek.client
+from importlib.machinery import SourceFileLoader
+def test_it():
+    assert type(odradek.client.__loader__) is SourceFileLoader
+    assert type(__loader__) is not SourceFileLoader
+"""
+    (tmp_path / "conftest.py").write_text("import odradek.client\n")
+    assert _passed(_pytest(_project(tmp_path, code), "-q")) == 1
