@@ -13,9 +13,7 @@ command -v gcc >/dev/null || need+=(gcc libc6-dev)
 [ ${#need[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing ${need[*]} ..."
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -q >/dev/null
-    apt-get install -y -q --no-install-recommends "${need[@]}" >/dev/null
+    "$(dirname "$0")/../packaging/apt.sh" "${need[@]}"
 else
     echo "The tests with Kerberos need ${need[*]} (Debian's names): please install them and run this again." >&2
     exit 1

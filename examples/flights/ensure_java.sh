@@ -11,9 +11,8 @@ found=${version:+Java $version}
 echo "Spark needs Java $needed or newer; found: ${found:-none}." >&2
 if [ "$(id -u)" = 0 ] && [ -z "${JAVA_HOME:-}" ] && command -v apt-get >/dev/null 2>&1; then
     echo "Installing openjdk-17-jre-headless with apt-get ..." >&2
-    export DEBIAN_FRONTEND=noninteractive
     mkdir -p /usr/share/man/man1 # the package links its manual there, and minimal systems lack the folder
-    if apt-get update -qq >&2 && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2; then
+    if "$(dirname "$0")/../../packaging/apt.sh" openjdk-17-jre-headless >&2; then
         version=$(major || true)
         [ "${version:-0}" -ge $needed ] && exit 0
     fi

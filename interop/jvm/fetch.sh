@@ -15,8 +15,7 @@ done
 if [ ${#need[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo "Installing ${need[*]} ..."
-        apt-get update -q >/dev/null
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${need[@]}" >/dev/null
+        "$here/../../packaging/apt.sh" "${need[@]}"
     else
         echo "The tests against JVM Kafka need ${need[*]}: please install them and run this again." >&2
         exit 1
