@@ -10,15 +10,22 @@ SHELL  := /bin/bash
 SETUP  := pyproject.toml setup.py $(wildcard src/odradek/*/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/odradek/*/*.pxd))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Compiled modules are kept: pytest's take half a minute of CPU to make, and the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+# What runs the tests; CI takes one that runs again, alone, what failed: PYTEST='-m tests.ci.flaky run --'
+PYTEST ?= -m pytest
 
-.PHONY: help install demo tutorial test lint interop bench bench-cluster profile campaign docs wheels mutants java jvm kerberos clean
+.PHONY: help install demo tutorial check test flaky lint interop slice bench bench-cluster profile campaign docs wheels mutants java jvm kerberos clean
 help:
 	@echo "make install   Odradek into $(VENV)"
 	@echo "make demo      a broker, 336,776 flights, a Spark pipeline, checked (data in demo-data)"
 	@echo "make tutorial  docs/tutorial.md from top to bottom: two minutes, and a picture (TUTORIAL_ARGS='--months 1' for less)"
+	@echo "make check     what a change is tried with between two commits: lint, and the tests of the pure packages"
 	@echo "make test      the tests (PYTEST_ARGS='-k words' for some of them)"
+	@echo "make flaky     the tests 20 times beside a busy core: which fail now and then? (RUNS=5 for less)"
 	@echo "make lint      ruff, mypy, pyright, import-linter"
 	@echo "make interop   the tests against JVM Kafka, which is fetched from Maven Central"
+	@echo "make slice     those of them that the last change calls for, as CI takes them"
 	@echo "make bench     the figures, JVM Kafka beside"
 	@echo "make bench-cluster   those of a cluster of three nodes"
 	@echo "make profile   CPU, frames and allocations of an operation, beside those that were kept"
@@ -77,19 +84,33 @@ demo: $(VENV)/.installed-demo | java
 tutorial: $(VENV)/.installed-demo | java
 	@$(BIN)/python examples/flights/tutorial.py --data demo-data/tutorial $(TUTORIAL_ARGS)
 
-# The files of tests are divided among two processes a core, as half of their time is waiting; JOBS=0 is one process, in which a debugger works.
-test: $(VENV)/.installed-dev | java
-	$(BIN)/python -m pytest -m "not jvm" --numprocesses $$((2 * $(JOBS))) --dist loadfile $(PYTEST_ARGS)
+# The files of tests are divided among processes, more than there are cores, as half of their time is waiting; JOBS=0 is one process, in which
+# a debugger works. The longest begin first (tests/conftest.py).
+DIVIDED = --dist loadfile --no-loadscope-reorder
+TESTS   = -m "not jvm" --numprocesses $$((2 * $(JOBS))) $(DIVIDED) $(PYTEST_ARGS)
 
+test: $(VENV)/.installed-dev | java
+	$(BIN)/python $(PYTEST) $(TESTS)
+
+flaky: $(VENV)/.installed-dev | java
+	$(BIN)/python -m tests.ci.flaky load --runs $(or $(RUNS),20) --busy 1 -- $(TESTS)
+
+PURE := base assignment consensus coordinator/group metadata policies protocol quotas
+check: lint
+	$(BIN)/python -m pytest -m "not jvm" --numprocesses $(JOBS) $(DIVIDED) $(addprefix tests/,$(PURE))
+
+# mypy and pyright are one process each.
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/mypy & mypy=$$!; $(BIN)/pyright; wait $$mypy
 	$(BIN)/lint-imports
 
 interop: $(VENV)/.installed-dev | java jvm
-	$(BIN)/python -m pytest -m "jvm and not minutes" --numprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "jvm and not minutes" --numprocesses $(JOBS) $(DIVIDED) $(PYTEST_ARGS)
+
+slice: $(VENV)/.installed-dev | java jvm
+	$(BIN)/python -m tests.ci.interop $(SLICE_ARGS) -- --numprocesses $(JOBS) $(DIVIDED)
 
 bench: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m bench.brokers $(BENCH_ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -16,8 +17,30 @@ _JVM_SECONDS = 600
 """What a test with JVMs may take at least: they start slowly, above all several at once on a busy machine of two cores."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A limit is there to end what hangs, not to judge how fast a machine is."""
+_LONGEST = (
+    "campaigns/test_slices_of_exactly_once.py",
+    "campaigns/test_slices_of_hostile_clients.py",
+    "campaigns/test_slices_of_kills.py",
+    "campaigns/test_slices_of_coordinators.py",
+    "spark/test_exactly_once.py",
+    "spark/test_connect.py",
+    "cli/test_pages.py",
+    "interop/test_tls_listeners.py",
+)
+"""Files that take long and mostly wait. They begin first: a long file at the end would keep one process busy alone."""
+
+JVM_FILES = pytest.StashKey[set[str]]()
+"""Of the configuration: the files that were collected with tests against JVM Kafka that do not take minutes."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give tests with JVMs their limit, which is there to end what hangs, not to judge how fast a machine is; put long files first."""
+    folder = Path(__file__).parent
+    rank = {folder / name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    jvm = [item for item in items if item.get_closest_marker("jvm") and not item.get_closest_marker("minutes")]
+    config.stash[JVM_FILES] = {str(item.path.relative_to(folder.parent)) for item in jvm if item.path.is_relative_to(folder)}
     for item in items:
         if item.get_closest_marker("jvm"):
             limit = item.get_closest_marker("timeout")

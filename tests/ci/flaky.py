@@ -108,11 +108,11 @@ def report() -> int:
 
 
 @contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
+def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Keep `count` cores busy with loops of Python."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
-        yield
+        yield loops
     finally:
         for loop in loops:
             loop.kill()

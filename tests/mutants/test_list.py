@@ -35,3 +35,20 @@ def test_what_is_equivalent_is_explained_and_rare() -> None:
     equivalent = [each for each in planted if each.mutant.equivalent]
     assert all(len(each.mutant.equivalent) > 20 for each in equivalent)
     assert len(equivalent) < len(planted) / 20
+
+
+def test_mutants_in_changed_lines_come_first() -> None:
+    planted = mutants.load()[::50]
+    one = planted[7]
+    path = one.mutant.path
+    text = (mutants.SOURCES / "odradek" / path).read_text()
+    line = text[: text.index(one.mutant.before)].count("\n") + 1
+    changed = {f"src/odradek/{path}": {line}}
+    assert mutants.touched(one, changed)
+    assert not mutants.touched(one, {f"src/odradek/{path}": {line - 1, line + one.mutant.before.rstrip().count("\n") + 1}})
+    assert mutants.chosen(planted, changed, 5, 1)[0] == one
+    assert len(mutants.chosen(planted, changed, 5, 1)) == 5
+    assert mutants.chosen(planted, changed, 0, 1) == [one]
+    assert mutants.chosen(planted, {}, 0, 1) == []
+    assert mutants.chosen(planted, None, 0, 1) == planted
+    assert mutants.chosen(planted, None, 5, 1) != mutants.chosen(planted, None, 5, 2)
