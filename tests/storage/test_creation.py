@@ -23,12 +23,12 @@ from tests.storage.test_model import _no_broker
 
 CONFIG = topic_config(segment_bytes=1000, file_delete_delay_ms=60_000)
 A_ID, B_ID = UUID(int=1001), UUID(int=1002)
+IDS = {"/a": A_ID, "/b": B_ID}
 
 
 def manager(disk: VirtualDisk, *directories: str) -> LogManager:
     directories = directories or ("/data",)
-    ids = {"/a": A_ID, "/b": B_ID}
-    made = LogManager(disk, ManualClock(), directories, _no_broker(), random=random.Random(3), directory_ids=ids)
+    made = LogManager(disk, ManualClock(), directories, _no_broker(), random=random.Random(3), directory_ids=IDS)
     made.load(lambda _: CONFIG)
     return made
 
@@ -38,7 +38,7 @@ def partition(number: int) -> TopicPartition:
 
 
 def begin(logs: LogManager, count: int, *, first: int = 0, directory_id: UUID | None = None) -> LogCreation:
-    creation = logs.begin_creation(WantedLog(partition(first + each), TOPIC_ID, CONFIG, directory_id) for each in range(count))
+    creation = logs.begin_creation(WantedLog(partition(first + each), TOPIC_ID, CONFIG, directory_id, is_new=True) for each in range(count))
     assert creation is not None
     return creation
 
@@ -135,22 +135,48 @@ def test_a_disk_that_fails_takes_its_directory_offline_and_the_others_get_their_
     assert {path.split("/")[2] for path in tried} == {"t-0", "t-2"}, "nothing is tried after a failure"
     assert [log.topic_partition.partition for log in logs.logs] == [1, 3, 5, 7]
     assert creation.made[0][1].closed
-    with pytest.raises(KafkaError) as caught:
-        logs.create_log(partition(2), TOPIC_ID, CONFIG)
-    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "t-2 cannot be created in /a" in str(caught.value)
-    assert logs.create_log(partition(4), TOPIC_ID, CONFIG).parent_directory == "/b"
+    for number in (0, 2, 4):
+        with pytest.raises(KafkaError, match=r"may lie in a log directory that is offline: /a") as caught:
+            logs.create_log(partition(number), TOPIC_ID, CONFIG)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert logs.create_log(partition(number), TOPIC_ID, CONFIG, is_new=True).parent_directory == "/b"
 
 
-def test_a_failure_counts_for_the_roles_that_are_taken_after_it_only() -> None:
+def test_a_new_log_whose_directory_fails_on_the_loop_goes_to_another() -> None:
     disk = VirtualDisk()
     logs = manager(disk, "/a", "/b")
-    creation = begin(logs, 1, directory_id=A_ID)
     fail_at(disk, "/a/t-0", [])
-    creation.run()
-    logs.finish_creation(creation)
-    create(logs, 1, first=1)
-    assert logs.create_log(partition(0), TOPIC_ID, CONFIG).parent_directory == "/b"
+    assert logs.create_log(partition(0), TOPIC_ID, CONFIG, is_new=True).parent_directory == "/b"
+    fail_at(disk, "/b/t-1", [])
+    with pytest.raises(KafkaError, match="No log directory is online"):
+        logs.create_log(partition(1), TOPIC_ID, CONFIG, is_new=True)
+
+
+@pytest.mark.parametrize("operation", ["mkdir", "create", "write", "rename", "open", "fsync"])
+@pytest.mark.parametrize("named", [None, A_ID, B_ID])
+def test_logs_that_a_failing_directory_leaves_behind_do_not_keep_the_next_start(operation: str, named: UUID | None) -> None:
+    """Whatever was made in /a before it failed, each partition is there once afterwards, with what was written to it in /b."""
+    for after in range(8):
+        disk = VirtualDisk()
+        logs = manager(disk, "/a", "/b")
+        failure = disk.fail("/a/t-", operation, errno.ENOSPC, after=after)
+        wanted = [WantedLog(partition(number), TOPIC_ID, CONFIG, is_new=True) for number in range(8)]
+        creation = logs.begin_creation(wanted)
+        assert creation is not None
+        creation.run()
+        logs.finish_creation(creation)
+        made = [logs.create_log(*each[:3], is_new=True) for each in wanted]
+        if failure.hits:
+            assert {log.parent_directory for log in made} == {"/b"}
+            for log in made[::2]:
+                log.append_as_leader(batch(3), 0)
+            for log in made:
+                log.flush()
+        logs.finish_checkpoints([])
+        again = LogManager(disk.kill(), ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids=IDS)
+        again.load(lambda _: CONFIG, assigned=lambda topic_partition, topic_id: named)
+        ends = {log.topic_partition.partition: log.log_end_offset for log in again.logs}
+        assert ends == {number: log.log_end_offset for number, log in enumerate(made)}
 
 
 def test_what_a_job_made_in_a_directory_that_failed_meanwhile_is_closed() -> None:
@@ -173,16 +199,18 @@ def test_a_directory_whose_checkpoint_cannot_be_written_gets_no_logs() -> None:
     logs.on_created = lambda: None  # nothing becomes durable by itself
     logs.delete_log(partition(0))
     fail_at(disk, "/a/recovery-point-offset-checkpoint", [])
-    wanted = [WantedLog(partition(0), UUID(int=99), CONFIG, A_ID), WantedLog(partition(1), TOPIC_ID, CONFIG, B_ID)]
+    wanted = [
+        WantedLog(partition(0), UUID(int=99), CONFIG, A_ID, is_new=True),
+        WantedLog(partition(1), TOPIC_ID, CONFIG, B_ID, is_new=True),
+    ]
     creation = logs.begin_creation(wanted)
     assert creation is not None
     assert [directory.path for directory in logs.online_directories] == ["/b"]
     creation.run()
     logs.finish_creation(creation)
     assert [log.topic_partition for log in logs.logs] == [partition(1)]
-    with pytest.raises(KafkaError) as caught:
-        logs.create_log(partition(0), UUID(int=99), CONFIG, directory_id=A_ID)
-    assert "t-0 cannot be created in /a" in str(caught.value)
+    with pytest.raises(KafkaError, match="offline: /a"):
+        logs.create_log(partition(0), UUID(int=99), CONFIG, directory_id=A_ID, is_new=True)
 
 
 @pytest.mark.parametrize("checkpoint", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
@@ -207,7 +235,7 @@ def test_what_no_directory_can_take_is_left_to_create_log() -> None:
     logs = manager(VirtualDisk(), "/a", "/b")
     logs.directory_failed("/a", OSError(errno.EIO, "gone"))
     assert logs.begin_creation([WantedLog(partition(0), TOPIC_ID, CONFIG, A_ID)]) is None
-    with pytest.raises(KafkaError, match="not online"):
+    with pytest.raises(KafkaError, match="offline: /a"):
         logs.create_log(partition(0), TOPIC_ID, CONFIG, directory_id=A_ID)
 
 

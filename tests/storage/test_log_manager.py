@@ -183,14 +183,64 @@ def test_strays_are_set_aside_and_stay() -> None:
     assert manager(disk).strays == [stray]
 
 
-def test_the_same_partition_twice_is_refused() -> None:
+def twice(records: int) -> VirtualDisk:
+    """A disk with two logs of the partition, of 3 records in /a and of `records` in /b."""
     disk = VirtualDisk()
-    logs = manager(disk, "/a", "/b")
-    logs.create_log(PARTITION, TOPIC_ID, CONFIG)
-    logs.shutdown()
-    disk.makedirs("/b/orders-0")
+    for path, count in (("/a", 3), ("/b", records)):
+        logs = manager(disk, path)
+        log = logs.create_log(PARTITION, TOPIC_ID, CONFIG)
+        for _ in range(count):
+            log.append_as_leader(batch(1), 0)
+        logs.shutdown()
+    return disk
+
+
+def test_the_same_partition_twice_is_refused_when_nothing_tells_which_counts() -> None:
     with pytest.raises(StorageError, match="Duplicate"):
-        manager(disk, "/a", "/b")
+        manager(twice(2), "/a", "/b")
+
+
+@pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
+def test_of_two_logs_of_a_partition_the_empty_one_goes(order: tuple[str, str]) -> None:
+    disk = twice(0)
+    logs = manager(disk, *order)
+    assert [(log.directory, log.log_end_offset) for log in logs.logs] == [("/a/orders-0", 3)]
+    assert not disk.exists("/b/orders-0")
+    logs.shutdown()
+    assert [log.directory for log in manager(disk, *order).logs] == ["/a/orders-0"]
+
+
+@pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
+def test_of_two_logs_of_a_partition_the_one_that_the_metadata_names_counts_and_the_other_is_kept_aside(order: tuple[str, str]) -> None:
+    disk = twice(2)
+    ids = {"/a": A_ID, "/b": B_ID}
+    logs = LogManager(disk, ManualClock(), order, _no_broker(), random=random.Random(3), directory_ids=ids)
+    logs.load(lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
+    assert [(log.directory, log.log_end_offset) for log in logs.logs] == [("/b/orders-0", 2)]
+    assert [path.startswith("/a/orders-0.") and path.endswith("-stray") for path in logs.strays] == [True]
+
+
+def test_a_directory_that_fails_while_a_second_log_is_put_aside_goes_offline() -> None:
+    disk = twice(2)
+    disk.fail("/a", "rename")
+    logs = LogManager(disk, ManualClock(), ("/a", "/b"), _no_broker(), random=random.Random(3), directory_ids={"/a": A_ID, "/b": B_ID})
+    logs.load(lambda _: CONFIG, assigned=lambda topic_partition, topic_id: B_ID)
+    assert [log.directory for log in logs.logs] == ["/b/orders-0"]
+    assert [directory.path for directory in logs.online_directories] == ["/b"]
+
+
+def test_of_two_copies_on_their_way_one_goes() -> None:
+    disk, logs = two_logs()
+    logs.directory_failed("/b", OSError(errno.EIO, "gone"))
+    survivor = disk.kill()
+    survivor.makedirs("/c")
+    for name in survivor.listdir("/b"):
+        if name.endswith("-future"):
+            survivor.rename(f"/b/{name}", f"/c/{name}")
+            survivor.makedirs(f"/b/{name}")
+    after = manager(survivor, "/a", "/b", "/c")
+    futures = [log for directory in after.directories for log in directory.future_logs.values()]
+    assert [log.parent_directory for log in futures] == ["/c"], "the one that holds records"
 
 
 def test_a_directory_that_is_no_log_is_refused() -> None:
@@ -766,8 +816,20 @@ def test_a_log_in_an_offline_directory_is_not_begun_anew_elsewhere() -> None:
         logs.create_log(PARTITION, TOPIC_ID, CONFIG, directory_id=A_ID)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not disk.exists("/b/orders-0")
-    # "Unassigned" and "lost" name no directory.
-    assert logs.create_log(TopicPartition("t", 0), TOPIC_ID, CONFIG, directory_id=UUID(int=0)).parent_directory == "/b"
+    # The reserved ids and another directory name none that the records are known to be in.
+    for number, directory_id in enumerate((None, UUID(int=0), UUID(int=1), UUID(int=2), B_ID)):
+        partition = TopicPartition("t", number)
+        with pytest.raises(KafkaError, match="offline: /a"):
+            logs.create_log(partition, TOPIC_ID, CONFIG, directory_id=directory_id)
+        assert logs.create_log(partition, TOPIC_ID, CONFIG, directory_id=directory_id, is_new=True).parent_directory == "/b"
+
+
+def test_a_copy_on_its_way_keeps_a_new_log_from_being_begun_beside_it() -> None:
+    disk, logs = two_logs()
+    logs.directory_failed("/a", OSError(errno.EIO, "broken"))
+    with pytest.raises(KafkaError, match="offline: /a"):
+        logs.create_log(PARTITION, TOPIC_ID, CONFIG, directory_id=B_ID, is_new=True)
+    assert not disk.exists("/b/orders-0")
 
 
 def test_the_note_of_a_move_goes_when_both_names_are_durable() -> None:

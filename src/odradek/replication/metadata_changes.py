@@ -2,6 +2,8 @@
 
 1. What this broker no longer hosts is taken off the table first: a topic of the same name may have been created since.
 2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint. Most have been made by `prepare`.
+   One that is not new gets no empty log while a log directory is offline: its records may lie there. The controller is then told that
+   the replica is lost, so that another one leads until the directory is back.
 3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
 4. What a new leader has copied as a follower and flush.messages wants flushed is flushed: until then its high watermark stands.
 5. Requests that waited for something that is now different are answered, after everything is in place.
@@ -18,8 +20,9 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.base.telling import tell_each
+from odradek.metadata.registrations import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from odradek.replication.partition import NO_LEADER, Partition, Role
-from odradek.storage.creation import WantedLog
+from odradek.storage.creation import LogCreation, WantedLog
 
 if TYPE_CHECKING:
     from odradek.config.topic import TopicConfig
@@ -65,6 +68,8 @@ class MetadataChanges:
     def __init__(self, manager: ReplicaManager, log_manager: LogManager) -> None:
         self._manager = manager
         self._log_manager = log_manager
+        self._began = False
+        """Whether the metadata has been applied for the first time. What it holds then may be older than this start."""
         self.fetchers: FollowerFetchers = NoFetchers()
         self.on_leadership: list[Callable[[Changed, Changed, Collection[TopicPartition]], object]] = []
         """Called with (leaders, followers, deleted) that changed, after the roles are taken: coordinators load and unload there. What was
@@ -78,7 +83,13 @@ class MetadataChanges:
         """
         changes = delta.topics.local_changes(self._manager.local_id)
         wanted = [
-            WantedLog(topic_partition, info.topic_id, self._topic_config(topic_partition.topic, image), self._directory_of(info))
+            WantedLog(
+                topic_partition,
+                info.topic_id,
+                self._topic_config(topic_partition.topic, image),
+                self._directory_of(info),
+                self._is_new(topic_partition, info, delta),
+            )
             for taken in (changes.leaders, changes.followers)
             for topic_partition, info in taken.items()
             if self._log_manager.get_log(topic_partition) is None
@@ -87,15 +98,23 @@ class MetadataChanges:
         if creation is None:
             return None
         prepared: Deferred[None] = Deferred()
+        self._make(wanted, creation, prepared)
+        return prepared
+
+    def _make(self, wanted: list[WantedLog], creation: LogCreation, prepared: Deferred[None]) -> None:
+        """Run the job; where a log directory failed under it, run another for the logs that are missing."""
 
         def made(job: Deferred[None]) -> None:
             if job.error is not None:
                 logger.error("the job that makes logs has failed", exc_info=job.error)
             self._log_manager.finish_creation(creation)
-            prepared.complete(None)
+            rest = self._log_manager.begin_creation(wanted) if creation.failed else None
+            if rest is None:
+                prepared.complete(None)
+            else:
+                self._make(wanted, rest, prepared)
 
         self._manager.run_job(creation.run).add_callback(made)
-        return prepared
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Brings the partitions from the delta's base to `image`."""
@@ -106,13 +125,13 @@ class MetadataChanges:
         for topic_partition in sorted(changes.deletes):
             self._delete(topic_partition)
         for topic_partition, info in changes.leaders.items():
-            partition = self._take_role(topic_partition, info, image, leads=True)
+            partition = self._take_role(topic_partition, info, delta, image, leads=True)
             if partition is not None:
                 self._manager.delayed.followers.expect(partition.replicas.values())
                 if partition.log is not None and partition.log.flush_due:
                     unflushed.append(partition)
         for topic_partition, info in changes.followers.items():
-            partition = self._take_role(topic_partition, info, image, leads=False)
+            partition = self._take_role(topic_partition, info, delta, image, leads=False)
             if partition is not None:
                 stopped.add(topic_partition)
                 following.append(partition)
@@ -123,7 +142,13 @@ class MetadataChanges:
         tell_each(self.on_leadership, changes.leaders, changes.followers, changes.deletes)
         for partition in unflushed:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
+        self._began = True
         self._manager.delayed.drain()
+
+    def _is_new(self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta) -> bool:
+        """Return whether this broker has just been given the replica: the metadata before `delta` does not have it here."""
+        before = delta.topics.image.partition_by_id(info.topic_id, topic_partition.partition)
+        return self._began and (before is None or self._manager.local_id not in before.replicas)
 
     def _topic_config(self, topic: str, image: MetadataImage) -> TopicConfig:
         return self._manager.dynamic_config.topic_config(image.configs.topic(topic))
@@ -140,11 +165,13 @@ class MetadataChanges:
         except (KafkaError, OSError):
             logger.exception("the log of %s could not be deleted", topic_partition)
 
-    def _take_role(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, leads: bool) -> Partition | None:
+    def _take_role(
+        self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta, image: MetadataImage, *, leads: bool
+    ) -> Partition | None:
         """Returns the partition when it begins to lead, or to follow a leader in a new epoch, or nobody."""
         partition = self._partition(topic_partition, info.topic_id)
         try:
-            log = partition.log or self._open_log(topic_partition, info, image)
+            log = partition.log or self._open_log(topic_partition, info, delta, image)
             begins = partition.make_leader(info.partition, log) if leads else partition.make_follower(info.partition, log)
             self._manager.future_replicas.resume(partition)
         except (KafkaError, OSError) as error:
@@ -163,13 +190,19 @@ class MetadataChanges:
             partition = None
         return partition or self._manager.new_partition(topic_partition, topic_id)
 
-    def _open_log(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage) -> Log:
-        log = self._log_manager.create_log(
-            topic_partition,
-            info.topic_id,
-            self._topic_config(topic_partition.topic, image),
-            directory_id=self._directory_of(info),
-        )
+    def _open_log(self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta, image: MetadataImage) -> Log:
+        try:
+            log = self._log_manager.create_log(
+                topic_partition,
+                info.topic_id,
+                self._topic_config(topic_partition.topic, image),
+                directory_id=self._directory_of(info),
+                is_new=self._is_new(topic_partition, info, delta),
+            )
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._tell_lost(topic_partition, info)
+            raise
         try:
             self._manager.checkpoints.restore(log)
         except OSError as error:
@@ -185,3 +218,10 @@ class MetadataChanges:
             return
         if directory.directory_id != self._directory_of(info):
             self._manager.assign(TopicIdPartition(info.topic_id, topic_partition.topic, topic_partition.partition), directory.directory_id)
+
+    def _tell_lost(self, topic_partition: TopicPartition, info: PartitionInfo) -> None:
+        """Tell the controller that the replica has no log here, where it would take the replica's directory for one that works."""
+        directory = self._directory_of(info)
+        online = {each.directory_id for each in self._log_manager.online_directories} | {DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED}
+        if directory in online and self._manager.assign is not None:
+            self._manager.assign(TopicIdPartition(info.topic_id, topic_partition.topic, topic_partition.partition), DIRECTORY_LOST)

@@ -47,7 +47,7 @@ class LoadLogs(Step[None]):
         log_manager = self._directories.log_manager
         apply_broker_settings(self._node.services.dynamic_config, self._image)
         for loading in await asyncio.gather(*[self._load(directory) for directory in log_manager.online_directories]):
-            log_manager.adopt(loading, self._is_stray)
+            log_manager.adopt(loading, self._is_stray, self._assigned_directory)
         self._directories.raise_failure()
         log_manager.settle_moves(self._assigned_directory)
         self._directories.raise_failure()

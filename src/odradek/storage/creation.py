@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 class WantedLog(NamedTuple):
-    """What `LogManager.create_log` is given."""
+    """Arguments of `LogManager.create_log`."""
 
     topic_partition: TopicPartition
     topic_id: UUID | None
     config: TopicConfig
     directory_id: UUID | None = None
+    is_new: bool = False
 
 
 class LogCreation:
@@ -32,7 +33,7 @@ class LogCreation:
         self.planned = planned
         self._make = make
         self.made: list[tuple[LogDirectory, Log]] = []
-        self.failed: list[tuple[LogDirectory, TopicPartition, OSError]] = []
+        self.failed: list[tuple[LogDirectory, OSError]] = []
         """At most one for each directory: nothing is tried after it there."""
 
     def run(self) -> None:
@@ -45,6 +46,6 @@ class LogCreation:
                 self.made.append((directory, self._make(directory, wanted)))
             except OSError as error:
                 failed.add(directory.path)
-                self.failed.append((directory, wanted.topic_partition, error))
+                self.failed.append((directory, error))
             except Exception:
                 continue

@@ -2,13 +2,17 @@
 
 Every method is synchronous. The server schedules the tasks (`cleanup`, `checkpoint_*`, `flush_due`, `run_deletions`) at Kafka's intervals;
 `DirectoryLoading.open` and `work`, `LogCreation.run` and `Deletion.run` may run in threads of their own, everything else on the loop.
+
+A directory that fails never makes a replica look new. `create_log` makes an empty log only for a replica that its caller knows to be new
+(`is_new`), or while all directories work: else the records may lie in the directory that is offline. A new replica whose directory fails
+under it goes to another one, and what it leaves behind is settled by the next start (`_one_of_two`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -48,6 +52,7 @@ logger = logging.getLogger(__name__)
 _LAST_RESERVED_ID = 99
 """Directory ids up to this one are reserved: unassigned, lost (DirectoryId)."""
 _PREFERRED_KEPT = 10_000
+_ASSIGNED = "the metadata names its directory"
 
 
 def _not_created(topic_partition: TopicPartition, directory: LogDirectory, error: OSError) -> KafkaError:
@@ -110,8 +115,6 @@ class LogManager:
         """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
         self._moved: list[FinishedMove] = []
         self._preferred: dict[TopicPartition, str] = {}
-        self._not_made: dict[TopicPartition, KafkaError] = {}
-        """What kept the logs of the last creation from being made that failed."""
         self._doomed = Doomed(disk, clock)
         self.strays: list[str] = []
         """Directories set aside because the metadata does not know their topic id."""
@@ -173,6 +176,7 @@ class LogManager:
         topic_config: Callable[[TopicPartition], TopicConfig],
         *,
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
+        assigned: Assigned = lambda topic_partition, topic_id: None,
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> None:
         """Locks and loads every directory, one after the other. To load them side by side use the steps below."""
@@ -181,7 +185,7 @@ class LogManager:
             loading = self.begin_loading(directory, topic_config, on_progress)
             loading.open()
             loading.work()
-            self.adopt(loading, is_stray)
+            self.adopt(loading, is_stray, assigned)
 
     def begin_loading(
         self,
@@ -196,10 +200,12 @@ class LogManager:
         self,
         loading: DirectoryLoading,
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
+        assigned: Assigned = lambda topic_partition, topic_id: None,
     ) -> None:
-        """Puts the loaded logs into service; a directory in which loading failed goes offline.
+        """Put the loaded logs into service; a directory in which loading failed goes offline.
 
-        StorageError when two directories hold the same partition, or one holds a directory that is no log.
+        StorageError when two directories hold the same partition and nothing tells which of the two logs counts (`_one_of_two`), or one
+        holds a directory that is no log.
         """
         directory = loading.directory
         loaded = loading.result()
@@ -209,30 +215,68 @@ class LogManager:
             self.directory_failed(directory.path, loaded)
             return
         for log in loaded:
-            if is_stray(log.topic_partition, log.topic_id):
-                self._set_aside(log)
-                continue
-            other = self._tables.get(log.topic_partition, future=log.is_future)
-            self._tables.put(log if other is None else self._moved_one(other, log))
-        if any(log.recovery_point < directory.recovery_points.get(log.topic_partition, 0) for log in loaded):
+            # A log reports its directory as failed: this one, or the other log of the partition.
+            with suppress(KafkaError):
+                self._adopt_log(log, is_stray, assigned)
+            if not directory.online:
+                log.close_handles()
+        if any(log.recovery_point < directory.recovery_points.get(log.topic_partition, 0) for log in directory.logs.values()):
             # A log ends below its stored recovery point, as after a truncation that a crash cut short. Records that are written from now on
             # would count as flushed up to that point.
             self._write(directory, directory.write_recovery_points)
 
-    def _moved_one(self, one: Log, other: Log) -> Log:
-        """Two logs of a partition were found: returns the one that has taken the other's place (`note_move`), and deletes the other.
+    def _adopt_log(self, log: Log, is_stray: Callable[[TopicPartition, UUID | None], bool], assigned: Assigned) -> None:
+        if not self._tables.by_path[log.parent_directory].online:
+            return
+        if is_stray(log.topic_partition, log.topic_id):
+            self._set_aside(log)
+            return
+        other = self._tables.get(log.topic_partition, future=log.is_future)
+        if other is None:
+            self._tables.put(log)
+            return
+        counts, reason = self._one_of_two(other, log, assigned)
+        loser = other if counts is log else log
+        if loser is other:
+            self._tables.take(log.topic_partition, future=log.is_future)
+            self._tables.put(log)
+        logger.warning("%s counts and %s does not: %s", counts.directory, loser.directory, reason)
+        if reason is _ASSIGNED:
+            self._set_aside(loser)
+        else:
+            self._dispose(loser)
 
-        StorageError when neither has. `one` is in the tables already.
+    def _one_of_two(self, one: Log, other: Log, assigned: Assigned) -> tuple[Log, str]:
+        """Return which of two logs of a partition counts, and why. StorageError when nothing tells.
+
+        1. The log that has taken the other's place (`note_move`).
+        2. The log that holds records: one without any was begun and given up when its directory failed.
+        3. The log in the directory that the metadata names. The other one may hold records, and is set aside.
+        4. Of two copies of a log on its way, or of two empty logs, any.
         """
-        for log, replaced in ((one, other), (other, one)):
-            if noted_source(self._disk, log) == replaced.directory:
-                if replaced is one:
-                    self._tables.take(one.topic_partition)
-                self._dispose(replaced)
-                return log
+        pairs = ((one, other), (other, one))
+        for log, replaced in pairs:
+            if self._noted_source(log) == replaced.directory:
+                return log, "it has taken the other's place"
+        for log, empty in pairs:
+            if log.log_end_offset > 0 and empty.log_end_offset == 0:
+                return log, "the other log is empty"
+        directory_id = assigned(one.topic_partition, one.topic_id)
+        for log, _ in pairs:
+            if directory_id is not None and self._tables.by_path[log.parent_directory].directory_id == directory_id:
+                return log, _ASSIGNED
+        if one.is_future or one.log_end_offset == 0:
+            return one, "one is as good as the other"
         raise StorageError(
             f"Duplicate log directories for {one.topic_partition}: {one.directory} and {other.directory}. Remove one of them."
         )
+
+    def _noted_source(self, log: Log) -> str | None:
+        try:
+            return noted_source(self._disk, log)
+        except OSError as error:
+            # Raises KafkaError, after the directory has gone offline.
+            raise log.failed(error) from error
 
     def _set_aside(self, log: Log) -> None:
         logger.warning("%s belongs to no replica of this broker: set aside with the suffix -stray", log.directory)
@@ -252,10 +296,17 @@ class LogManager:
         return iter(list(self._tables.current.values()))
 
     def create_log(
-        self, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig, *, directory_id: UUID | None = None
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID | None,
+        config: TopicConfig,
+        *,
+        directory_id: UUID | None = None,
+        is_new: bool = False,
     ) -> Log:
-        """The log, made if missing: in the directory with `directory_id`, else in the one with the fewest logs.
+        """Return the log, made if missing: in the directory with `directory_id`, else in the one with the fewest logs.
 
+        While a directory is offline, only the log of a replica that `is_new` is made: one that this broker has just been given.
         KafkaError INCONSISTENT_TOPIC_ID when it exists under another id, KAFKA_STORAGE_ERROR when no directory can take it.
         """
         log = self._tables.get(topic_partition)
@@ -264,14 +315,18 @@ class LogManager:
                 log.assign_topic_id(topic_id)
             log.update_config(config)
             return log
-        failure = self._not_made.pop(topic_partition, None)
-        if failure is not None:
-            raise failure
-        directory = self._choose(topic_partition, directory_id)
-        self._preferred.pop(topic_partition, None)
-        log = self._make(directory, directory_name(topic_partition), topic_partition, topic_id, config)
-        self._tables.put(log)
-        return log
+        while True:
+            directory = self._choose(topic_partition, directory_id, is_new=is_new)
+            try:
+                log = self._make(directory, directory_name(topic_partition), topic_partition, topic_id, config)
+            except KafkaError:
+                if not is_new:
+                    raise
+                # Its directory is offline now: another one may take the log.
+                continue
+            self._preferred.pop(topic_partition, None)
+            self._tables.put(log)
+            return log
 
     def begin_creation(self, wanted: Iterable[WantedLog]) -> LogCreation | None:
         """The job that makes those of the logs that are missing, so that `create_log` finds them; None when there is nothing to make.
@@ -280,18 +335,17 @@ class LogManager:
         `finish_creation`.
         """
         planned: list[tuple[LogDirectory, WantedLog]] = []
-        self._not_made.clear()
         for each in wanted:
             if each.topic_partition in self._tables.current:
                 continue
             try:
-                directory = self._choose(each.topic_partition, each.directory_id)
+                directory = self._choose(each.topic_partition, each.directory_id, is_new=each.is_new)
             except KafkaError:
                 continue
             try:
                 directory.forget(each.topic_partition)
             except OSError as error:
-                self._cannot_create(each.topic_partition, directory, error)
+                self.directory_failed(directory.path, error)
                 continue
             directory.logs_to_come += 1
             planned.append((directory, each))
@@ -301,8 +355,8 @@ class LogManager:
         """Puts what a job has made into service, and takes directories offline in which it failed."""
         for directory, _ in creation.planned:
             directory.logs_to_come -= 1
-        for directory, topic_partition, error in creation.failed:
-            self._cannot_create(topic_partition, directory, error)
+        for directory, error in creation.failed:
+            self.directory_failed(directory.path, error)
         for directory, log in creation.made:
             if not directory.online:
                 log.close_handles()
@@ -316,14 +370,10 @@ class LogManager:
         if creation.made:
             self._names_changed()
 
-    def _cannot_create(self, topic_partition: TopicPartition, directory: LogDirectory, error: OSError) -> None:
-        self.directory_failed(directory.path, error)
-        self._not_made[topic_partition] = _not_created(topic_partition, directory, error)
-
     def _new_log(self, directory: LogDirectory, wanted: WantedLog) -> Log:
         """In any thread."""
-        topic_partition, topic_id, config, _ = wanted
-        return self._make_files(f"{directory.path}/{directory_name(topic_partition)}", topic_partition, topic_id, config)
+        path = f"{directory.path}/{directory_name(wanted.topic_partition)}"
+        return self._make_files(path, wanted.topic_partition, wanted.topic_id, wanted.config)
 
     def _make_files(self, path: str, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig) -> Log:
         self._disk.makedirs(path)
@@ -352,19 +402,21 @@ class LogManager:
         else:
             self.finish_checkpoints(write_checkpoints(self.begin_new_names()))
 
-    def _choose(self, topic_partition: TopicPartition, directory_id: UUID | None) -> LogDirectory:
-        online = [directory for directory in self.online_directories if directory.takes_logs]
-        if directory_id is not None:
-            for directory in online:
-                if directory.directory_id == directory_id:
-                    return directory
-            if directory_id.int > _LAST_RESERVED_ID and len(online) < sum([each.takes_logs for each in self.directories]):
-                # Its records may lie in a directory that is offline: an empty log in its place would lose them.
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} belongs into log directory {directory_id}, which is not online"
-                )
+    def _choose(self, topic_partition: TopicPartition, directory_id: UUID | None, *, is_new: bool) -> LogDirectory:
+        candidates = [directory for directory in self.directories if directory.takes_logs]
+        online = [directory for directory in candidates if directory.online]
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No log directory is online to hold {topic_partition}")
+        named = next((each for each in online if directory_id is not None and each.directory_id == directory_id), None)
+        if len(online) < len(candidates):
+            elsewhere = named is None and directory_id is not None and directory_id.int > _LAST_RESERVED_ID
+            if elsewhere or not is_new or topic_partition in self._tables.future:
+                offline = ", ".join([each.path for each in candidates if not each.online])
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"The records of {topic_partition} may lie in a log directory that is offline: {offline}"
+                )
+        if named is not None:
+            return named
         wanted = self._preferred.get(topic_partition)
         if wanted is not None and self._tables.by_path[wanted] in online:
             return self._tables.by_path[wanted]
