@@ -277,8 +277,12 @@ class VirtualDisk:
         if unknown:
             raise ValueError(f"there is no disk operation {', '.join(sorted(unknown))}")
         failure = Failure(prefix, chosen, error, after, times)
-        self._failures.append(failure)
+        self.fail_by(failure)
         return failure
+
+    def fail_by(self, failure: Failure) -> None:
+        """Let `failure.strikes` decide which operations fail; for a subclass that knows more than prefix and count."""
+        self._failures.append(failure)
 
     def lift_failures(self) -> None:
         """All of it works again."""
