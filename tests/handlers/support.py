@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from odradek.base.deferred import Deferred
@@ -34,6 +34,7 @@ from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.context import RequestContext
 from odradek.server.coordinators import Coordinators
 from odradek.server.dispatch import Dispatcher
+from odradek.server.jobs import Jobs
 from odradek.server.metadata_cache import MetadataCache
 from odradek.server.services import Services
 from odradek.storage.log_manager import LogManager
@@ -42,6 +43,7 @@ from tests.clock import ManualClock
 from tests.replication.support import batch
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 NODE = 1
 LISTENER = "PLAINTEXT"
@@ -93,6 +95,7 @@ class Broker:
             run_job=run_inline,
             dynamic_config=services.dynamic_config,
         )
+        services.jobs = cast(Jobs, InlineJobs())
         services.random = random.Random(3)
         services.cluster_id = "cluster"
         self.dispatcher = services.dispatcher = Dispatcher(services)
@@ -238,12 +241,20 @@ def through_the_wire(response: M, version: int) -> M:
     return type(response).decode(b"".join(chunks), version)
 
 
+class InlineJobs:
+    """`Jobs` without threads."""
+
+    def apart(self, job: Callable[[], T]) -> Deferred[T]:
+        try:
+            return Deferred.of(job())
+        except Exception as error:
+            return Deferred.failed(error)
+
+    run = apart
+
+
 def run_inline(job: Callable[[], None]) -> Deferred[None]:
-    try:
-        job()
-    except Exception as error:
-        return Deferred.failed(error)
-    return Deferred.of(None)
+    return InlineJobs().apart(job)
 
 
 def pytest_fail(topic_partition: TopicPartition) -> Any:

@@ -57,6 +57,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "security/test_standard.py",
     ),
     Mutant(
+        "pipes-are-read",
+        "network/files.py",
+        "        if not stat.S_ISREG(os.fstat(descriptor).st_mode):\n",
+        "        if False:\n",
+        "a setting that names /dev/zero fills the memory",
+        "network/test_files.py",
+    ),
+    Mutant(
         "hosts-as-text",
         "security/acl_index.py",
         "        pattern, key = (pattern_type, name), (principal, host_address(host))\n        cells = patterns.get",

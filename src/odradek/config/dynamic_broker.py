@@ -74,7 +74,7 @@ class DynamicBrokerConfig:
         self.on_set: list[Callable[[], object]] = []
         """Called after each update in which a key was set for this broker, be it to the value that it had."""
         self.validators: list[Callable[[BrokerConfig], object]] = []
-        """Asked of each change besides; they raise ConfigError, one line, for what cannot be followed."""
+        """Asked of each change besides, in a thread; they raise ConfigError, one line, for what cannot be followed, and change nothing."""
 
     # -- current values ---------------------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,10 @@ class DynamicBrokerConfig:
         return problems
 
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
-        """Checks the settings that would replace all those of this broker, or of all brokers. ConfigError, one line, when they may not."""
+        """Check the settings that would replace all those of this broker, or of all brokers. Opens files, so that it belongs in a thread.
+
+        Raises ConfigError, one line, when they may not.
+        """
         # Kafka follows what is set by the providers that are set with it, before it looks whether it fits.
         alone = self._follow(settings, {name: text for name, text in settings.items() if is_of_providers(name)} | self._limit())
         for name in settings:

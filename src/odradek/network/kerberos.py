@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.base.errors import ConfigError
+from odradek.network.files import read_file
 from odradek.security.sasl.errors import SaslError
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ class _Context:
 
 def _check_keytab(keytab: str) -> None:
     try:
-        with Path(keytab).open("rb") as file:
-            first = file.read(2)
-    except OSError as error:
-        raise ConfigError(f"the keytab {keytab} cannot be read: {error.strerror or error}") from None
+        first = read_file(keytab)[:2]
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise ConfigError(f"the keytab {keytab} cannot be read: {reason or error}") from None
     if first[:1] != b"\x05":
         raise ConfigError(f"{keytab} is no keytab")
 

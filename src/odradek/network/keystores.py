@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from odradek.base.errors import ConfigError
+from odradek.network.files import read_file
 from odradek.security import jks
 from odradek.security.pem import PemError, certificates, private_key
 from odradek.security.x509 import issuer, subject
@@ -202,9 +202,10 @@ def _no_password(keys: TlsKeys, store: str) -> ConfigError:
 
 def _read(location: str, name: str) -> bytes:
     try:
-        return Path(location).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"Invalid value {location} for configuration {name}: {error.strerror}") from None
+        return read_file(location)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"Invalid value {location} for configuration {name}: {reason}") from None
 
 
 # -- the formats --------------------------------------------------------------------------------------------------------------------------

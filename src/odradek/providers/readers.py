@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from odradek.base.errors import ConfigError
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.references import ProviderSettings
+from odradek.security.java_regex import compile_pattern
 
 logger = logging.getLogger(__name__)
 
@@ -131,13 +131,12 @@ class EnvironmentReader:
         """ConfigError for an allowlist.pattern that is none."""
         pattern = settings.parameters.get(_ALLOWLIST, ".*")
         try:
-            self._pattern = re.compile(pattern)
-        except re.error as error:
+            self._pattern = compile_pattern(pattern)
+        except ValueError as error:
             raise ConfigError(f"Invalid value {pattern} for configuration {settings.shown(_ALLOWLIST)}: {error}") from None
 
     def get(self, path: str, key: str) -> str | None:
         """See `Reader`."""
         if path:
             raise ConfigError(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
-        # Names that are there only: no name can be made for which the pattern takes for ever.
         return os.environ[key] if key in os.environ and self._pattern.fullmatch(key) else None

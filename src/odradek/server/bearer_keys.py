@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
@@ -118,8 +117,9 @@ class BearerKeys:
 
 
 def _of_file(url: str) -> bytes:
-    with Path(unquote(urlsplit(url).path)).open("rb") as file:
-        return _bounded(file.read(_LARGEST + 1))
+    from odradek.network.files import read_file
+
+    return read_file(unquote(urlsplit(url).path), _LARGEST)
 
 
 def _of_address(settings: BearerSettings) -> bytes:

@@ -99,13 +99,14 @@ class Broker:
             from odradek.security.tokens import TokenSecret
 
             services.token_secret = TokenSecret(secret)
+        services.jobs = Jobs(self.loop)
         self._node = Node(
             config,
             loop=self.loop,
             clock=self.clock,
             disk=disk,
             rng=services.random,
-            jobs=Jobs(self.loop),
+            jobs=services.jobs,
             services=services,
             states=self.states,
             fatal=self._fatal,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from odradek.server.disconnects import HeartbeatConnections
     from odradek.server.dispatch import ApiRange, Dispatcher
     from odradek.server.forwarding import Forwarder
+    from odradek.server.jobs import Jobs
     from odradek.server.metadata_cache import MetadataCache
     from odradek.server.metering.meters import Meters
     from odradek.server.producer_ids import ProducerIdManager
@@ -73,6 +74,8 @@ class Services:
     metadata: MetadataCache
     """The cluster image that has been published to this node: `metadata.image`."""
     kraft: KRaftNode
+    jobs: Jobs
+    """What blocks runs there: on the loop no file is opened that a request names."""
     tls: NodeTls
     """What listeners are secured with."""
     peers: Peers

@@ -148,7 +148,7 @@ class NodeTls:
 
     def _check(self, config: BrokerConfig) -> None:
         """Of a change before it is made: `DynamicBrokerConfig.validators`."""
-        for listener, made in self._made.items():
+        for listener, made in list(self._made.items()):
             if _has(config, listener) and _fingerprint(config, listener) != made.fingerprint:
                 _make(config, listener, made)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.controller.core.configs import SET, Operation, alter_configs_error
-from odradek.handlers.admin.config_changes import Change, ask_controller, check_broker_change, check_changes, check_resource_type
+from odradek.handlers.admin.config_changes import Change, answer_changes, check_broker, check_changes, check_resource_type, judge_values
 from odradek.metadata.image import RESOURCE_BROKER
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
@@ -24,7 +24,7 @@ def handle(
     def check(change: Change) -> None:
         check_resource_type(change)
         if change.type == RESOURCE_BROKER:
-            check_broker_change(change, services, replace=True)
+            check_broker(change, context, services)
 
     changes = [
         Change(
@@ -35,9 +35,13 @@ def handle(
         for resource in request.resources
     ]
     check_changes(changes, check)
-    left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
-    rest = AlterConfigsRequest(resources=left, validate_only=request.validate_only)
-    return ask_controller(context, services, changes, rest, AlterConfigsResponse)
+    judged = judge_values(changes, services, replace=True)
+
+    def rest() -> AlterConfigsRequest:
+        left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
+        return AlterConfigsRequest(resources=left, validate_only=request.validate_only)
+
+    return answer_changes(context, services, changes, judged, rest, AlterConfigsResponse)
 
 
 error_response = alter_configs_error

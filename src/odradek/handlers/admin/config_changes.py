@@ -1,8 +1,10 @@
 """AlterConfigs and IncrementalAlterConfigs on a broker (kafka.server.ConfigAdminManager).
 
 1. Resources named twice, keys named twice and null values are refused here.
-2. A change of broker keys is judged by the broker it is for: only that one knows its file.
-3. What is left goes to the controller; the answers come back in the order of the request.
+2. A change of broker keys is judged by the broker it is for: only that one knows its file. A client that may not alter the cluster's
+   configuration is refused before that: to judge a value may mean to open the file that it names, to follow a reference or to compile an
+   expression, and the answer must not show what was found. (Kafka's broker looks first.) A thread does it, since a file may be slow.
+3. What is left goes to the controller, which authorizes each resource; the answers come back in the order of the request.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.config.broker import BROKER_CONFIG
 from odradek.controller.core.configs import DELETE, Operation, new_value
+from odradek.handlers.access import ALTER_CLUSTER_CONFIGS, ALTER_LOGGERS
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 if TYPE_CHECKING:
+    from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.protocol.schema import Message
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
@@ -52,7 +57,10 @@ class Change:
 
 
 def check_changes(changes: Sequence[Change], check: Callable[[Change], None]) -> None:
-    """Marks the changes that this broker refuses; `check` raises KafkaError for a single one."""
+    """Mark the changes that this broker refuses; `check` raises KafkaError for a single one, and looks at no value.
+
+    `judge_values` comes next.
+    """
     seen: dict[tuple[int, str], Change] = {}
     for change in changes:
         first = seen.setdefault((change.type, change.name), change)
@@ -90,14 +98,33 @@ def check_node_id(change: Change, services: Services) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {services.node_id}, but received {change.name}")
 
 
-def check_broker_change(change: Change, services: Services, *, replace: bool) -> None:
-    """KafkaError when this broker could not follow the change of its own keys, or of all brokers' keys.
+def check_broker(change: Change, context: RequestContext, services: Services) -> None:
+    """Raise KafkaError for a change of broker keys that the client may not ask for, or that is for another broker."""
+    if not context.allows(ALTER_LOGGERS if context.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS else ALTER_CLUSTER_CONFIGS):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+    if change.name:
+        check_node_id(change, services)
+
+
+def judge_values(changes: Sequence[Change], services: Services, *, replace: bool) -> Deferred[None]:
+    """Mark the changes of broker keys, among those that are open, that this broker could not follow.
 
     `replace`: keys that are not named go back to their defaults.
     """
-    if change.name:
-        check_node_id(change, services)
-    dynamic = services.dynamic_config
+    wanted: list[tuple[Change, dict[str, str]]] = []
+    for change in changes:
+        if change.open and change.type == RESOURCE_BROKER:
+            try:
+                wanted.append((change, _settings(change, services.dynamic_config, replace=replace)))
+            except KafkaError as error:
+                change.error = error
+    if not wanted:
+        return Deferred.of(None)
+    return services.jobs.apart(lambda: _judge(wanted, services.dynamic_config))
+
+
+def _settings(change: Change, dynamic: DynamicBrokerConfig, *, replace: bool) -> dict[str, str]:
+    """Return what would be set for this broker, or for all brokers, with the change."""
     settings: Mapping[str, str] = {} if replace else dynamic.node if change.name else dynamic.cluster
     wanted = dict(settings)
     for operation in change.operations:
@@ -106,16 +133,49 @@ def check_broker_change(change: Change, services: Services, *, replace: bool) ->
             wanted.pop(operation.name, None)
         else:
             wanted[operation.name] = value
-    try:
-        dynamic.check(wanted, for_node=bool(change.name))
-    except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    return wanted
 
 
-def ask_controller(
+def _judge(wanted: Sequence[tuple[Change, Mapping[str, str]]], dynamic: DynamicBrokerConfig) -> None:
+    """Run `DynamicBrokerConfig.check`, which opens files, in a thread."""
+    for change, settings in wanted:
+        try:
+            dynamic.check(settings, for_node=bool(change.name))
+        except ConfigError as error:
+            change.error = KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+
+
+def answer_changes(
+    context: RequestContext,
+    services: Services,
+    changes: Sequence[Change],
+    judged: Deferred[None],
+    rest: Callable[[], Request],
+    response: type[Response],
+) -> Response | Deferred[Response]:
+    """Return the response to `changes` once they are judged; `rest` makes the request for the controller about those still open."""
+    if judged.done:
+        judged.result()
+        return _ask_controller(context, services, changes, rest(), response)
+    answer: Deferred[Response] = Deferred()
+
+    def go_on(done: Deferred[None]) -> None:
+        if done.error is not None:
+            answer.fail(done.error)
+            return
+        asked = _ask_controller(context, services, changes, rest(), response)
+        if isinstance(asked, Deferred):
+            asked.add_callback(lambda last: answer.complete(last.result()))
+        else:
+            answer.complete(asked)
+
+    judged.add_callback(go_on)
+    return answer
+
+
+def _ask_controller(
     context: RequestContext, services: Services, changes: Sequence[Change], rest: Request, response: type[Response]
 ) -> Response | Deferred[Response]:
-    """The response to `changes`, of which `check_changes` left some open; `rest` asks the controller for those."""
     if not rest.resources:
         return _respond(changes, {}, response)
     answer: Deferred[Response] = Deferred()

@@ -13,11 +13,12 @@ from odradek.handlers.access import ALTER_LOGGERS
 from odradek.handlers.admin.broker_loggers import alter_loggers
 from odradek.handlers.admin.config_changes import (
     Change,
-    ask_controller,
-    check_broker_change,
+    answer_changes,
+    check_broker,
     check_changes,
     check_node_id,
     check_resource_type,
+    judge_values,
 )
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_BROKER_LOGGER
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -32,14 +33,14 @@ def handle(
 ) -> IncrementalAlterConfigsResponse | Deferred[IncrementalAlterConfigsResponse]:
     def check(change: Change) -> None:
         if change.type == RESOURCE_BROKER_LOGGER:
-            check_node_id(change, services)
             context.require(ALTER_LOGGERS)
+            check_node_id(change, services)
             alter_loggers(change.operations, validate_only=request.validate_only)
             change.done = True
             return
         check_resource_type(change)
         if change.type == RESOURCE_BROKER:
-            check_broker_change(change, services, replace=False)
+            check_broker(change, context, services)
 
     changes = [
         Change(
@@ -50,9 +51,13 @@ def handle(
         for resource in request.resources
     ]
     check_changes(changes, check)
-    left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
-    rest = IncrementalAlterConfigsRequest(resources=left, validate_only=request.validate_only)
-    return ask_controller(context, services, changes, rest, IncrementalAlterConfigsResponse)
+    judged = judge_values(changes, services, replace=False)
+
+    def rest() -> IncrementalAlterConfigsRequest:
+        left = [resource for resource, change in zip(request.resources, changes, strict=True) if change.open]
+        return IncrementalAlterConfigsRequest(resources=left, validate_only=request.validate_only)
+
+    return answer_changes(context, services, changes, judged, rest, IncrementalAlterConfigsResponse)
 
 
 error_response = incremental_alter_configs_error

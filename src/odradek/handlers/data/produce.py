@@ -76,9 +76,7 @@ def handle(
         for partition in topic.partition_data:
             key = TopicPartition(name, partition.index)
             records = records_view(partition.records)
-            error = check_records(records, version, request.transactional_id)
-            if name in denied:
-                error = access.PRODUCE_TOPIC.error
+            error = access.PRODUCE_TOPIC.error if name in denied else check_records(records, version, request.transactional_id)
             if error is None:
                 entries[key] = records
             else:

@@ -1,6 +1,6 @@
 """ListTransactions (API key 66): the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152).
 
-ACL: DESCRIBE on TransactionalId. Quota: request time.
+ACL: DESCRIBE on TransactionalId; the pattern of a client that may see none is not looked at. Quota: request time.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ from odradek.coordinator.patterns import compile_pattern
 from odradek.coordinator.transaction.state import STATE_OF_LABEL, Transaction, TransactionState
 from odradek.handlers.access import LIST_TRANSACTION
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from odradek.security.resources import Operation
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
+
+
+_SHOWN_TO = tuple(
+    LIST_TRANSACTION._replace(operation=each)
+    for each in (Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
+)
+"""Who may do one of these to an id may see it."""
 
 
 def handle(context: RequestContext, request: ListTransactionsRequest, services: Services) -> ListTransactionsResponse:
@@ -24,7 +32,7 @@ def handle(context: RequestContext, request: ListTransactionsRequest, services: 
     states = {STATE_OF_LABEL[label] for label in request.state_filters if label in STATE_OF_LABEL}
     producers = set(request.producer_id_filters)
     matches = None
-    if request.transactional_id_pattern:
+    if request.transactional_id_pattern and any(context.allows_any(each) for each in _SHOWN_TO):
         try:
             matches = compile_pattern(request.transactional_id_pattern)
         except KafkaError:

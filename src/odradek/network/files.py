@@ -1,0 +1,23 @@
+"""Files that settings name: stores, keytabs, sets of keys. Who names them may be somebody else than who runs the node."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+_LARGEST = 16 << 20
+
+
+def read_file(path: str, largest: int = _LARGEST) -> bytes:
+    """Return what is in a regular file of at most `largest` bytes.
+
+    Raises OSError for anything else: a pipe or a device would block for good or never end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "it is no regular file", path)
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise OSError(0, f"it has more than {largest} bytes", path)
+    return content
