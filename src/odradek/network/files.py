@@ -14,10 +14,13 @@ def read_file(path: str, largest: int = _LARGEST) -> bytes:
     Raises OSError for anything else: a pipe or a device would block for good or never end.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with open(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "it is no regular file", path)
-        content = file.read(largest + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(largest + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > largest:
         raise OSError(0, f"it has more than {largest} bytes", path)
     return content
