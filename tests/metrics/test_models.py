@@ -219,3 +219,15 @@ class Recent(RuleBasedStateMachine):
 
 TestRecent = Recent.TestCase
 TestRecent.settings = settings(max_examples=60, stateful_step_count=30)
+
+
+def test_the_end_of_a_connection_says_nothing_of_a_client_that_came_back_over_another() -> None:
+    """Forgotten as there were too many, it is known again by its new connection."""
+    telemetry = Telemetry(1000, uuid_to_string, most_clients=1)
+    one, other = (Client(UUID(int=number), "app", "java", "4.3", "10.0.0.1", "5000") for number in (11, 12))
+    for client, connection in ((one, "first"), (other, "other"), (one, "second")):
+        telemetry.ask(client, connection, 0.0)
+    telemetry.disconnected("first")
+    assert len(telemetry) == 1
+    telemetry.disconnected("second")
+    assert len(telemetry) == 0

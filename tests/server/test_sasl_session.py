@@ -242,3 +242,34 @@ def test_work_that_takes_long_is_done_elsewhere() -> None:
     assert step.work is not None
     step.work()
     assert one.resume(1_000_000, 0.0).outcome is Outcome.AUTHENTICATED
+
+
+def test_a_session_that_begins_again_is_what_its_new_handshake_says() -> None:
+    """Of either version, as often as it likes, no sooner than a second after the one before."""
+    one = session({"PLAIN": 10_000})
+    now_s = 0.0
+    for number, version in enumerate((1, 0, 0, 1, 1)):
+        if number:
+            if number > 1:
+                assert not one.begins_again(now_s - 0.1)
+            assert one.begins_again(now_s)
+            assert not one.begins_again(now_s + 0.9)
+        assert put(one, handshake(version=version), now_s=now_s).outcome is Outcome.ANSWER
+        step = put(one, token() if version else memoryview(ALICE), now_s=now_s)
+        assert step.outcome is Outcome.AUTHENTICATED
+        assert one.expires_s == now_s + 10
+        assert not one.expired(now_s + 10)
+        assert one.expired(now_s + 10.1)
+        now_s += 1.0
+
+
+def test_a_credential_without_an_end_takes_the_end_of_the_one_before_away() -> None:
+    exchanges: list[ServerExchange] = [Expiring(1_005_000), PlainServer(USERS)]
+    one = SaslSession(("PLAIN",), {}, lambda mechanism: exchanges.pop(0))
+    put(one, handshake())
+    put(one, token())
+    assert one.expires_s == 5.0
+    assert one.begins_again(1.0)
+    put(one, handshake())
+    put(one, token(), now_s=1.0)
+    assert one.expires_s is None

@@ -117,6 +117,27 @@ def test_a_node_that_ends_is_started_again_after_pauses_that_grow(tmp_path: Path
     assert pauses.seconds == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize(("calm_s", "longest_s", "seconds"), [(0.0, 30.0, [0.0, 0.0, 0.0]), (60.0, 1.0, [0.0, 1.0, 1.0])])
+def test_pauses_have_a_limit_and_a_node_that_ran_for_long_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm_s: float, longest_s: float, seconds: list[float]
+) -> None:
+    monkeypatch.setattr("odradek.server.supervisor.CALM_S", calm_s)
+    monkeypatch.setattr("odradek.server.supervisor._LONGEST_PAUSE_S", longest_s)
+    pauses = Pauses()
+
+    async def story() -> None:
+        supervisor = Supervisor([node(tmp_path, "a")], sleep=pauses)
+        await supervisor.start()
+        for times in range(1, 4):
+            pid = supervisor.pids["a"]
+            os.kill(pid, 9)
+            await until(lambda times=times, pid=pid: len(pauses.seconds) == times and supervisor.pids.get("a", pid) != pid)  # type: ignore[misc]
+        await supervisor.stop()
+
+    asyncio.run(story())
+    assert pauses.seconds == seconds
+
+
 def test_a_node_that_ends_before_it_is_ready_says_why_and_the_others_are_stopped(tmp_path: Path) -> None:
     broken = "import sys; print('odradek start: the port is taken', file=sys.stderr); sys.exit(1)"
 

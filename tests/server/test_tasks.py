@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from odradek.base.deferred import Deferred
+from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.server.jobs import Jobs
 from odradek.server.tasks import BrokerTasks
 from tests.handlers.support import Broker, batch
@@ -22,6 +23,9 @@ class HeldJobs:
     def run(self, job: Callable[[], object]) -> Deferred[object]:
         self.held.append((job, Deferred()))
         return self.held[-1][1]
+
+    def fail(self) -> None:
+        self.held.pop(0)[1].fail(RuntimeError("cannot start a thread"))
 
     def finish(self) -> None:
         job, done = self.held.pop(0)
@@ -59,3 +63,47 @@ def test_logs_that_are_made_while_others_are_made_durable_come_next() -> None:
     assert not logs.has_new_names
     clock.run_due()
     assert jobs.held == []
+
+
+def test_logs_are_made_durable_after_a_job_that_failed() -> None:
+    broker, jobs = Broker(), HeldJobs()
+    logs, clock = broker.services.log_manager, broker.clock
+    BrokerTasks(broker.services.dynamic_config, clock, cast(Jobs, jobs), logs, broker.manager, broker.services.coordinators)
+    for number, name in enumerate(("first", "second", "third"), 1):
+        broker.create_topic(name, number=number)
+        clock.run_due()
+        assert len(jobs.held) == 1
+        jobs.fail()
+    broker.create_topic("fourth", number=4)
+    clock.run_due()
+    jobs.finish()
+    assert not logs.has_new_names
+
+
+def test_logs_are_flushed_as_often_as_the_topic_that_asks_for_most_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, jobs = Broker(), HeldJobs()
+    clock, services = broker.clock, broker.services
+    tasks = BrokerTasks(services.dynamic_config, clock, cast(Jobs, jobs), services.log_manager, broker.manager, services.coordinators)
+
+    looked: list[float] = []
+    monkeypatch.setattr(services.log_manager, "logs_to_flush", lambda: looked.append(clock.now_s) or [])
+
+    def flushes(seconds: float) -> int:
+        tasks.configured(services.metadata.image)
+        before = len(looked)
+        clock.advance_s(seconds)
+        return len(looked) - before
+
+    assert flushes(10) == 0
+    for _ in range(2):
+        first = broker.create_topic("slow", number=1, flush_ms="5000")
+        assert flushes(20) == 4
+        second = broker.create_topic("quick", number=2, flush_ms="1000")
+        assert flushes(20) == 20
+        broker.delete_topic(second)
+        broker.apply(ConfigRecord(resource_type=2, resource_name="quick", name="flush.ms", value=None))
+        assert flushes(20) == 4
+        broker.delete_topic(first)
+        broker.apply(ConfigRecord(resource_type=2, resource_name="slow", name="flush.ms", value=None))
+        assert flushes(20) == 0
+    tasks.stop()

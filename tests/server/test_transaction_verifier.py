@@ -212,6 +212,26 @@ def test_nobody_to_ask_and_no_answer() -> None:
     assert asked.result() == {P0: ErrorCode.NETWORK_EXCEPTION}
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+)
+def test_a_coordinator_that_refuses_the_request_refuses_each_in_it_and_is_asked_again_by_the_next(code: ErrorCode, told: ErrorCode) -> None:
+    world = Coordinator()
+    for _ in range(2):
+        asked = [world.ask("a", P0), world.ask("b", P0, P1)]
+        world.clock.run_due()
+        world.answers[-1].complete(AddPartitionsToTxnResponse(error_code=code))
+        assert [each.result() for each in asked] == [{P0: told}, {P0: told, P1: told}]
+        mended = world.ask("a", P0)
+        world.clock.run_due()
+        world.answer()
+        assert mended.result() == {}
+
+
 def test_a_channel_that_answers_before_it_returns_is_not_entered_from_within() -> None:
     world = Coordinator()
     world.at_once = True
