@@ -46,6 +46,8 @@ def test_roles() -> None:
     assert role_operations([TOPIC, GROUP], producer=False, consumer=True, idempotent=False) == {TOPIC: [READ, DESCRIBE], GROUP: [READ]}
     both = role_operations([TOPIC, GROUP], producer=True, consumer=True, idempotent=False)
     assert both == {TOPIC: [WRITE, DESCRIBE, CREATE, READ], GROUP: [READ]}
+    idempotent = role_operations([TOPIC, GROUP], producer=True, consumer=True, idempotent=True)
+    assert idempotent == {**both, (ResourceType.CLUSTER, CLUSTER): [AclOperation.IDEMPOTENT_WRITE]}
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,8 @@ def test_entities(typed: str, expected: Entities) -> None:
         ("--topic a --broker 1", "Only users and clients go together, not topics and brokers"),
         ("--user a --ip 1.2.3.4", "Only users and clients go together"),
         ("--user a --entity-type users", "Duplicate entity type specified: users"),
+        ("--user-defaults --user a", "Duplicate entity type specified: users"),
+        ("--user a --user-defaults", "Duplicate entity type specified: users"),
         ("--entity-type topics --entity-default", "there is no default of topics"),
         ("--broker one", "must be a valid integer broker id, but it is: one"),
         ("--broker-logger -1", "must be a valid integer broker id, but it is: -1"),
@@ -214,3 +216,20 @@ def test_a_user_has_quotas_and_credentials(bootstrap: str, command: Command, nam
     assert "password" not in shown()
     assert command("configs", "alter", "--user", "u", "--delete-config", name, "-b", bootstrap).status == 0
     assert name not in shown()
+
+
+def test_one_of_several_quotas_is_taken_back_and_another_set_at_once(bootstrap: str, command: Command) -> None:
+    def quotas(*who: str) -> dict[str, object]:
+        answer = command("configs", "describe", *who, "-J", "-b", bootstrap)
+        assert (answer.status, answer.err) == (0, "")
+        return {row["name"]: row["value"] for row in json.loads(answer.out)}
+
+    for who in (("--client", "some"), ("--client-defaults",)):
+        alter = ("configs", "alter", *who, "-b", bootstrap)
+        assert command(*alter, "--add-config", "producer_byte_rate=1000,consumer_byte_rate=2000").status == 0
+        assert command(*alter, "--add-config", "request_percentage=5", "--delete-config", "producer_byte_rate").status == 0
+        assert quotas(*who) == {"consumer_byte_rate": 2000, "request_percentage": 5}
+        (row, _) = json.loads(command("configs", "describe", *who, "-J", "-b", bootstrap).out)
+        assert row["client_id"] == (who[1] if len(who) > 1 else "<default>")
+        assert command(*alter, "--delete-config", "consumer_byte_rate,request_percentage").status == 0
+        assert quotas(*who) == {}

@@ -22,7 +22,14 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.partition_files import read_election, read_reassignment, read_topics, reassignment_json
 from odradek.cli.reassignment_plan import Move, brokers_of, moves, proposal, spread, throttled_replicas
-from odradek.cli.reassignment_steps import clear_throttles, move_directories, throttle_directories, throttle_partitions
+from odradek.cli.reassignment_steps import (
+    clear_throttles,
+    directory_rows,
+    move_directories,
+    partition_rows,
+    throttle_directories,
+    throttle_partitions,
+)
 from odradek.client import Admin, ConfigChange, ConfigResource, NewTopic
 from odradek.client.admin.types.replicas import PartitionReassignment, TopicPartitionReplica
 from odradek.client.admin.types.topics import TopicDescription
@@ -250,6 +257,57 @@ def test_throttles_stay_while_replicas_move_between_directories(command: Command
     state = "completed"
     assert command("reassign", "verify", "-f", str(file), "-b", "127.0.0.1:1").status == 0
     assert cleared == [[TopicPartition("t", 0)]]
+
+
+class Described:
+    """As much of an admin client as states need: what it was told of topics and of replicas."""
+
+    def __init__(self, topics: Mapping[str, object], replicas: Mapping[TopicPartitionReplica, tuple[str | None, str | None]]) -> None:
+        self.topics = topics
+        self.replicas = replicas
+
+    def try_describe_topics(self, names: list[str]) -> dict[str, object]:
+        return {name: self.topics[name] for name in names}
+
+    def describe_replica_log_dirs(self, places: Iterable[TopicPartitionReplica]) -> dict[TopicPartitionReplica, object]:
+        return {each: SimpleNamespace(current_log_dir=self.replicas[each][0], future_log_dir=self.replicas[each][1]) for each in places}
+
+
+@pytest.mark.parametrize(
+    ("current", "future", "state"),
+    [
+        ("/a", None, "not active"),
+        ("/b", None, "completed"),
+        ("/a", "/b", "in progress"),
+        ("/a", "/c", "not active"),
+        ("/b", "/c", "not active"),
+        (None, None, "not active"),
+    ],
+)
+def test_a_replica_is_on_its_way_where_it_goes_to_the_directory_that_is_wanted(current: str | None, future: str | None, state: str) -> None:
+    replica = TopicPartitionReplica("a", 0, 1)
+    (row,) = directory_rows(cast(Admin, Described({}, {replica: (current, future)})), {replica: "/b"})
+    assert row["state"] == state
+
+
+def test_a_partition_is_where_it_should_be_when_its_replicas_stand_in_that_order() -> None:
+    """The first is the preferred leader."""
+    there = SimpleNamespace(partitions={0: SimpleNamespace(replicas=(1, 2))})
+    admin = cast(Admin, Described({"a": there, "gone": KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}, {}))
+    for where, target, state in (
+        (A0, (1, 2), "completed"),
+        (A0, (2, 1), "not active"),
+        (A0, (1, 2, 3), "not active"),
+        (A1, (1, 2), "not active"),
+        (TopicPartition("gone", 0), (1,), "not active"),
+    ):
+        (row,) = partition_rows(admin, {where: target}, {})
+        assert row["state"] == state
+    moving = {A0: PartitionReassignment((2, 1), (2,), (1,))}
+    assert [row["state"] for row in partition_rows(admin, {A0: (2, 1), A1: (1,)}, moving)] == ["in progress", "not active"]
+    refused = cast(Admin, Described({"a": KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}, {}))
+    with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+        partition_rows(refused, {A0: (1,)}, {})
 
 
 class Recorder:

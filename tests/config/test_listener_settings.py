@@ -20,6 +20,13 @@ def test_a_setting_of_a_listener_stands_over_the_one_of_all() -> None:
     assert not is_set_for(config, "PLAINTEXT", "ssl.client.auth")
 
 
+@pytest.mark.parametrize(("key", "own", "value"), [("connections.max.reauth.ms", "0", 0), ("ssl.cipher.suites", "", [])])
+def test_a_setting_of_a_listener_that_says_none_stands_over_the_one_of_all(key: str, own: str, value: object) -> None:
+    config = standalone_config({key: "5", f"listener.name.plaintext.{key}": own})
+    assert listener_value(config, "PLAINTEXT", key) == value
+    assert listener_value(config, "CONTROLLER", key) in (5, ["5"])
+
+
 def test_the_name_says_listener_mechanism_and_key() -> None:
     assert parse_listener_key("ssl.client.auth") is None
     assert parse_listener_key("listener.name.out.ssl.client.auth") == ("out", "", "ssl.client.auth")

@@ -120,6 +120,23 @@ TestLayers = Layers.TestCase
 TestLayers.settings = settings(max_examples=80, stateful_step_count=12)
 
 
+def test_a_rate_that_no_file_has_is_that_of_the_broker_else_of_all() -> None:
+    key = "leader.replication.throttled.rate"
+    config = DynamicBrokerConfig(standalone_config({"node.id": "1", "log.dirs": "/data"}))
+    unlimited = config.integer(key)
+    for node, cluster, rate in (("5", "6", 5), (None, "6", 6), ("5", None, 5), (None, None, unlimited), (None, "7", 7)):
+        layers = [{} if text is None else {key: text} for text in (node, cluster)]
+        assert config.update(layers[0], layers[1]) == []
+        assert config.integer(key) == rate
+
+
+def test_more_topics_than_are_remembered_have_their_own_settings_all_the_same() -> None:
+    config = DynamicBrokerConfig(standalone_config({"node.id": "1", "log.dirs": "/data"}))
+    for _ in range(2):
+        for number in range(1100):
+            assert config.topic_config({"retention.ms": str(number)}).retention_ms == number
+
+
 def test_a_topics_value_comes_from_the_strongest_layer_and_there_from_the_finest_unit() -> None:
     factors = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
     sources = {"node": SOURCE_DYNAMIC_BROKER, "cluster": SOURCE_DYNAMIC_DEFAULT_BROKER, "static": SOURCE_STATIC_BROKER}

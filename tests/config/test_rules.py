@@ -159,6 +159,63 @@ def test_the_edge_of_what_fits(fitting: dict[str, str], wrong: dict[str, str], w
     refused(wrong, words)
 
 
+_BOUNDED = [
+    f"group.{kind}.{{}}{setting}"
+    for kind, settings in {
+        "consumer": ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"),
+        "share": ("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms"),
+        "streams": ("heartbeat.interval.ms", "session.timeout.ms"),
+    }.items()
+    for setting in settings
+]
+"""Settings of groups that lie between a `min.` and a `max.` of theirs (GroupCoordinatorConfig, ShareGroupConfig)."""
+
+
+@pytest.mark.parametrize("name", _BOUNDED)
+def test_a_groups_setting_lies_between_its_bounds(name: str) -> None:
+    least, value, most = name.format("min."), name.format(""), name.format("max.")
+    parsed = standalone_config({})
+    at = parsed.integer(value)
+    assert parsed.integer(least) <= at <= parsed.integer(most)
+    standalone_config({least: str(at), most: str(at)})
+    refused({least: str(at), value: str(at - 1)}, value, least)
+    refused({most: str(at), value: str(at + 1)}, value, most)
+
+
+def test_a_pause_after_a_failed_login_ends_before_an_idle_connection_does() -> None:
+    delay, idle = "connection.failed.authentication.delay.ms", "connections.max.idle.ms"
+    standalone_config({delay: "100", idle: "101"})
+    standalone_config({delay: "100", idle: "-1"})
+    refused({delay: "100", idle: "100"}, delay, idle)
+
+
+@pytest.mark.parametrize(
+    ("cordoned", "fits"), [("*", True), ("/a", True), ("/a,/b", True), ("*,/a", False), ("/a,*", False), ("/c", False)]
+)
+def test_cordoned_directories_are_some_or_all(cordoned: str, fits: bool) -> None:
+    settings = {"log.dirs": "/a,/b", "cordoned.log.dirs": cordoned}
+    if fits:
+        assert standalone_config(settings).items("cordoned.log.dirs") == cordoned.split(",")
+    else:
+        refused(settings, "cordoned.log.dirs")
+
+
+@pytest.mark.parametrize(("id_", "voters", "fits"), [("1", "2@h:1,3@h:1", True), ("2", "2@h:1,3@h:1", False), ("3", "2@h:1,3@h:1", False)])
+def test_a_broker_is_no_voter(id_: str, voters: str, fits: bool) -> None:
+    given = {**BROKER, "node.id": id_, "controller.quorum.voters": voters}
+    if fits:
+        assert set(BrokerConfig(given).controller_quorum_voters) == {2, 3}
+    else:
+        with pytest.raises(ConfigError, match=f"must not contain node.id {id_}"):
+            BrokerConfig(given)
+
+
+def test_a_voter_has_one_address_and_any_port() -> None:
+    config = standalone_config({"controller.quorum.voters": "1@h:65535,2@[::1]:1,2@other:2"})
+    assert config.controller_quorum_voters == {1: ("h", 65535), 2: ("other", 2)}
+    refused({"controller.quorum.voters": "1@h:65536"}, "controller.quorum.voters", "65536")
+
+
 def test_values_that_stand_for_others() -> None:
     assert standalone_config({"log.retention.ms": "-5"}).log_retention_ms == -1
     assert standalone_config({"log.retention.ms": "9", "log.retention.minutes": "2"}).log_retention_ms == 9

@@ -202,6 +202,50 @@ def test_many_series_come_in_pieces() -> None:
     assert "".join(pieces).count("\n") == 5002
 
 
+def test_numbers_that_are_none() -> None:
+    gauge = metric("Size", tags=("topic",))
+    values = (float("inf"), float("-inf"), float("nan"), 1e300, -0.5, True)
+    lines = text((gauge, [(gauge.tags, (str(number),), value) for number, value in enumerate(values)])).splitlines()[2:]
+    assert [line.split(" ")[1] for line in lines] == ["+Inf", "-Inf", "NaN", "1e+300", "-0.5", "1"]
+
+
+def test_labels_of_other_names_than_the_tags_are_written_for_each_series() -> None:
+    """Quotas: the label of client-id is clientId, and another one says what the quota is of."""
+    quota = Metric("kafka.server", "Produce", "byte-rate", Kind.GAUGE, "x", ("user", "client-id"), attribute=True)
+    series: list[Series | None] = [(quota.tags, (user, "app"), 1) for user in ("alice", "bob")]
+    assert text((quota, series)).splitlines()[2:] == [
+        f'kafka_server_quota_byte_rate{{resource="Produce",user="{user}",clientId="app"}} 1' for user in ("alice", "bob")
+    ]
+
+
+def test_series_with_different_tags_of_equal_values_are_told_apart() -> None:
+    topics, listeners = metric("Size", tags=("topic",)), metric("Count", tags=("listener",))
+    series: list[list[Series | None]] = [[(each.tags, (value,), 1) for value in ("a", "b")] for each in (topics, listeners)]
+    lines = text((topics, series[0]), (listeners, series[1]), (metric("Other", tags=("topic",)), series[0])).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [
+        *(f'kafka_server_type_size{{topic="{value}"}} 1' for value in "ab"),
+        *(f'kafka_server_type_count{{listener="{value}"}} 1' for value in "ab"),
+        *(f'kafka_server_type_other{{topic="{value}"}} 1' for value in "ab"),
+    ]
+    assert [line for line in lines if line.startswith("# TYPE")] == [
+        f"# TYPE kafka_server_type_{name} gauge" for name in ("size", "count", "other")
+    ]
+
+
+def test_many_distributions_come_in_pieces_with_one_head() -> None:
+    timed = metric("TimeMs", Kind.HISTOGRAM, ("request",))
+    registry = Registry([timed])
+    histogram = Histogram()
+    histogram.record(4.0, 0.0)
+    count = PIECE + 7
+    registry.add(timed.key, lambda: [(timed.tags, (str(number),), histogram.read(0.0)) for number in range(count)])
+    pieces = list(render(registry))
+    assert max(piece.count("\n") for piece in pieces) <= PIECE + 2
+    lines = "".join(pieces).splitlines()
+    assert len([line for line in lines if line.startswith("# TYPE")]) == 2
+    assert len([line for line in lines if line.startswith("kafka_server_type_timems_count{")]) == count
+
+
 def test_quotas_and_what_has_no_rule() -> None:
     quota = Metric("kafka.server", "Produce", "byte-rate", Kind.GAUGE, "x", ("user", "client-id"), attribute=True)
     shown = exposed(quota, ("user", "client-id"), "byte-rate")
@@ -263,12 +307,15 @@ def test_mbeans_as_json() -> None:
     timed = metric("TimeMs", Kind.TIMER)
     histogram = Histogram()
     histogram.record(4.0, 0.0)
-    registry = Registry([meter, leader, epoch, timed])
+    state = Metric("kafka.server", "broker-metadata-metrics", "last-applied-record-offset", Kind.GAUGE, "x", attribute=True)
+    registry = Registry([meter, leader, epoch, timed, state])
+    registry.add(state.key, lambda: [((), (), 11)])
     registry.add(leader.key, lambda: [((), (), 1)])
     registry.add(epoch.key, lambda: [((), (), 7)])
     registry.add(meter.key, lambda: [((), (), 3), (("topic",), ("a",), 3)])
     registry.add(timed.key, lambda: [((), (), histogram.read(0.0))])
     beans = json.loads("".join(render_beans(registry, 0.0)))
+    assert beans["kafka.server:type=broker-metadata-metrics"] == {"last-applied-record-offset": 11}
     assert beans["kafka.server:type=raft-metrics"] == {"current-leader": 1, "current-epoch": 7}
     assert beans["kafka.server:type=Type,name=BytesInPerSec,topic=a"]["Count"] == 3
     assert beans["kafka.server:type=Type,name=TimeMs"]["99thPercentile"] == 4.0

@@ -67,6 +67,11 @@ def test_without_subscriptions_nothing_is_wanted() -> None:
     assert (wanted.metrics, wanted.interval_ms) == ((), DEFAULT_INTERVAL_MS)
 
 
+@pytest.mark.parametrize("intervals", [("5000", "60000"), ("60000", "5000"), ("60000", "5000", "7000")])
+def test_the_shortest_interval_counts_in_whatever_order(intervals: tuple[str, ...]) -> None:
+    assert ask(telemetry(*({"metrics": "a", "interval.ms": each} for each in intervals))).interval_ms == 5000
+
+
 def test_subscriptions_add_up_and_the_shortest_interval_counts() -> None:
     wanted = ask(telemetry({"metrics": "b, a", "interval.ms": "60000"}, {"metrics": "a,c", "interval.ms": "5000"}))
     assert (wanted.metrics, wanted.interval_ms) == (("a", "b", "c"), 5000)
@@ -222,6 +227,8 @@ def test_labels_stand_behind_what_is_there_in_each_resource() -> None:
     added = b"\x0a" + bytes([len(label) + 2]) + b"\x0a" + bytes([len(label)]) + label
     assert labelled(data, {"k": "ü"}) == resource(first, added) + resource(second, added)
     assert labelled(b"", {"k": "v"}) == b""
+    long = b"\x0a" + varint(300) + b"v" * 300
+    assert labelled(resource(long) + resource(first), {"k": "ü"}) == resource(long, added) + resource(first, added)
 
 
 @pytest.mark.parametrize("data", [b"\x12\x00", b"\x0a\x05\x00", b"\x0a", b"\x0a\xff\xff\xff\xff\xff\xff", b"\x0a\x80", b"junk"])

@@ -171,6 +171,29 @@ def test_who_waits_for_memory_is_woken_by_what_is_given_back() -> None:
     assert woken == [MIB], "once"
 
 
+def test_all_who_wait_for_memory_are_woken_and_may_wait_again() -> None:
+    pool = BufferPool(2 * MIB, base_capacity=MIB)
+    woken: list[str] = []
+
+    def again() -> None:
+        woken.append("again")
+        pool.wait(again)
+
+    pool.charge(2 * MIB)
+    pool.wait(lambda: woken.append("once"))
+    pool.wait(again)
+    pool.charge(-MIB)
+    assert woken == ["once", "again"]
+    pool.charge(100)
+    assert woken == ["once", "again"], "less than before"
+    taken = pool.take(MIB // 2)
+    assert taken is not None
+    pool.give_back(taken)
+    assert woken == ["once", "again", "again"]
+    pool.charge(-100)
+    assert woken == ["once", "again", "again", "again"]
+
+
 def test_the_right_to_overdraw_passes_on_when_its_owner_is_done() -> None:
     pool = BufferPool(MIB, base_capacity=MIB)
     taken = [pool.take(MIB), pool.take(MIB, "first")]

@@ -234,13 +234,16 @@ def test_only_so_many_connections_are_kept_before_they_are_closed(run: Run, monk
     async def main() -> None:
         async with world() as (_, clock, acceptor, bound):
             acceptor.rates = rates(broker=1000, address=1)
-            async with peer(bound), peer(bound) as held:
-                await until(lambda: len(acceptor.connections) == 2)
-                async with peer(bound) as more:
-                    assert await more.closed()
-                assert len(acceptor.connections) == 2
-                clock.advance_s(1)
-                assert await held.closed()
+            for _ in range(3):
+                async with peer(bound), peer(bound) as held:
+                    await until(lambda: len(acceptor.connections) == 2)
+                    async with peer(bound) as more:
+                        assert await more.closed()
+                    assert len(acceptor.connections) == 2
+                    clock.advance_s(1)
+                    assert await held.closed()
+                await until(lambda: not acceptor.connections)
+                clock.advance_s(10)
 
     run(main())
 

@@ -348,6 +348,18 @@ def test_who_is_refused_reads_why(
     assert "certificate" in line
 
 
+def test_who_is_refused_and_stays_is_closed_before_the_time_for_its_handshake(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        limits = AcceptorLimits(handshake_s=3600, idle_s=3600)
+        async with listening(limits=limits, tls=serving(made)) as (acceptor, bound), plain(bound.port) as client:
+            client.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await client.reader.read(1 << 16)
+            await until(lambda: not acceptor.connections)
+            assert acceptor.handshaking == 0
+
+    run(main())
+
+
 def test_a_certificate_that_stands_for_nobody_closes(run: Run, made: Certificates, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         tls = serving(made, auth=ssl.CERT_REQUIRED)

@@ -43,6 +43,24 @@ class World:
         return transport, client
 
 
+def test_idle_connections_are_closed_again_after_there_were_none() -> None:
+    """When the last has gone nothing looks at connections any more, until there are others."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        world = World(loop, idle_s=10.0)
+        await world.begin()
+        for _ in range(3):
+            _, idle = await world.client(b"")
+            await asyncio.sleep(9)
+            assert not idle.closed
+            await asyncio.sleep(6)
+            assert idle.closed
+            assert not world.acceptor.connections
+            await asyncio.sleep(100)
+
+    run(story)
+
+
 def test_a_peer_whose_frame_waits_for_our_memory_is_not_slow() -> None:
     async def story(loop: SimulatedLoop) -> None:
         world = World(loop, request_memory=300 * KIB, request_size=10 * KIB * KIB, frame_grace_s=10.0, frame_min_rate=16 * KIB)

@@ -14,6 +14,7 @@ from odradek.client.consumer.aio import AsyncConsumer
 from odradek.client.producer.hooks import producer_settings
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
+from odradek.config.references import hide
 from odradek.config.without_effect import ineffective
 from odradek.providers.resolving import AUTOMATIC, AUTOMATIC_VARIABLE, resolve, resolve_broker
 from odradek.server.broker import follow_references
@@ -304,3 +305,10 @@ def test_what_an_object_of_a_producer_is_configured_with_is_followed(tmp_path: P
 
     producer_settings({**only("file"), "client.id": f"${{file:{file}:password}}", "interceptor.classes": Interceptor}, {})
     assert seen == ["hunter2"]
+
+
+@pytest.mark.parametrize("order", [("hunter2", "hunter2-and-more", "unter"), ("unter", "hunter2-and-more", "hunter2")])
+def test_of_secrets_that_are_parts_of_one_another_none_is_seen(order: tuple[str, ...]) -> None:
+    found = {value: f"${{file:f:{number}}}" for number, value in enumerate(order)}
+    for value, reference in found.items():
+        assert hide(found, f"Invalid value {value} for configuration x") == f"Invalid value {reference} for configuration x"
