@@ -367,8 +367,8 @@ def test_host_and_port_say_where_clients_are_served(arguments: str, listener: st
         ("", "0.0.0.0", "localhost:4711"),
         ("0.0.0.0", "0.0.0.0", "localhost:4711"),
         ("10.1.2.3", "10.1.2.3", "10.1.2.3:4711"),
-        ("::", "::", "localhost:4711"),
-        ("fe80::1", "fe80::1", "[fe80::1]:4711"),
+        ("::", "[::]", "localhost:4711"),
+        ("fe80::1", "[fe80::1]", "[fe80::1]:4711"),
     ],
 )
 def test_what_is_announced_can_be_connected_to(host: str, shown: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:

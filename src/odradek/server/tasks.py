@@ -87,9 +87,8 @@ class BrokerTasks:
         It is log.initial.task.delay.ms, which leaves time for the rest of the start. Unless that key is set, it is never longer than the
         task's own interval.
         """
-        key = "log.initial.task.delay.ms"
-        delay_ms = self._config.integer(key)
-        if key not in self._config.static.given:
+        delay_ms = self._config.integer("log.initial.task.delay.ms")
+        if "log.initial.task.delay.ms" not in self._config.static.given:
             delay_ms = min(delay_ms, self._config.integer(interval_key))
         return delay_ms / 1000
 
