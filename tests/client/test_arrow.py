@@ -198,11 +198,14 @@ def test_what_is_not_wanted_of_a_chunk_is_left_out() -> None:
 def _hands_out(engine: ConsumerEngine, chunks: list[Chunk], monkeypatch: pytest.MonkeyPatch) -> Mock:
     """The engine's next chunks are these, one after the other; returns the fetcher, which takes note of what is sought."""
 
-    async def next_chunk(_: float) -> Chunk | None:
-        return chunks.pop(0) if chunks else None
+    async def ready(_: float, *, decoded: bool) -> bool:
+        assert not decoded
+        if chunks:
+            engine.hand_out.put(chunks.pop(0))
+        return not engine.hand_out.is_empty
 
     fetcher = Mock(wraps=engine.fetcher, rewind=Mock())
-    monkeypatch.setattr(engine, "next_chunk", next_chunk)
+    monkeypatch.setattr(engine, "ready", ready)
     monkeypatch.setattr(engine, "fetcher", fetcher)
     return fetcher
 

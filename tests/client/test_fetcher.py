@@ -20,7 +20,7 @@ from odradek.client.core.fetcher import (
     decode_chunk,
 )
 from odradek.client.core.metadata import FOREVER, Broker, ClusterView, PartitionInfo, TopicInfo
-from odradek.client.core.positions import Chunk, OffsetOutOfRange
+from odradek.client.core.positions import Chunk, OffsetOutOfRange, TopicRecreated
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.client.core.validation import EpochEnd
 from odradek.records.batch import encode_batch
@@ -161,7 +161,7 @@ class TestReading:
     def test_an_answer_without_a_whole_batch_is_an_error(self) -> None:
         world = World()
         world.answer(fetched(data(0, b"a")[:-1]))
-        [error] = world.fetcher.errors
+        error = world.fetcher.next_error()
         assert isinstance(error, KafkaError)
         assert error.code is ErrorCode.CORRUPT_MESSAGE
         assert world.fetcher.take_chunk() is None
@@ -237,7 +237,7 @@ class TestSeek:
         plan = world.plan()
         world.fetcher.seek(A, 100)
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), plan=plan)
-        assert not world.fetcher.errors
+        assert not world.fetcher.has_error
         assert world.asked() == [(A, 100)]
 
     def test_to_a_time_asks_the_broker_first(self) -> None:
@@ -362,23 +362,43 @@ class TestErrors:
     def test_some_say_that_the_metadata_is_out_of_date(self, error: ErrorCode) -> None:
         world = World(A, B)
         assert world.answer(fetched(error=error), fetched()) is True
-        assert not world.fetcher.errors
+        assert not world.fetcher.has_error
         assert world.answer(fetched()) is False
 
     def test_the_metadata_is_out_of_date_whichever_partition_says_so(self) -> None:
         for answers in ([ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_OUT_OF_RANGE], [ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH]):
             assert World(A, B).answer(*(fetched(error=error) for error in answers)) is True
 
-    def test_a_lasting_error_is_raised_once_and_ends_the_reading_of_that_partition(self) -> None:
+    def test_a_lasting_error_is_raised_and_then_the_broker_is_asked_again(self) -> None:
+        world = World(A, B)
+        for _ in range(3):
+            world.answer(fetched(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), fetched())
+            assert world.asked() == [(B, 0)], "not before the error has been raised"
+            error = world.fetcher.next_error()
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            assert world.fetcher.next_error() is None
+            world.fetcher.assign((A, B))
+        world.answer(fetched(data(0, b"a")), fetched())
+        assert world.read() == [b"a"]
+
+    def test_a_seek_takes_the_error_of_the_former_position_away(self) -> None:
         world = World(A, B)
         world.answer(fetched(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), fetched())
-        [error] = world.fetcher.errors
-        assert isinstance(error, KafkaError)
-        assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert "t-0" in str(error)
-        assert world.asked() == [(B, 0)]
         world.fetcher.seek(A, 0)
+        assert world.fetcher.next_error() is None
         assert (A, 0) in world.asked()
+
+    @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+    def test_a_topic_that_metadata_refuses_is_told_to_each_poll(self, code: ErrorCode) -> None:
+        world = World()
+        refused = world.view._replace(topics={"t": TopicInfo("t", UUID(int=0), False, code, {})})
+        for _ in range(2):
+            assert world.fetcher.plan(refused, 0)[:2] == ([], True)
+            error = world.fetcher.next_error()
+            assert isinstance(error, KafkaError)
+            assert error.code is code
+        assert world.asked() == [(A, 0)]
 
     def test_a_partition_without_leader_needs_metadata(self) -> None:
         world = World(A, B)
@@ -440,8 +460,54 @@ class TestDeposedLeaders:
         world = World()
         world.answer(fetched(data(0, b"a", partition_leader_epoch=7)))
         world.topic_id, world.epoch = SECOND, 0
+        assert world.plans() == []
+        [(_, _, generation)] = world.fetcher.resets()
+        world.fetcher.positioned(A, generation, 0)
         assert not self.needs_metadata(world)
         assert world.fetcher.positions[A].epoch == -1
+
+
+class TestTopicsMadeAnew:
+    @pytest.mark.parametrize("fetches", [fetched(data(0, b"a")), fetched()])
+    def test_reading_begins_where_the_policy_says(self, fetches: FetchedPartition) -> None:
+        world = World(reset="latest")
+        world.answer(fetches)
+        world.topic_id = SECOND
+        assert world.asked() == []
+        assert [wanted for _, wanted, _ in world.fetcher.resets()] == [LATEST_TIMESTAMP]
+        assert world.read() == [], "what was fetched is of the former topic"
+
+    def test_without_a_policy_each_poll_says_so_until_a_seek(self) -> None:
+        world = World(reset="none")
+        world.answer(fetched(data(0, b"a")))
+        world.topic_id = SECOND
+        for _ in range(2):
+            assert world.asked() == []
+            error = world.fetcher.next_error()
+            assert isinstance(error, TopicRecreated)
+            assert (error.code, error.topic_partition) == (ErrorCode.OFFSET_OUT_OF_RANGE, A)
+        world.fetcher.seek(A, 0)
+        assert world.asked() == [(A, 0)]
+        assert world.fetcher.next_error() is None
+
+    def test_a_position_that_nothing_was_read_from_is_believed(self) -> None:
+        world = World()
+        world.fetcher.seek(A, 5)
+        world.plan()
+        world.topic_id = SECOND
+        world.fetcher.on_failure(FetchPlan(1, ()), KafkaError(ErrorCode.UNKNOWN_TOPIC_ID), 0)
+        assert world.fetcher.resets() == []
+        assert world.fetcher.positions[A].offset == 5
+
+    @pytest.mark.parametrize("meanwhile", ["deleted", "without an id"])
+    def test_metadata_without_a_topic_id_changes_nothing(self, meanwhile: str) -> None:
+        world = World()
+        world.answer(fetched(data(0, b"a")))
+        infos = world.view.topics["t"].partitions if meanwhile != "deleted" else {}
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if meanwhile == "deleted" else ErrorCode.NONE
+        world.fetcher.plan(world.view._replace(topics={"t": TopicInfo("t", UUID(int=0), False, error, infos)}), 0)
+        assert world.fetcher.resets() == []
+        assert world.read() == [b"a"]
 
 
 class TestOutOfRange:
@@ -450,17 +516,19 @@ class TestOutOfRange:
         world = World(reset=policy)
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
         assert [wanted for _, wanted, _ in world.fetcher.resets()] == [timestamp]
-        assert not world.fetcher.errors
+        assert not world.fetcher.has_error
         assert world.asked() == []
 
     def test_without_a_policy_is_an_error_that_says_where(self) -> None:
         world = World(reset="none")
         world.fetcher.seek(A, 42)
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
-        [error] = world.fetcher.errors
+        error = world.fetcher.next_error()
         assert isinstance(error, OffsetOutOfRange)
         assert (error.code, error.topic_partition, error.offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, A, 42)
+        world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
         assert world.asked() == []
+        assert isinstance(world.fetcher.next_error(), OffsetOutOfRange), "by each poll, until somebody seeks"
 
     @pytest.mark.parametrize("policy", ["earliest", "none"])
     def test_waits_until_what_was_fetched_has_been_read(self, policy: str) -> None:
@@ -468,12 +536,12 @@ class TestOutOfRange:
         world.answer(fetched(data(0, b"a")))
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
         assert world.fetcher.resets() == []
-        assert not world.fetcher.errors
+        assert not world.fetcher.has_error
         assert world.asked() == [], "and not at once: the answer would be the same"
         assert world.read() == [b"a"]
         world.now = BACK_OFF_MS[1]
         world.answer(fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE))
-        assert bool(world.fetcher.errors) == (policy == "none")
+        assert world.fetcher.has_error == (policy == "none")
         assert bool(world.fetcher.resets()) == (policy == "earliest")
 
 

@@ -11,7 +11,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.consumer.commits import Committer
 from odradek.client.coordinators import Coordinator, CoordinatorKind
-from odradek.client.core.offsets import AutoCommit, CommitFailed, Verdict, commit_outcome
+from odradek.client.core.offsets import AutoCommit, CommitFailed, Verdict, commit_outcomes, worst_outcome
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -94,13 +94,14 @@ def fetched(error: ErrorCode) -> OffsetFetchResponse:
     ],
 )
 def test_what_an_error_means_for_a_commit(error: ErrorCode, verdict: Verdict, failed: bool | None) -> None:
-    outcome = commit_outcome(OFFSETS, committed(error), "g")
+    outcome = worst_outcome(commit_outcomes(OFFSETS, committed(error), "g").values())
     assert outcome.verdict is verdict
     assert (None if outcome.error is None else isinstance(outcome.error, CommitFailed)) == failed
 
 
 def test_a_partition_that_is_left_out_is_not_committed() -> None:
-    assert commit_outcome({TopicPartition("t", 7): OffsetAndMetadata(1)}, committed(ErrorCode.NONE), "g").verdict is Verdict.FAILED
+    other = TopicPartition("t", 7)
+    assert commit_outcomes({other: OffsetAndMetadata(1)}, committed(ErrorCode.NONE), "g")[other].verdict is Verdict.FAILED
 
 
 def test_a_commit_says_who_commits_what() -> None:

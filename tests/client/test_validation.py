@@ -139,7 +139,7 @@ class TestWhatIsAsked:
         world = read_to_three()
         world.topic_id = SECOND
         world.elect(1, 0)
-        world.say(world.validation())
+        assert world.validations() == []
         assert world.fetcher.positions[A].reset_to == EARLIEST_TIMESTAMP
 
 
@@ -220,7 +220,7 @@ class TestWhatFollows:
         world = read_to_three("none")
         world.elect(2, 8)
         world.say(world.validation(), 5, 2)
-        error = world.fetcher.validation.next_error()
+        error = world.fetcher.next_error()
         assert isinstance(error, LogTruncation)
         assert isinstance(error, OffsetOutOfRange)
         assert error.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -233,7 +233,7 @@ class TestWhatFollows:
         world = read_to_three("none")
         world.elect(2, 8)
         world.say(world.validation())
-        error = world.fetcher.validation.next_error()
+        error = world.fetcher.next_error()
         assert isinstance(error, LogTruncation)
         assert error.divergent is None
 
@@ -243,10 +243,10 @@ class TestWhatFollows:
         world.say(world.validation(), 5, 2)
         assert world.validations() == [], "not before it has been raised"
         assert world.fetching == []
-        assert world.fetcher.validation.next_error() is not None
+        assert world.fetcher.next_error() is not None
         world.say(world.validation(), 5, 2)
-        assert isinstance(world.fetcher.validation.next_error(), LogTruncation)
-        assert world.fetcher.validation.next_error() is None
+        assert isinstance(world.fetcher.next_error(), LogTruncation)
+        assert world.fetcher.next_error() is None
         world.fetcher.seek(A, 2, 5)
         world.say(world.validation(), 5, 2)
         assert world.asked() == [(A, 2)]
@@ -257,7 +257,7 @@ class TestWhatFollows:
         world.say(world.validation(), 5, 2)
         world.fetcher.seek(A, 2, 5)
         plan = world.validation()
-        assert world.fetcher.validation.next_error() is not None
+        assert world.fetcher.next_error() is None
         assert world.validations() == [], "it is being asked already"
         world.say(plan, 5, 2)
         assert world.asked() == [(A, 2)]
@@ -323,7 +323,7 @@ class TestWhatGoesWrong:
         world = read_to_three()
         world.elect(2, 8)
         world.say(world.validation(), error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        error = world.fetcher.validation.next_error()
+        error = world.fetcher.next_error()
         assert isinstance(error, KafkaError)
         assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert world.validation().node_id == 2, "the next poll hears of it, too"
@@ -345,12 +345,13 @@ class TestWhatGoesWrong:
         world.say(plan, 5, 2)
         assert world.asked() == [(A, 2)]
 
-    def test_a_position_that_cannot_be_fetched_from_stays_that_way(self) -> None:
+    def test_a_new_leader_is_asked_after_a_refusal_of_the_former_one(self) -> None:
         world = read_to_three()
         world.answer(fetched(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         world.elect(2, 8)
-        assert world.validations() == []
-        assert world.fetching == []
+        world.say(world.validation(), 6, 3)
+        assert world.fetcher.next_error() is None, "that was another leader"
+        assert world.asked() == [(A, 3)]
 
 
 @given(

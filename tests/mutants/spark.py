@@ -602,8 +602,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="errors-are-at-rest",
         path="client/consumer/engine.py",
-        before="not (self._closed or self.fetcher.errors) and",
-        after="not self._closed and",
+        before="busy = self._closed or self.fetcher.has_error or",
+        after="busy = self._closed or",
         breaks="A client with an error that nobody was told of passes for a clean one.",
         tests="spark/test_worker_clients.py -k errors",
     ),

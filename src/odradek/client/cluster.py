@@ -299,9 +299,13 @@ class Cluster:
             view = await self.refresh()
             leader = view.leader(topic_partition)
         if leader is None:
-            topic = self.view.topics.get(topic_partition.topic)
-            if topic is not None and topic.error is ErrorCode.NONE and topic_partition.partition not in topic.partitions:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} does not exist")
-            code = ErrorCode.LEADER_NOT_AVAILABLE if topic is None or topic.error is ErrorCode.NONE else topic.error
-            raise KafkaError(code, f"{topic_partition} has no leader")
+            raise self.leaderless(topic_partition)
         return leader
+
+    def leaderless(self, topic_partition: TopicPartition) -> KafkaError:
+        """Return why the view has no leader of the partition."""
+        topic = self.view.topics.get(topic_partition.topic)
+        if topic is not None and topic.error is ErrorCode.NONE and topic_partition.partition not in topic.partitions:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} does not exist")
+        code = ErrorCode.LEADER_NOT_AVAILABLE if topic is None or topic.error is ErrorCode.NONE else topic.error
+        return KafkaError(code, f"{topic_partition} has no leader")

@@ -15,7 +15,11 @@ from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 
 
 async def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation: int = 0) -> dict[TopicPartition, ListedOffset]:
-    """The offsets of `wanted` (partition -> timestamp, or -2 earliest, -1 latest, -3 greatest); KafkaError when one cannot be had."""
+    """Return the offsets of `wanted` (partition -> timestamp, or -2 earliest, -1 latest, -3 greatest).
+
+    Each partition is asked for by itself: one without a leader holds up no other. KafkaError, which names the partition, when one cannot be
+    had within default.api.timeout.ms.
+    """
     found: dict[TopicPartition, ListedOffset] = {}
     left = dict(wanted)
     if not left:
@@ -23,32 +27,54 @@ async def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], *
     cluster.metadata.want(partition.topic for partition in left)
 
     async def attempt() -> dict[TopicPartition, ListedOffset]:
-        by_leader: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
-        for partition, timestamp in left.items():
-            by_leader[await cluster.leader(partition)][partition] = timestamp
+        failures: list[BaseException] = []
+        by_leader = await _by_leader(cluster, left, failures)
         answers = await asyncio.gather(
             *(_ask(cluster, leader, asked, isolation) for leader, asked in by_leader.items()), return_exceptions=True
         )
-        failure: BaseException | None = None
-        for answer in answers:
+        for asked, answer in zip(by_leader.values(), answers, strict=True):
             if isinstance(answer, BaseException):
-                failure = answer
+                failures.append(answer)
                 continue
-            for partition, listed in answer.items():
-                if listed.error is ErrorCode.NONE:
+            for partition in asked:
+                listed = answer.get(partition)
+                if listed is not None and listed.error is ErrorCode.NONE:
                     found[partition] = listed
                     left.pop(partition, None)
                 else:
-                    failure = KafkaError(listed.error, f"offsets of {partition}")
-        if failure is not None:
+                    code = ErrorCode.UNKNOWN_SERVER_ERROR if listed is None else listed.error
+                    failures.append(KafkaError(code, f"{'the broker left out' if listed is None else 'offsets of'} {partition}"))
+        if failures:
             cluster.metadata.request_update()
             await _refresh_quietly(cluster)
-            raise failure
-        if left:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker left out {', '.join(map(str, left))}")
+            raise min(failures, key=_heals)
         return found
 
     return await cluster.retrying("offsets", attempt)
+
+
+def _heals(error: BaseException) -> bool:
+    """Whether the request that failed so is worth another attempt."""
+    return isinstance(error, ConnectionLost) or (isinstance(error, KafkaError) and error.code.retriable)
+
+
+async def _by_leader(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], failures: list[BaseException]
+) -> dict[int, dict[TopicPartition, int]]:
+    """Return what to ask each leader; `failures` gets why a partition has none."""
+    by_leader: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    if any(cluster.view.leader(partition) is None for partition in wanted):
+        try:
+            await cluster.refresh()
+        except (ConnectionLost, KafkaError) as error:
+            failures.append(error)
+    for partition, timestamp in wanted.items():
+        leader = cluster.view.leader(partition)
+        if leader is None:
+            failures.append(cluster.leaderless(partition))
+        else:
+            by_leader[leader][partition] = timestamp
+    return by_leader
 
 
 async def _ask(cluster: Cluster, leader: int, asked: Mapping[TopicPartition, int], isolation: int) -> dict[TopicPartition, ListedOffset]:

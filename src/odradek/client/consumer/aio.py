@@ -82,6 +82,11 @@ class AsyncConsumer:
             engine.committer.told = self.interceptors.on_commit
 
     @property
+    def through(self) -> Callable[[list[ConsumerRecord]], list[ConsumerRecord]] | None:
+        """What records pass before they are handed out, None for nothing."""
+        return None if self.interceptors is None else self.interceptors.on_consume
+
+    @property
     def engine(self) -> ConsumerEngine:
         """The running engine; OdradekError before `start`."""
         if self._engine is None:
@@ -183,7 +188,7 @@ class AsyncConsumer:
 
     async def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Offset of the next record that will be handed out."""
-        return await within(f"the position in {partition}", timeout_ms, self.engine.position(partition))
+        return await self.engine.position(partition, None if timeout_ms is None else timeout_ms / 1000)
 
     def health(self) -> ConsumerHealth:
         """State of the membership, lag, time since the last poll; asks no broker."""
@@ -220,26 +225,35 @@ class AsyncConsumer:
 
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
-        records = await self._polling(timeout_ms, lambda left: self.engine.poll(left, max_records))
-        return records if self.interceptors is None else self.interceptors.on_consume(records)
+        engine = self.engine
+        await self._polling(timeout_ms, engine.ready)
+        return engine.hand_out.take(max_records or engine.max_poll_records, self.through)
 
     def wakeup(self) -> None:
         """The poll that waits now, or else the next one, raises WakeupError. From any thread, and from signal handlers."""
         self.engine.wakeup()
 
     async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
-        """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
-        return await self._polling(timeout_ms, self.engine.next_chunk)
+        """The next batches as fetched, undecoded; None after `timeout_ms` without any."""
+        engine = self.engine
+        await self._polling(timeout_ms, lambda left: engine.ready(left, decoded=False))
+        return engine.hand_out.take_chunk()
 
     async def next_batch(self, timeout_ms: int = 1000, *, headers: bool = False) -> ArrowBatch | None:
         """The next records of one partition as Arrow columns, without a Python object per record; None after `timeout_ms` without any.
 
         Columns: key and value (binary), topic (string), partition (int32), offset (int64), timestamp (microseconds, UTC), timestampType
         (int32), and with `headers` also headers (list of structs of key and value). As many records as one answer of a broker had of the
-        partition (max.partition.fetch.bytes); max.poll.records bounds nothing here. What else `poll` does belongs to it, too; the two are
-        not to be mixed. OdradekError without pyarrow, or with deserializers.
+        partition (max.partition.fetch.bytes); max.poll.records bounds nothing here. What else `poll` does belongs to it, too.
+        OdradekError without pyarrow, or with deserializers.
         """
-        return await self._polling(timeout_ms, lambda left: self.engine.next_batch(left, headers=headers))
+        engine = self.engine
+        found = await self._polling(timeout_ms, lambda left: engine.next_batch(left, headers=headers))
+        if found is None:
+            return None
+        chunk, batch = found
+        engine.hand_out.finish(chunk)
+        return batch
 
     async def batches(self, *, headers: bool = False) -> AsyncIterator[ArrowBatch]:
         """`next_batch` for ever."""
@@ -249,8 +263,10 @@ class AsyncConsumer:
                 yield batch
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        engine = self.engine
         while True:
-            for record in self.engine.iterate(await self.poll(3_600_000)):
+            await self._polling(3_600_000, engine.ready)
+            for record in engine.hand_out.draw(engine.max_poll_records, self.through):
                 yield record
 
     def metrics(self) -> dict[MetricName, float]:

@@ -191,23 +191,42 @@ class Consumer:
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
         engine = self._consumer.engine
-        records = engine.take(max_records)
-        if records is None:
-            records = self._polling(timeout_ms, lambda left: engine.poll(left, max_records))
-        interceptors = self._consumer.interceptors
-        return records if interceptors is None else interceptors.on_consume(records)
+        limit, through = max_records or engine.max_poll_records, self._consumer.through
+        if not engine.undisturbed or engine.hand_out.is_empty:
+            self._polling(timeout_ms, engine.ready)
+        return engine.hand_out.take(limit, through)
 
     def wakeup(self) -> None:
         """The poll that waits now, or else the next one, raises WakeupError. From any thread, and from signal handlers."""
         self._consumer.wakeup()
 
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
-        """The next batches as fetched, undecoded; None after `timeout_ms` without any. Not to be mixed with `poll`."""
-        return self._polling(timeout_ms, self._consumer.engine.next_chunk)
+        """The next batches as fetched, undecoded; None after `timeout_ms` without any."""
+        engine, deadline = self._consumer.engine, time.monotonic() + timeout_ms / 1000
+        while self._polling_until(deadline, lambda left: engine.ready(left, decoded=False)):
+            mark = engine.hand_out.mark()
+            try:
+                chunk = engine.hand_out.take_chunk()
+                if chunk is not None:
+                    return chunk
+            except BaseException:
+                engine.hand_out.back_to(mark)
+                raise
+        return None
 
     def next_batch(self, timeout_ms: int = 1000, *, headers: bool = False) -> ArrowBatch | None:
         """The next records of one partition as Arrow columns; see `AsyncConsumer.next_batch`."""
-        return self._polling(timeout_ms, lambda left: self._consumer.engine.next_batch(left, headers=headers))
+        engine, deadline = self._consumer.engine, time.monotonic() + timeout_ms / 1000
+        while found := self._polling_until(deadline, lambda left: engine.next_batch(left, headers=headers)):
+            mark = engine.hand_out.mark()
+            try:
+                chunk, batch = found
+                if engine.hand_out.finish(chunk):
+                    return batch
+            except BaseException:
+                engine.hand_out.back_to(mark)
+                raise
+        return None
 
     def batches(self, *, headers: bool = False) -> Iterator[ArrowBatch]:
         """`next_batch` for ever."""
@@ -217,8 +236,11 @@ class Consumer:
                 yield batch
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
+        engine = self._consumer.engine
         while True:
-            yield from self._consumer.engine.iterate(self.poll(3_600_000))
+            if not engine.undisturbed or engine.hand_out.is_empty:
+                self._polling(3_600_000, engine.ready)
+            yield from engine.hand_out.draw(engine.max_poll_records, self._consumer.through)
 
     def metrics(self) -> dict[MetricName, float]:
         """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
@@ -253,7 +275,9 @@ class Consumer:
             raise failure
 
     def _polling(self, timeout_ms: int, step: Callable[[float], Awaitable[T | Call]]) -> T:
-        deadline = time.monotonic() + timeout_ms / 1000
+        return self._polling_until(time.monotonic() + timeout_ms / 1000, step)
+
+    def _polling_until(self, deadline: float, step: Callable[[float], Awaitable[T | Call]]) -> T:
         return self._calling(lambda: step(max(deadline - time.monotonic(), 0.0)))
 
     def _calling(self, step: Callable[[], Awaitable[T | Call]]) -> T:
@@ -269,7 +293,8 @@ class Consumer:
             self._consumer.engine.calling = True
             call.make()
         finally:
-            self._do(lambda: self._consumer.engine.called(call))
+            # Without waiting, which a Ctrl-C could end before the loop has heard of it.
+            self._thread.call_soon(self._consumer.engine.called, call)
 
     def _do(self, action: Callable[[], None]) -> None:
         async def call() -> None:

@@ -19,13 +19,16 @@ from odradek.client.core.offsets import (
     AutoCommit,
     CommitFailed,
     CommitOutcome,
+    CommittedAnswer,
     CommittedOutcome,
     Offsets,
     Verdict,
-    commit_outcome,
+    commit_outcomes,
     commit_request,
+    committed_answers,
     committed_outcome,
     committed_request,
+    worst_outcome,
 )
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.network.transport import ConnectionLost
@@ -36,6 +39,10 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchResponse
 _LOG = logging.getLogger("odradek.client.groups")
 _MOMENT_MS = 10
 """How soon a member whose epoch has just moved on tries again."""
+_SPREADING_MS = 1_000
+"""For how long a broker may not know a topic that was created, before the topic counts as deleted."""
+
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 OffsetsGiven = Mapping[TopicPartition, OffsetAndMetadata | int]
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
@@ -142,7 +149,8 @@ class Committer:
             error = await self._attempted(offsets, turn)
             if error is not None:
                 _LOG.warning("group %s: automatic commit failed: %s", self._coordinator.key, error)
-            auto.ended(self._cluster.now_ms(), self._cluster.backoff.delay_ms(1) if error is not None and error.code.retriable else None)
+            soon = error is not None and error.code.retriable and error.code is not _UNKNOWN
+            auto.ended(self._cluster.now_ms(), self._cluster.backoff.delay_ms(1) if soon else None)
 
         self._start(commit())
 
@@ -168,6 +176,13 @@ class Committer:
         return None
 
     async def _committing(self, offsets: Offsets, timeout_ms: int, turn: _Turn, *, again: bool, in_rebalance: bool = False) -> None:
+        """Commit `offsets`, each of which counts as soon as it is committed: one that is refused holds up no other.
+
+        KafkaError for the first that is not committed, once no other is left.
+        """
+        left = dict(offsets)
+        gone: list[KafkaError] = []
+        begin_ms = self._cluster.now_ms()
         held = {partition: self.held(partition) for partition in offsets}
         began_as = self.member()
 
@@ -179,8 +194,16 @@ class Committer:
             if member != began_as and any(token is None or self.held(each) is not token for each, token in held.items()):
                 # Another generation, in which the partitions may have been with somebody else.
                 return CommitOutcome(Verdict.FAILED, CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.group_id))
-            response = await self._coordinator.call(commit_request(offsets, member), OffsetCommitResponse, at_most=LAST_BY_NAME)
-            outcome = commit_outcome(offsets, response, member.group_id)
+            response = await self._coordinator.call(commit_request(left, member), OffsetCommitResponse, at_most=LAST_BY_NAME)
+            outcomes = commit_outcomes(left, response, member.group_id)
+            self._committed({each: left.pop(each) for each, outcome in outcomes.items() if outcome.verdict is Verdict.DONE})
+            if self._cluster.now_ms() - begin_ms >= _SPREADING_MS:
+                for each in await self._deleted(outcomes):
+                    del left[each]
+                    error = outcomes[each].error
+                    assert error is not None
+                    gone.append(error)
+            outcome = worst_outcome(outcomes[each] for each in left)
             if in_rebalance and outcome.error is not None and outcome.error.code is ErrorCode.REBALANCE_IN_PROGRESS:
                 return CommitOutcome(Verdict.AGAIN, outcome.error)
             if outcome.verdict is Verdict.FAILED and outcome.error is not None:
@@ -190,11 +213,32 @@ class Committer:
             return outcome
 
         await self._insist("commit", attempt, timeout_ms, again=again, turn=turn)
+        if gone:
+            raise gone[0]
+
+    def _committed(self, offsets: Offsets) -> None:
+        if not offsets:
+            return
         if self.auto is not None:
             self.auto.note(offsets)
         if self.told is not None:
             self.callbacks.append(Call(self.told, (dict(offsets),)))
             self.news()
+
+    async def _deleted(self, outcomes: Mapping[TopicPartition, CommitOutcome]) -> list[TopicPartition]:
+        """Return the partitions whose offsets were refused because their topic does not exist, as the metadata says as well."""
+        refused = [each for each, outcome in outcomes.items() if outcome.error and outcome.error.code is _UNKNOWN]
+        if not refused:
+            return []
+        answer = await self._cluster.ask_metadata(sorted({each.topic for each in refused}))
+        there = {
+            TopicPartition(topic.name, part.partition_index)
+            for topic in answer.topics
+            if topic.name and not topic.error_code
+            for part in topic.partitions
+        }
+        unsure = {topic.name for topic in answer.topics if topic.error_code not in (ErrorCode.NONE, _UNKNOWN)}
+        return [each for each in refused if each not in there and each.topic not in unsure]
 
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int | None = None
@@ -205,13 +249,27 @@ class Committer:
         limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
 
         async def attempt() -> CommittedOutcome:
-            node = await self._coordinator.node()
-            of_one_group = node.versions.choose(ApiKey.OFFSET_FETCH, at_most=LAST_BY_NAME) <= LAST_OF_ONE_GROUP
-            request = committed_request(partitions, self.member(), of_one_group=of_one_group)
-            response = await self._coordinator.call(request, OffsetFetchResponse, at_most=LAST_BY_NAME)
-            return committed_outcome(partitions, response, self._coordinator.key)
+            return committed_outcome(await self._ask_committed(partitions))
 
         return dict((await self._insist("committed offsets", attempt, limit, again=True)).offsets)
+
+    async def try_committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedAnswer]:
+        """Ask once for the group's committed offsets: an answer for each partition, also where the request failed."""
+        try:
+            answers = await self._ask_committed(partitions)
+        except (ConnectionLost, KafkaError) as lost:
+            error = as_kafka_error(lost)
+            return dict.fromkeys(partitions, CommittedAnswer(Verdict.AGAIN if _heals(error) else Verdict.FAILED, error=error))
+        if any(answer.verdict is Verdict.MOVED for answer in answers.values()):
+            self._coordinator.forget()
+        return answers
+
+    async def _ask_committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedAnswer]:
+        node = await self._coordinator.node()
+        of_one_group = node.versions.choose(ApiKey.OFFSET_FETCH, at_most=LAST_BY_NAME) <= LAST_OF_ONE_GROUP
+        request = committed_request(partitions, self.member(), of_one_group=of_one_group)
+        response = await self._coordinator.call(request, OffsetFetchResponse, at_most=LAST_BY_NAME)
+        return committed_answers(partitions, response, self._coordinator.key)
 
     async def _insist(
         self, what: str, attempt: Callable[[], Awaitable[T]], timeout_ms: int, *, again: bool, turn: _Turn | None = None
@@ -226,7 +284,7 @@ class Committer:
                     outcome = await attempt()
                 except (ConnectionLost, KafkaError) as lost:
                     error = as_kafka_error(lost)
-                    heals = error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
+                    heals = _heals(error)
                     pause_ms = None
                 else:
                     if outcome.verdict is Verdict.DONE:
@@ -270,3 +328,8 @@ class Committer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _heals(error: KafkaError) -> bool:
+    """Whether a request that failed so is sent again."""
+    return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE

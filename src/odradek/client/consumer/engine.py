@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import length_hint
+from collections.abc import Callable, Iterable, Mapping
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
@@ -18,8 +16,9 @@ from odradek.client.consumer.commits import CommitCallback, Committer, OffsetsGi
 from odradek.client.consumer.deserializers import Deserializers
 from odradek.client.consumer.fetching import FetchLoop
 from odradek.client.consumer.group import GroupDriver
+from odradek.client.consumer.hand_out import HandOut
 from odradek.client.consumer.listeners import Call
-from odradek.client.consumer.positions import PositionFinder
+from odradek.client.consumer.positions import NoOffsetForPartition, PositionFinder
 from odradek.client.consumer.settings import new_membership, optional_text, uses_consumer_protocol
 from odradek.client.coordinators import Coordinator, CoordinatorKind
 from odradek.client.core.data_requests import FetchSettings
@@ -27,20 +26,19 @@ from odradek.client.core.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetche
 from odradek.client.core.metadata import MetadataCache, TopicInfo
 from odradek.client.core.positions import Chunk, Position
 from odradek.client.core.subscription import Subscription, SubscriptionPattern
-from odradek.client.core.validation import Unread
 from odradek.client.failures import WakeupError
 from odradek.client.offsets import list_offsets
 from odradek.client.pyarrow_needed import need_pyarrow
-from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, OffsetAndMetadata, OffsetAndTimestamp
 
 _UNDISTURBED_S = 0.1
 """How long decoded records are handed out without asking the group: rebalances and automatic commits wait as long at most."""
-_MOMENT_S = 0.2
-"""How long a member of a group waits for positions before it looks whether the group wants something."""
 
 
 class ConsumerEngine:
-    """Made and closed in the loop; all methods belong to the loop. Fetching starts with the first call that wants data."""
+    """Made and closed in the loop; methods belong to the loop, except where they say otherwise. Fetching starts with the first call that
+    wants data. What counts as handed out, and so as consumed, is the matter of `hand_out` alone.
+    """
 
     def __init__(self, config: ClientConfig, cluster: Cluster | None = None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -62,21 +60,21 @@ class ConsumerEngine:
             backoff=self.cluster.backoff,
             preference_ms=config.integer("metadata.max.age.ms"),
         )
-        self.fetcher.validation.put_back = self._take_back
-        self._records: list[ConsumerRecord] = []
-        self._read = 0
-        self._decoded: Chunk | None = None
-        """What `_records` were decoded from."""
-        self._prepared: tuple[TopicPartition, int] | None = None
-        """Where the chunk begins that is fetched again after what its deserializers needed was asked for."""
-        self._handing_out = threading.Lock()
-        """Held by who takes decoded records, in the thread of the application, and by who takes them back meanwhile, in the loop."""
+        self.hand_out = HandOut()
+        self.fetcher.validation.put_back = self.hand_out.take_back
+        self._prepared: Chunk | None = None
+        """The chunk for which the deserializers have been asked to prepare."""
+        self._preparing: asyncio.Task[None] | None = None
         self._undisturbed_until = 0.0
         """So long, by the loop's clock, `take` may go on without a look at what the group wants."""
         self._news = asyncio.Event()
-        self._fetching = FetchLoop(self.cluster, self.fetcher, settings, self._news.set, auto_create=self._auto_create)
-        self._iterated: tuple[list[ConsumerRecord], Iterator[ConsumerRecord]] | None = None
+        self._patience_ms = config.integer("default.api.timeout.ms")
+        self._told_error = False
+        """Whether the last poll raised an error: then records come first."""
+        self._closing = False
         self._closed = False
+        self._teardown: asyncio.Task[None] | None = None
+        self._departures: set[asyncio.Task[None]] = set()
         self._woken = False
         self.deserializers: Deserializers | None = None
         self._polled_ms: int | None = None
@@ -94,7 +92,8 @@ class ConsumerEngine:
             self.committer = Committer(self.cluster, self._coordinator, interval, optional_text(config, "group.instance.id"))
             self.committer.held = self.fetcher.position_of
             self.committer.news = self._news.set
-        self._positions = PositionFinder(self.cluster, self.fetcher, self.isolation, self.committer)
+        finder = PositionFinder(self.cluster, self.fetcher, self.isolation, self.committer)
+        self._fetching = FetchLoop(self.cluster, self.fetcher, finder, settings, self._news.set, auto_create=self._auto_create)
 
     # -- assignment -----------------------------------------------------------------------------------------------------------------
 
@@ -109,7 +108,9 @@ class ConsumerEngine:
     def reassign(self, partitions: Iterable[TopicPartition]) -> None:
         """As `assign`, whoever says so. New partitions begin at the group's committed offsets, if there is a group."""
         chosen = dict.fromkeys(partitions)
-        self._drop_records(lambda partition: partition not in chosen)
+        at_hand = self.hand_out.chunk
+        if at_hand is not None and at_hand.topic_partition not in chosen:
+            self.hand_out.take_back(at_hand.topic_partition)
         self.cluster.metadata.want({partition.topic for partition in chosen})
         self.fetcher.assign(chosen, committed=self.committer is not None)
         self.wake()
@@ -133,12 +134,28 @@ class ConsumerEngine:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION, "a SubscriptionPattern needs group.protocol=consumer; use re.compile() with classic"
             )
+        if self.group is not None and self.group.is_departing:
+            self._depart_in_background(self.group)
         self.subscription.subscribe(topics)
         if self.group is None:
             membership = new_membership(self._config, self.cluster)
             self.group = GroupDriver(self.cluster, coordinator, membership, self.subscription, committer, self, self._news.set)
         self.group.listener = listener
         self.group.subscription_changed()
+
+    def _depart_in_background(self, group: GroupDriver) -> None:
+        """Let go of a membership whose unsubscribe() was cancelled: another one begins beside it."""
+        self.group = None
+        self.reassign(())
+        leaving = asyncio.create_task(self._left_alone(group))
+        self._departures.add(leaving)
+        leaving.add_done_callback(self._departures.discard)
+
+    async def _left_alone(self, group: GroupDriver) -> None:
+        try:
+            await group.depart(self._loop.time() + self._patience_ms / 1000, reason="unsubscribe", stay=None, silently=True)
+        finally:
+            await group.close()
 
     async def unsubscribe(self, timeout_s: float, *, reason: str = "unsubscribe", stay: bool | None = None) -> Call | None:
         """Gives up all partitions and leaves the group, in steps: a function of the application that is due, None when it is over."""
@@ -152,24 +169,29 @@ class ConsumerEngine:
         return None
 
     async def prepare_close(self, timeout_s: float, leave_group: bool | None) -> Call | None:
-        """What comes before `close`: commits, leaving the group. A function of the application that is due, None when it is over."""
+        """Do what comes before `close`: end polls that wait, commit, leave the group. Return a function of the application that is due,
+        None when all is done.
+        """
+        self.end_polls()
         deadline = self._loop.time() + timeout_s
         if self.committer is not None:
             if self.group is None and self.committer.auto is not None:
                 await self.committer.commit_before_loss(self.committer.auto.changed(self.consumed()), timeout_s)
             await self.committer.finish(deadline - self._loop.time())
             if self.committer.callbacks:
-                return self.committer.callbacks.popleft()
+                return self.committer.callbacks[0]
         call = await self.unsubscribe(
             timeout_s, reason="the consumer is being closed", stay=None if leave_group is None else not leave_group
         )
         if call is None and self.committer is not None and self.committer.callbacks:
-            return self.committer.callbacks.popleft()
+            return self.committer.callbacks[0]
         return call
 
     def called(self, call: Call) -> None:
         """The application's function has been called."""
         self.calling = False
+        if self.committer is not None and self.committer.callbacks and self.committer.callbacks[0] is call:
+            self.committer.callbacks.popleft()
         if self.group is not None:
             self.group.called(call)
 
@@ -208,45 +230,27 @@ class ConsumerEngine:
         return offsets
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Of each partition with a position, the offset after what was handed out."""
+        """Return, for each partition with a position, the offset after the last record that was handed out, with the epoch before it."""
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, position in self.fetcher.positions.items():
-            if position.offset >= 0:
-                epoch = position.offset_epoch
-                offsets[partition] = OffsetAndMetadata(position.offset, epoch if epoch >= 0 else None)
-        for waiting in self._waiting():
-            partition = TopicPartition(waiting.topic, waiting.partition)
-            if partition in offsets:
-                offsets[partition] = offsets[partition]._replace(offset=waiting.offset)
+            unread = self.hand_out.unread(partition)
+            offset, epoch = unread or (position.offset, position.offset_epoch)
+            if offset >= 0:
+                offsets[partition] = OffsetAndMetadata(offset, epoch if epoch >= 0 else None)
         return offsets
-
-    def _waiting(self) -> list[ConsumerRecord]:
-        """The first record that is decoded and not handed out, and before it the first that an iteration has not come to."""
-        found: list[ConsumerRecord] = self._records[self._read : self._read + 1]
-        if self._iterated is not None:
-            records, left = self._iterated[0], length_hint(self._iterated[1])
-            found += records[len(records) - left :][:1]
-        return found
-
-    def iterate(self, records: list[ConsumerRecord]) -> Iterator[ConsumerRecord]:
-        """Hands records out one by one: what the application has not come to does not count as handed out."""
-        handed_out = iter(records)
-        self._iterated = (records, handed_out)
-        return handed_out
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
         """Continues at the offset."""
         if offset < 0:
             raise ValueError("an offset is at least 0; for the ends of the log use seek_to_beginning and seek_to_end")
-        self._drop_records(lambda other: other == partition)
+        self.hand_out.take_back(partition)
         self.fetcher.seek(partition, offset, leader_epoch)
         self.wake()
 
     def seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Continues at the beginning (EARLIEST_TIMESTAMP) or the end (LATEST_TIMESTAMP), looked up when data is next wanted."""
-        chosen = list(partitions)
-        self._drop_records(lambda other: other in chosen)
-        for partition in chosen:
+        for partition in partitions:
+            self.hand_out.take_back(partition)
             self.fetcher.seek_to(partition, timestamp)
         self.wake()
 
@@ -270,7 +274,8 @@ class ConsumerEngine:
     @property
     def at_rest(self) -> bool:
         """Whether nothing is assigned but ranges that were read to their end, and no error waits to be raised."""
-        return not (self._closed or self.fetcher.errors) and all(position.is_finished for position in self.fetcher.positions.values())
+        busy = self._closed or self.fetcher.has_error or not self.hand_out.is_empty
+        return not busy and all(position.is_finished for position in self.fetcher.positions.values())
 
     @property
     def closed(self) -> bool:
@@ -278,31 +283,39 @@ class ConsumerEngine:
         return self._closed
 
     def _put_back(self, partition: TopicPartition) -> None:
-        """Records that were decoded but not handed out are fetched again later."""
-        unread = self._take_back(partition)
+        """Take records at hand back; they are fetched again later."""
+        unread = self.hand_out.take_back(partition)
         if unread is not None:
             self.fetcher.rewind(partition, unread.offset, unread.previous_epoch)
 
-    def _take_back(self, partition: TopicPartition) -> Unread | None:
-        with self._handing_out:
-            offset = self._next_decoded(partition)
-            if offset is None or self._decoded is None:
-                return None
-            self._drop_records(lambda other: other == partition)
-        return Unread(offset, epoch_before(self._decoded, offset))
+    async def position(self, partition: TopicPartition, timeout_s: float | None = None) -> int:
+        """Return the offset of the next record of the partition that will be handed out, and look for it where it is not known.
 
-    def _next_decoded(self, partition: TopicPartition) -> int | None:
-        """The offset of the partition's first record that is decoded and not handed out."""
-        waiting = self._records[self._read :]
-        return next((record.offset for record in waiting if (record.topic, record.partition) == partition), None)
-
-    async def position(self, partition: TopicPartition) -> int:
-        """Offset of the next record that will be handed out."""
-        if partition not in self.fetcher.positions:
-            raise ValueError(f"{partition} is not assigned to this consumer")
-        await self._positions.find()
-        decoded = self._next_decoded(partition)
-        return self.fetcher.positions[partition].offset if decoded is None else decoded
+        Other partitions are not waited for. ValueError for a partition that is not assigned, NoOffsetForPartition, ClientClosed,
+        KafkaError when brokers refuse or do not tell it within `timeout_s` (default.api.timeout.ms).
+        """
+        limit_s = self._patience_ms / 1000 if timeout_s is None else timeout_s
+        deadline = self._loop.time() + limit_s
+        while True:
+            position = self.fetcher.positions.get(partition)
+            if position is None:
+                raise ValueError(f"{partition} is not assigned to this consumer")
+            at_hand = self.hand_out.next_offset(partition)
+            if at_hand is not None or position.offset >= 0:
+                return position.offset if at_hand is None else at_hand
+            self._raise_closed()
+            if position.error is not None:
+                error, position.error = position.error, None
+                raise error
+            if self.fetcher.is_unpositioned(position):
+                raise NoOffsetForPartition(partition)
+            position.sought = True
+            self._fetching.start(fetch=False)
+            if not await self._wait_for_news(deadline):
+                why = position.trouble
+                code = ErrorCode.REQUEST_TIMED_OUT if why is None or timeout_s is not None else why.code
+                text = "" if why is None else f" ({why})"
+                raise KafkaError(code, f"the position in {partition}: no success within {int(limit_s * 1000)} ms{text}")
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The newest leader epoch that the partition is known to have had, -1 for none."""
@@ -335,10 +348,6 @@ class ConsumerEngine:
     def _lag(position: Position, handed_out: OffsetAndMetadata | None) -> int | None:
         return None if position.end_offset < 0 or handed_out is None else max(position.end_offset - handed_out.offset, 0)
 
-    def _drop_records(self, dropped: Callable[[TopicPartition], bool]) -> None:
-        left = [record for record in self._records[self._read :] if not dropped(TopicPartition(record.topic, record.partition))]
-        self._records, self._read = left, 0
-
     # -- offsets --------------------------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> list[int]:
@@ -368,12 +377,11 @@ class ConsumerEngine:
 
     # -- data -----------------------------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_s: float, max_records: int | None) -> list[ConsumerRecord] | Call:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_s` without any. KafkaError when it fails.
+    async def ready(self, timeout_s: float, *, decoded: bool = True) -> bool | Call:
+        """Wait until a chunk is at hand, and its records if `decoded`; False after `timeout_s` without any. KafkaError when it fails.
 
-        A Call is to be made by the application and told to `called`; then it polls again.
+        A Call is to be made by the application and told to `called`; then it waits again. Nothing is handed out here.
         """
-        limit = max_records or self.max_poll_records
         deadline = self._loop.time() + timeout_s
         self._polled_ms = self.cluster.now_ms()
         try:
@@ -382,145 +390,162 @@ class ConsumerEngine:
                 if call is not None:
                     return call
                 self._undisturbed_until = self._loop.time() + _UNDISTURBED_S
-                if self._read < len(self._records):
-                    break
-                chunk = await self._wait_for_chunk(deadline)
-                if chunk is not None:
-                    prepare = self._decode(chunk)
-                    if prepare is not None:
-                        await asyncio.to_thread(prepare)
+                if self.hand_out.is_empty and not await self._wait_for_chunk(deadline):
+                    if self._loop.time() >= deadline:
+                        return False
+                elif not decoded or await self._decode(deadline):
+                    return True
                 elif self._loop.time() >= deadline:
-                    return []
+                    return False
         finally:
             if self.group is not None:
                 self.group.poll_ended()
-        return self._next_records(limit)
 
-    def take(self, max_records: int | None) -> list[ConsumerRecord] | None:
-        """As `poll`, of what is decoded already, in the thread of the application while the loop goes on; None when it has to be `poll`."""
-        if self.calling or self._woken or self._loop.time() >= self._undisturbed_until:
-            return None
-        with self._handing_out:
-            self._iterated = None
-            return self._next_records(max_records or self.max_poll_records) or None
-
-    def _next_records(self, limit: int) -> list[ConsumerRecord]:
-        taken = self._records[self._read : self._read + limit]
-        self._read += len(taken)
-        if self._read >= len(self._records):
-            self._records, self._read = [], 0
-        return taken
+    @property
+    def undisturbed(self) -> bool:
+        """Whether records at hand may be handed out without `ready`; from any thread."""
+        return not (self.calling or self._woken or self._closing) and self._loop.time() < self._undisturbed_until
 
     async def _serve(self, deadline: float) -> Call | None:
         """What the group wants before records are handed out."""
         if self.calling:
             raise OdradekError("poll() cannot be called by a rebalance listener or a callback")
+        self._raise_closed()
         self._raise_wakeup()
         if self.committer is None:
             return None
+        if self.group is not None and self.group.is_departing:
+            call = await self.unsubscribe(deadline - self._loop.time())
+            if call is not None:
+                return call
         if self.group is not None:
             call = await self.group.serve(deadline)
             if call is not None:
                 return call
         elif self.committer.callbacks:
-            return self.committer.callbacks.popleft()
-        self._iterated = None
+            return self.committer.callbacks[0]
         self.committer.commit_when_due(self.consumed)
         return None
 
-    def _decode(self, chunk: Chunk) -> Callable[[], None] | None:
-        """Makes the records of a chunk those that are handed out; or gives what has to be done first, outside of the loop."""
-        self._decoded = chunk
+    async def _decode(self, deadline: float) -> bool:
+        """Decode the chunk at hand; False when that takes until the deadline, or the chunk was taken back or had no record to hand out."""
+        chunk = self.hand_out.chunk
+        if chunk is None or self.hand_out.is_decoded:
+            return not self.hand_out.is_empty
         try:
-            self._records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
+            records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
         except KafkaError:
             # The damaged chunk must not be skipped: the next poll raises the error again, unless somebody seeks past it.
-            self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)
+            self._put_back(chunk.topic_partition)
             raise
-        if self.deserializers is not None:
-            begin = (chunk.topic_partition, chunk.offset)
-            prepare = self.deserializers.preparation(self._records) if begin != self._prepared else None
-            if prepare is not None:
-                # Nothing of the chunk is held meanwhile, as partitions may be revoked and positions moved. It is fetched again, once.
-                self._prepared = begin
-                self._records, self._read = [], 0
-                self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)
-                return prepare
-            self._prepared = None
-            self._records, unreadable = self.deserializers.apply(self._records)
-            if unreadable is not None:
-                # What comes before it is handed out first; the next chunk begins with it.
-                self.fetcher.rewind(chunk.topic_partition, unreadable.offset, epoch_before(chunk, unreadable.offset))
-                if not self._records:
-                    raise unreadable
-        self._read = 0
-        return None
+        if self.deserializers is None:
+            self.hand_out.decoded(records)
+            return bool(records)
+        if chunk is not self._prepared:
+            prepare = self.deserializers.preparation(records)
+            if prepare is not None and not await self._prepare(prepare, chunk, deadline):
+                return False
+        if self.hand_out.chunk is not chunk:
+            return False
+        self._prepared = None
+        records, unreadable = self.deserializers.apply(records)
+        if unreadable is not None:
+            # What comes before it is handed out first; the next chunk begins with it.
+            self.fetcher.rewind(chunk.topic_partition, unreadable.offset, epoch_before(chunk, unreadable.offset))
+            if not records:
+                self.hand_out.clear()
+                raise unreadable
+        self.hand_out.decoded(records)
+        return bool(records)
 
-    async def next_chunk(self, timeout_s: float) -> Chunk | Call | None:
-        """The next fetched batches as they came, None after `timeout_s` seconds without any. KafkaError for what went wrong; a Call as in
-        `poll`.
+    async def _prepare(self, prepare: Callable[[], None], chunk: Chunk, deadline: float) -> bool:
+        """Run what deserializers need outside of the loop; False at the deadline. A poll that is cancelled leaves it to the next one."""
+        if self._preparing is None:
+            self._preparing = asyncio.ensure_future(asyncio.to_thread(prepare))
+        preparing = self._preparing
+        await asyncio.wait({preparing}, timeout=max(deadline - self._loop.time(), 0.0))
+        if not preparing.done():
+            return False
+        self._preparing, self._prepared = None, chunk
+        preparing.result()
+        return True
+
+    async def next_batch(self, timeout_s: float, *, headers: bool) -> tuple[Chunk, ArrowBatch] | Call | None:
+        """Return the chunk at hand and what is not handed out of it as an Arrow batch with at least one row, None after `timeout_s` without
+        any; a Call as in `ready`. `hand_out.finish` hands the batch out.
         """
-        deadline = self._loop.time() + timeout_s
-        self._polled_ms = self.cluster.now_ms()
-        try:
-            while True:
-                call = await self._serve(deadline)
-                if call is not None:
-                    return call
-                chunk = await self._wait_for_chunk(deadline)
-                if chunk is not None or self._loop.time() >= deadline:
-                    return chunk
-        finally:
-            if self.group is not None:
-                self.group.poll_ended()
-
-    async def next_batch(self, timeout_s: float, *, headers: bool) -> ArrowBatch | Call | None:
-        """As `next_chunk`, as an Arrow batch with at least one row."""
         need_pyarrow()
         if self.deserializers is not None:
             raise OdradekError("Arrow batches hold the bytes as they are: a consumer with deserializers hands out none")
         deadline = self._loop.time() + timeout_s
         while True:
-            chunk = await self.next_chunk(max(deadline - self._loop.time(), 0.0))
-            if not isinstance(chunk, Chunk):
-                return chunk
+            found = await self.ready(max(deadline - self._loop.time(), 0.0), decoded=False)
+            if isinstance(found, Call):
+                return found
+            at_hand, chunk = self.hand_out.chunk, self.hand_out.rest()
+            if at_hand is None or chunk is None:
+                if not found:
+                    return None
+                continue
             try:
                 batch = chunk_to_arrow(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs, headers=headers)
             except KafkaError:
-                # As in `poll`: it must not be skipped.
-                self.fetcher.rewind(chunk.topic_partition, chunk.offset, chunk.previous_epoch)
+                # As in `_decode`: it must not be skipped.
+                self._put_back(chunk.topic_partition)
                 raise
             if batch.num_rows:
-                return batch
+                return at_hand, batch
+            self.hand_out.clear()
 
-    async def _wait_for_chunk(self, deadline: float) -> Chunk | None:
-        """The next chunk; None at the deadline, or when the group wants something."""
-        if self._closed:
-            raise ClientClosed("the consumer is closed")
-        self._fetching.start()
+    async def _wait_for_chunk(self, deadline: float) -> bool:
+        """Put the next chunk at hand; False at the deadline, or when the group wants something."""
         while True:
+            self._raise_closed()
             self._raise_wakeup()
-            error = self.fetcher.validation.next_error()
-            if error is not None:
-                self.wake()
-                raise error
+            self._fetching.start()
+            if not self._told_error:
+                self._raise_error()
+            self._told_error = False
             chunk = self.fetcher.take_chunk()
             if chunk is not None:
+                self.hand_out.put(chunk)
                 self.wake()
-                return chunk
-            left = deadline - self._loop.time()
-            if self._positions.needed and not await self._positions.find(self._patience(left)):
-                return None
-            left = deadline - self._loop.time()
-            if left <= 0 or self._attention():
-                return None
-            self._news.clear()
+                return True
+            self._raise_error()
+            if self._attention() or not await self._wait_for_news(deadline):
+                return False
+
+    def _raise_error(self) -> None:
+        """Raise what the application has to hear of; records that are there come before the next error."""
+        error = self.fetcher.next_error()
+        if error is None and self.fetcher.seek_missing():
+            unpositioned = self.fetcher.unpositioned()
+            if unpositioned is not None:
+                error = NoOffsetForPartition(unpositioned)
+            else:
+                error = self.fetcher.given_up(self.cluster.now_ms(), self._patience_ms)
+        if error is not None:
+            self._told_error = True
             self.wake()
-            try:
-                async with asyncio.timeout(left):
-                    await self._news.wait()
-            except TimeoutError:
-                return None
+            raise error
+
+    async def _wait_for_news(self, deadline: float) -> bool:
+        """Wait until something has changed; False at the deadline."""
+        left = deadline - self._loop.time()
+        if left <= 0:
+            return False
+        self._news.clear()
+        self.wake()
+        try:
+            async with asyncio.timeout(left):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _raise_closed(self) -> None:
+        if self._closing:
+            raise ClientClosed("the consumer is closed")
 
     def _raise_wakeup(self) -> None:
         if self._woken:
@@ -533,10 +558,6 @@ class ConsumerEngine:
         with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
             self._loop.call_soon_threadsafe(self._news.set)
 
-    def _patience(self, left: float) -> float:
-        """How long to wait for positions: a group, or whoever wakes the consumer, may want something meanwhile."""
-        return max(min(left, _MOMENT_S), 0.0)
-
     def _attention(self) -> bool:
         if self.group is not None:
             return self.group.attention
@@ -546,15 +567,30 @@ class ConsumerEngine:
         """Wakes the fetching task."""
         self._fetching.wake()
 
-    async def close(self) -> None:
-        """Stops fetching and closes the connections."""
-        self._closed = True
+    def end_polls(self) -> None:
+        """Let polls that wait, and those to come, raise ClientClosed; nothing more is handed out."""
+        self._closing = True
+        at_hand = self.hand_out.chunk
+        if at_hand is not None:
+            self._put_back(at_hand.topic_partition)
         self._news.set()
+
+    async def close(self) -> None:
+        """Stop fetching and close the connections. A call that is cancelled leaves that going on, and the next one waits for it."""
+        self.end_polls()
+        self._closed = True
+        if self._teardown is None:
+            self._teardown = asyncio.create_task(self._tear_down())
+        await asyncio.shield(self._teardown)
+
+    async def _tear_down(self) -> None:
+        for leaving in self._departures:
+            leaving.cancel()
+        await asyncio.gather(*self._departures, return_exceptions=True)
         if self.group is not None:
             await self.group.close()
         if self.committer is not None:
             await self.committer.close()
-        await self._positions.close()
         if self._coordinator is not None:
             await self._coordinator.close()
         await self._fetching.close()

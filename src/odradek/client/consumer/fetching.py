@@ -1,4 +1,4 @@
-"""The task that fetches: runs the fetcher's plans in an event loop, and keeps the metadata fresh meanwhile."""
+"""The task that fetches: runs the plans of the fetcher and of the search for positions in an event loop, and keeps the metadata fresh."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.client.cluster import ClientClosed, Cluster, NoBrokersAvailable, Node, as_kafka_error
+from odradek.client.consumer.positions import PositionFinder
 from odradek.client.core.data_requests import (
     FIRST_EPOCH_ENDS,
     LAST_FETCH_BY_NAME,
@@ -34,10 +35,21 @@ _CLOSE_S = 1.0
 class FetchLoop:
     """Fetches what the fetcher plans, from the first `start` until `close`. Belongs to the loop."""
 
-    def __init__(self, cluster: Cluster, fetcher: Fetcher, settings: FetchSettings, news: Callable[[], None], *, auto_create: bool) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        fetcher: Fetcher,
+        positions: PositionFinder,
+        settings: FetchSettings,
+        news: Callable[[], None],
+        *,
+        auto_create: bool,
+    ) -> None:
         """`news` is called when something came, or an error."""
         self.cluster = cluster
         self.fetcher = fetcher
+        self._positions = positions
+        self._fetches = False
         self._settings = settings
         self._news = news
         self._auto_create = auto_create
@@ -47,8 +59,9 @@ class FetchLoop:
         self._task: asyncio.Task[None] | None = None
         self._sessions: dict[int, FetchSession] = {}
 
-    def start(self) -> None:
-        """Begins, unless it runs already."""
+    def start(self, *, fetch: bool = True) -> None:
+        """Begin, unless it runs already. Without `fetch` positions are searched for and no records fetched until a `start` with it."""
+        self._fetches = self._fetches or fetch
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
             self._task.add_done_callback(self._ended)
@@ -92,11 +105,18 @@ class FetchLoop:
                 task.cancel()
 
     def _step(self, helpers: dict[asyncio.Task[None], None]) -> int:
-        plans, needs_metadata, wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
-        for plan in plans:
-            self._keep(helpers, self._fetch(plan))
-        for validation in self.fetcher.validation.plans(self.cluster.now_ms()):
-            self._keep(helpers, self._validate(validation))
+        searches, needs_metadata, wake_ms = self._positions.due()
+        for search in searches:
+            self._keep(helpers, self._search(search))
+        if self._fetches:
+            plans, plan_needs_metadata, plan_wake_ms = self.fetcher.plan(self.cluster.view, self.cluster.now_ms())
+            needs_metadata, wake_ms = needs_metadata or plan_needs_metadata, min(wake_ms, plan_wake_ms)
+            for plan in plans:
+                self._keep(helpers, self._fetch(plan))
+            for validation in self.fetcher.validation.plans(self.cluster.now_ms()):
+                self._keep(helpers, self._validate(validation))
+        if self.fetcher.has_error:
+            self._news()
         due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
         if (needs_metadata or due == 0) and not self._refreshing:
             self._refreshing = True
@@ -119,6 +139,13 @@ class FetchLoop:
         finally:
             await asyncio.sleep(self.cluster.backoff.delay_ms(self._failures + 1) / 1000)
             self._refreshing = False
+            self._wake.set()
+
+    async def _search(self, search: Coroutine[Any, Any, None]) -> None:
+        try:
+            await search
+        finally:
+            self._news()
             self._wake.set()
 
     async def _fetch(self, plan: FetchPlan) -> None:

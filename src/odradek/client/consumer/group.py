@@ -79,7 +79,10 @@ class GroupDriver:
         """The work that the application is at."""
         self._committing: asyncio.Task[None] | None = None
         self._departing: GiveUp | None = None
-        self._departed = False
+        self._departure_told = False
+        self._left = False
+        self._goodbye: Send | None = None
+        """What tells the coordinator that the member leaves, until it has been sent."""
         committer.member = membership.metadata
         committer.obstacle = self._obstacle
         committer.refused = self._commit_refused
@@ -121,7 +124,7 @@ class GroupDriver:
         if error is not None:
             raise error
         if self._committer.callbacks:
-            return self._committer.callbacks.popleft()
+            return self._committer.callbacks[0]
         while self._open is not None or self.membership.work is not None:
             if self._open is None:
                 work = self.membership.work
@@ -142,7 +145,9 @@ class GroupDriver:
 
     def called(self, call: Call) -> None:
         """The application's function has been called."""
-        if call.ends is not None and call.ends is self._open:
+        if call.ends is not None and call.ends is self._departing:
+            self._departure_told = True
+        elif call.ends is not None and call.ends is self._open:
             self._finish()
 
     async def _prepare(self, work: Work, deadline_s: float) -> bool:
@@ -185,29 +190,37 @@ class GroupDriver:
 
     # -- leaving --------------------------------------------------------------------------------------------------------------------
 
-    async def depart(self, deadline_s: float, *, reason: str, stay: bool | None) -> Call | None:
-        """Gives up what there is and leaves the group, in steps: a function of the application that is due, None when it is over."""
-        if self._departed:
-            return None
+    @property
+    def is_departing(self) -> bool:
+        """Whether a departure has begun; a call that was cancelled leaves it to the next one."""
+        return self._departing is not None
+
+    async def depart(self, deadline_s: float, *, reason: str, stay: bool | None, silently: bool = False) -> Call | None:
+        """Give up what there is and leave the group, in steps: return a function of the application that is due, None when it is over.
+
+        A call that is cancelled is gone on with by the next one. `silently`: without functions of the application.
+        """
         if self._departing is None:
             owned = in_order(self.membership.owned)
-            loss = Loss.REVOKED if self.membership.is_member else Loss.LOST
-            self._departing = GiveUp(owned, loss)
+            self._departing = GiveUp(owned, Loss.REVOKED if self.membership.is_member else Loss.LOST)
             self._open = None
             self._reader.suspend(owned)
-            if loss is Loss.REVOKED:
+        if not self._departure_told:
+            if self._departing.loss is Loss.REVOKED:
                 # Only what the coordinator can still take is waited for.
                 await self._commit_consumed(deadline_s)
-            if owned:
-                call = listener_call(self.listener, self._departing)
-                if call is not None:
-                    return call
-        self._departed = True
+            call = listener_call(self.listener, self._departing) if self._departing.partitions and not silently else None
+            if call is not None:
+                return call
+            self._departure_told = True
         self._give_up(self._departing.partitions)
         await self._committer.finish(max(deadline_s - self._loop.time(), 0.0))
-        request = self.membership.leave(self._cluster.now_ms(), reason=reason, stay=stay)
-        if request is not None:
-            await self._say_goodbye(request, deadline_s)
+        if not self._left:
+            self._left = True
+            self._goodbye = self.membership.leave(self._cluster.now_ms(), reason=reason, stay=stay)
+        if self._goodbye is not None:
+            await self._say_goodbye(self._goodbye, deadline_s)
+            self._goodbye = None
         await self.close()
         return None
 
@@ -223,7 +236,8 @@ class GroupDriver:
 
     async def close(self) -> None:
         """Ends the tasks. The coordinator is told nothing."""
-        self._committer.leave_group()
+        if self._committer.member == self.membership.metadata:
+            self._committer.leave_group()
         tasks = [self._timer, *self._tasks, *([self._committing] if self._committing else [])]
         for task in tasks:
             task.cancel()

@@ -1,16 +1,25 @@
-"""Finding the positions of newly assigned partitions: the group's committed offsets, and where there are none auto.offset.reset."""
+"""Search for positions: the group's committed offsets, and where there are none auto.offset.reset.
+
+Requests are decided by the core (`core.positions`, `core.resets`) and run as tasks of the fetching loop. No call of the application owns a
+search: a call that ends, is cancelled or interrupted leaves the search of its partitions, and another assignment does not wait for it.
+"""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
-from odradek.base.errors import OdradekError
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.client.cluster import Cluster
+from odradek.client.cluster import Cluster, as_kafka_error
 from odradek.client.consumer.commits import Committer
+from odradek.client.core.data_requests import list_offsets_request, listed_offsets
 from odradek.client.core.fetcher import Fetcher
-from odradek.client.core.reset_policy import Ago
-from odradek.client.offsets import list_offsets
+from odradek.client.core.metadata import FOREVER
+from odradek.client.core.offsets import CommittedAnswer, Verdict
+from odradek.client.core.resets import ResetPlan
+from odradek.network.transport import ConnectionLost
+from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 
 
 class NoOffsetForPartition(OdradekError, ValueError):
@@ -22,56 +31,67 @@ class NoOffsetForPartition(OdradekError, ValueError):
 
 
 class PositionFinder:
-    """Finds what the fetcher lacks. One search at a time, which goes on when a poll that waited for it has ended."""
+    """Requests for the positions that the fetcher lacks and the application waits for."""
 
     def __init__(self, cluster: Cluster, fetcher: Fetcher, isolation: int, committer: Committer | None) -> None:
         self._cluster = cluster
         self._fetcher = fetcher
         self._isolation = isolation
         self._committer = committer
-        self._search: asyncio.Task[None] | None = None
 
-    @property
-    def needed(self) -> bool:
-        """Whether a position is missing."""
-        return any(position.offset < 0 for position in self._fetcher.positions.values())
+    def due(self) -> tuple[list[Coroutine[Any, Any, None]], bool, int]:
+        """Return the requests to make now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER when none runs)."""
+        now_ms = self._cluster.now_ms()
+        plans, needs_metadata, wake_ms = self._fetcher.searches.plans(self._cluster.view, now_ms, self._cluster.clock.time_ms())
+        actions: list[Coroutine[Any, Any, None]] = [self._ask_leader(plan) for plan in plans]
+        asked: dict[TopicPartition, int] = {}
+        for partition, generation in self._fetcher.uncommitted():
+            position = self._fetcher.positions[partition]
+            if not position.sought or position.in_flight or position.error is not None:
+                continue
+            if position.retry_at_ms > now_ms:
+                wake_ms = min(wake_ms, position.retry_at_ms - now_ms)
+                continue
+            position.in_flight = True
+            asked[partition] = generation
+        if asked and self._committer is not None:
+            actions.append(self._ask_group(self._committer, asked))
+        return actions, needs_metadata, min(wake_ms, FOREVER)
 
-    async def find(self, timeout_s: float | None = None) -> bool:
-        """Waits for the positions; False when that takes longer than `timeout_s`. NoOffsetForPartition, or KafkaError."""
-        if self._search is None:
-            self._search = asyncio.create_task(self._find())
-        search = self._search
-        await asyncio.wait({search}, timeout=timeout_s)
-        if not search.done():
-            return False
-        if self._search is search:
-            self._search = None
-        search.result()
-        self._raise_unpositioned()
-        return True
+    async def _ask_leader(self, plan: ResetPlan) -> None:
+        searches, now_ms = self._fetcher.searches, self._cluster.now_ms
+        try:
+            node = await self._cluster.node(plan.node_id)
+            wanted = {target.topic_partition: target.timestamp for target in plan.targets}
+            request = list_offsets_request(wanted, self._isolation, int(self._cluster.request_timeout_s * 1000))
+            answers = listed_offsets(await self._cluster.call(node, request, ListOffsetsResponse))
+        except (ConnectionLost, KafkaError) as lost:
+            searches.on_failure(plan, as_kafka_error(lost), now_ms())
+            self._cluster.metadata.request_update()
+        except Exception as error:
+            searches.on_failure(plan, as_kafka_error(error), now_ms())
+            raise
+        else:
+            if searches.on_answers(plan, answers, now_ms()):
+                self._cluster.metadata.request_update()
 
-    async def _find(self) -> None:
-        uncommitted = self._fetcher.uncommitted()
-        if uncommitted and self._committer is not None:
-            found = await self._committer.committed([partition for partition, _ in uncommitted])
-            for partition, generation in uncommitted:
-                self._fetcher.committed(partition, generation, found[partition])
-        while resets := self._fetcher.resets():
-            now_ms = self._cluster.clock.time_ms()
-            at_time = {
-                partition: now_ms - reset_to.duration_ms if isinstance(reset_to, Ago) else reset_to for partition, reset_to, _ in resets
-            }
-            listed = await list_offsets(self._cluster, at_time, isolation=self._isolation)
-            for partition, _, generation in resets:
-                self._fetcher.positioned(partition, generation, listed[partition].offset, listed[partition].leader_epoch)
-
-    def _raise_unpositioned(self) -> None:
-        for partition, position in self._fetcher.positions.items():
-            if position.offset < 0 and position.reset_to is None and not position.wants_committed and not self._fetcher.errors:
-                raise NoOffsetForPartition(partition)
-
-    async def close(self) -> None:
-        """Ends the search."""
-        if self._search is not None:
-            self._search.cancel()
-            await asyncio.gather(self._search, return_exceptions=True)
+    async def _ask_group(self, committer: Committer, asked: dict[TopicPartition, int]) -> None:
+        try:
+            answers = await committer.try_committed(list(asked))
+        except Exception as failure:
+            answers = dict.fromkeys(asked, CommittedAnswer(Verdict.FAILED, error=as_kafka_error(failure)))
+        now_ms = self._cluster.now_ms()
+        for partition, generation in asked.items():
+            position = self._fetcher.positions.get(partition)
+            if position is None or position.generation != generation:
+                continue
+            answer = answers[partition]
+            position.in_flight = False
+            if answer.verdict is Verdict.DONE:
+                self._fetcher.committed(partition, generation, answer.offset)
+                continue
+            error = answer.error or KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the committed offset of {partition}")
+            if answer.verdict is Verdict.FAILED:
+                self._fetcher.refuse(position, error)
+            else:
+                self._fetcher.again(position, error, now_ms)

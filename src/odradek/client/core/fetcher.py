@@ -2,10 +2,12 @@
 
 - A partition is asked for again as soon as less than two of its answers wait to be read: one is decoded while the next is on its way.
 - There is at most one Fetch on the wire per node.
+- A partition without a leader, or with an error, stops only itself (`positions`).
 - What arrives for a partition that was re-assigned or sought in the meantime is dropped: every position carries a generation.
 - No leader is asked of an earlier epoch than that of what was read, or of the position that was sought (KIP-320): one that was deposed and
   has not heard of it would take a position beyond the end of its log for one that is out of range. A new leader is asked first whether it
   has what was read (`validation`).
+- A position in a topic that was deleted and created again is not one of the new topic: reading begins where auto.offset.reset says.
 Times are monotonic milliseconds.
 """
 
@@ -16,10 +18,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
-from odradek.client.core.positions import Chunk, OffsetOutOfRange, Position, Positions
+from odradek.client.core.positions import Chunk, OffsetOutOfRange, Position, Positions, TopicRecreated
+from odradek.client.core.resets import Resets
 from odradek.client.core.validation import Validation
 from odradek.client.types import ConsumerRecord
 from odradek.records.batch import LOG_OVERHEAD, decode_placed, iter_headers
@@ -64,16 +67,16 @@ class FetchedPartition(NamedTuple):
 class Fetcher(Positions):
     """Decides what to fetch and keeps what arrived."""
 
-    __slots__ = ("_backoff", "_busy_nodes", "_partition_max_bytes", "_preference_ms", "validation")
+    __slots__ = ("_busy_nodes", "_partition_max_bytes", "_preference_ms", "searches", "validation")
 
     def __init__(self, *, partition_max_bytes: int, reset_policy: str, backoff: Backoff, preference_ms: int = 300_000) -> None:
         """`preference_ms`: how long a nearer replica is read from before the leader is asked again (metadata.max.age.ms)."""
-        super().__init__(reset_policy)
+        super().__init__(reset_policy, backoff)
         self._preference_ms = preference_ms
         self._partition_max_bytes = partition_max_bytes
-        self._backoff = backoff
         self._busy_nodes: set[int] = set()
-        self.validation = Validation(self, backoff)
+        self.validation = Validation(self)
+        self.searches = Resets(self)
 
     # -- fetching -------------------------------------------------------------------------------------------------------------------
 
@@ -83,8 +86,11 @@ class Fetcher(Positions):
         needs_metadata = False
         wake = FOREVER
         self.validation.see(view)
+        self._notice_topics_made_anew(view)
         for topic_partition, position in self.positions.items():
             if position.fetch_offset < 0 or position.paused or position.in_flight or len(position.chunks) >= _BUFFERED_ANSWERS:
+                continue
+            if position.error is not None:
                 continue
             if position.suspended or (position.stop_offset is not None and position.fetch_offset >= position.stop_offset):
                 continue
@@ -92,6 +98,8 @@ class Fetcher(Positions):
                 wake = min(wake, position.retry_at_ms - now_ms)
                 continue
             leader = view.leader(topic_partition)
+            if leader is None:
+                self.leaderless(view, topic_partition, position, now_ms)
             if leader is None or self.validation.is_deposed(view, topic_partition, position):
                 needs_metadata = True
                 continue
@@ -116,6 +124,17 @@ class Fetcher(Positions):
             for target in plan.targets:
                 self.positions[target.topic_partition].in_flight = True
         return plans, needs_metadata, wake
+
+    def _notice_topics_made_anew(self, view: ClusterView) -> None:
+        for topic_partition, position in self.positions.items():
+            topic = view.topics.get(topic_partition.topic)
+            if position.read_topic_id is None or topic is None or topic.topic_id in (ZERO_UUID, position.read_topic_id):
+                continue
+            if self.resets_positions:
+                self.validation.put_back(topic_partition)
+                self.reset(topic_partition)
+            elif position.error is None:
+                self.refuse(position, TopicRecreated(topic_partition, position.offset))
 
     @staticmethod
     def _nearest(view: ClusterView, position: Position, leader: int, now_ms: int) -> int:
@@ -161,16 +180,17 @@ class Fetcher(Positions):
         self.on_response(plan, [failed] * len(plan.targets), now_ms)
 
     def _take(self, target: FetchTarget, position: Position, answer: FetchedPartition) -> None:
-        position.failures = position.retry_at_ms = 0
+        position.succeeded()
+        if target.topic_id != ZERO_UUID:
+            position.read_topic_id = target.topic_id
         if answer.end_offset >= 0:
             position.end_offset = answer.end_offset
         if not answer.records:
             return
         end, next_offset, epoch = whole_batches(answer.records, target.offset)
         if end == 0:
-            self.errors.append(
-                KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{target.topic_partition} at offset {target.offset}: the broker sent no whole batch")
-            )
+            corrupt = f"{target.topic_partition} at offset {target.offset}: the broker sent no whole batch"
+            self.refuse(position, KafkaError(ErrorCode.CORRUPT_MESSAGE, corrupt))
             return
         position.chunks.append(
             Chunk(target.topic_partition, target.offset, next_offset, answer.records[:end], answer.aborted, epoch, position.fetch_epoch)
@@ -186,14 +206,13 @@ class Fetcher(Positions):
         # Out of range, while fetched data is still unread: it is read first, and the next answer may be different.
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.chunks:
             if not self.reset(target.topic_partition):
-                position.fetch_offset = -1
-                self.errors.append(OffsetOutOfRange(target.topic_partition, target.offset))
-        elif error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            position.failures += 1
-            position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
+                self.refuse(position, OffsetOutOfRange(target.topic_partition, target.offset))
+            return
+        refused = KafkaError(error, f"reading {target.topic_partition} at offset {target.offset}")
+        if error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.again(position, refused, now_ms)
         else:
-            position.fetch_offset = -1
-            self.errors.append(KafkaError(error, f"reading {target.topic_partition} at offset {target.offset}"))
+            self.refuse(position, refused)
 
     # -- reading --------------------------------------------------------------------------------------------------------------------
 

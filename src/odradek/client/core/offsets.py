@@ -82,12 +82,16 @@ def commit_request(offsets: Offsets, member: ConsumerGroupMetadata) -> OffsetCom
     )
 
 
-def commit_outcome(offsets: Offsets, response: OffsetCommitResponse, group_id: str) -> CommitOutcome:
-    """What the answer says of all of `offsets`: the worst of its partitions. A partition that is left out counts as failed."""
+def commit_outcomes(offsets: Offsets, response: OffsetCommitResponse, group_id: str) -> dict[TopicPartition, CommitOutcome]:
+    """Return what the answer says of each of `offsets`. A partition that is left out counts as failed."""
     answered = {
         TopicPartition(topic.name, part.partition_index): code_of(part.error_code) for topic in response.topics for part in topic.partitions
     }
-    outcomes = [_commit_verdict(answered.get(each, ErrorCode.UNKNOWN_SERVER_ERROR), each, group_id) for each in offsets]
+    return {each: _commit_verdict(answered.get(each, ErrorCode.UNKNOWN_SERVER_ERROR), each, group_id) for each in offsets}
+
+
+def worst_outcome(outcomes: Iterable[CommitOutcome]) -> CommitOutcome:
+    """Return the most severe of the outcomes, DONE without any."""
     return max(outcomes, key=lambda outcome: _SEVERITY[outcome.verdict], default=CommitOutcome(Verdict.DONE))
 
 
@@ -124,6 +128,14 @@ def committed_request(partitions: Iterable[TopicPartition], member: ConsumerGrou
     return OffsetFetchRequest(groups=[group], require_stable=True)
 
 
+class CommittedAnswer(NamedTuple):
+    """Answer for one partition: its committed offset (None for none) once the verdict is DONE."""
+
+    verdict: Verdict
+    offset: OffsetAndMetadata | None = None
+    error: KafkaError | None = None
+
+
 class CommittedOutcome(NamedTuple):
     """The committed offsets (None for a partition without), once the verdict is DONE."""
 
@@ -132,32 +144,44 @@ class CommittedOutcome(NamedTuple):
     error: KafkaError | None = None
 
 
-def committed_outcome(partitions: Iterable[TopicPartition], response: OffsetFetchResponse, group_id: str) -> CommittedOutcome:
-    """What the answer says of `partitions`."""
+def committed_outcome(answers: Mapping[TopicPartition, CommittedAnswer]) -> CommittedOutcome:
+    """Return what the answers say of all partitions: the worst of them."""
+    worst = max(answers.values(), key=lambda answer: _SEVERITY[answer.verdict], default=CommittedAnswer(Verdict.DONE))
+    offsets = {partition: answer.offset for partition, answer in answers.items()} if worst.verdict is Verdict.DONE else {}
+    return CommittedOutcome(worst.verdict, offsets, worst.error)
+
+
+def committed_answers(
+    partitions: Iterable[TopicPartition], response: OffsetFetchResponse, group_id: str
+) -> dict[TopicPartition, CommittedAnswer]:
+    """Return what the response says of each of `partitions`. An error of the whole group is an error of each."""
     group = next((group for group in response.groups if group.group_id == group_id), None)
     error = code_of(group.error_code if group is not None else response.error_code)
     topics = group.topics if group is not None else response.topics
-    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
-    name: TopicPartition | None = None
-    for topic in topics:
-        for part in topic.partitions:
-            partition = TopicPartition(topic.name, part.partition_index)
-            if part.error_code and error is ErrorCode.NONE:
-                error, name = code_of(part.error_code), partition
+    answered = {TopicPartition(topic.name, part.partition_index): part for topic in topics for part in topic.partitions}
+    found: dict[TopicPartition, CommittedAnswer] = {}
+    for partition in partitions:
+        part = answered.get(partition)
+        if error is not ErrorCode.NONE:
+            found[partition] = _not_told(error, KafkaError(error, f"committed offsets of group {group_id}"))
+        elif part is None or part.error_code:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR if part is None else code_of(part.error_code)
+            found[partition] = _not_told(code, KafkaError(code, f"committed offsets of group {group_id}, {partition}"))
+        elif part.committed_offset < 0:
+            found[partition] = CommittedAnswer(Verdict.DONE)
+        else:
             epoch = part.committed_leader_epoch if part.committed_leader_epoch >= 0 else None
-            found[partition] = OffsetAndMetadata(part.committed_offset, epoch, part.metadata or "") if part.committed_offset >= 0 else None
-    missing = [each for each in partitions if each not in found]
-    if error is ErrorCode.NONE and missing:
-        error, name = ErrorCode.UNKNOWN_SERVER_ERROR, missing[0]
-    if error is ErrorCode.NONE:
-        return CommittedOutcome(Verdict.DONE, found)
-    refused = KafkaError(error, f"committed offsets of group {group_id}" + (f", {name}" if name else ""))
-    if error in _MOVED:
-        return CommittedOutcome(Verdict.MOVED, {}, refused)
-    if error is ErrorCode.STALE_MEMBER_EPOCH:
-        return CommittedOutcome(Verdict.OUTDATED, {}, refused)
-    again = error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    return CommittedOutcome(Verdict.AGAIN if again else Verdict.FAILED, {}, refused)
+            found[partition] = CommittedAnswer(Verdict.DONE, OffsetAndMetadata(part.committed_offset, epoch, part.metadata or ""))
+    return found
+
+
+def _not_told(code: ErrorCode, refused: KafkaError) -> CommittedAnswer:
+    if code in _MOVED:
+        return CommittedAnswer(Verdict.MOVED, error=refused)
+    if code is ErrorCode.STALE_MEMBER_EPOCH:
+        return CommittedAnswer(Verdict.OUTDATED, error=refused)
+    again = code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return CommittedAnswer(Verdict.AGAIN if again else Verdict.FAILED, error=refused)
 
 
 class AutoCommit:

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.metadata import ClusterView
 from odradek.client.core.reset_policy import LATEST_TIMESTAMP, Ago, ResetTo, reset_of
 from odradek.client.types import OffsetAndMetadata
 
@@ -35,6 +37,8 @@ class Position:
         "chunks",
         "end_offset",
         "epoch",
+        "error",
+        "failing_since_ms",
         "failures",
         "fetch_epoch",
         "fetch_offset",
@@ -46,11 +50,14 @@ class Position:
         "paused",
         "preferred",
         "preferred_until_ms",
+        "read_topic_id",
         "reset_to",
         "retry_at_ms",
+        "sought",
         "stop_offset",
         "suspended",
         "topic_id",
+        "trouble",
         "validating",
         "wants_committed",
     )
@@ -61,6 +68,8 @@ class Position:
         """The newest leader epoch that the partition is known to have had, -1 for none."""
         self.topic_id: UUID | None = None
         """The topic that the epoch is of, where that is known."""
+        self.read_topic_id: UUID | None = None
+        """The topic that `offset` was read from; None until a Fetch from there is answered."""
         self.offset = -1
         self.offset_epoch = -1
         """The leader epoch of what was read before `offset`, -1 where it is not known."""
@@ -72,10 +81,12 @@ class Position:
         self.awaits_validation = False
         """Whether the leader has to say first that its log has what was read before the position (KIP-320)."""
         self.validating = False
-        """Whether it is being asked, or its answer is an error that waits to be raised."""
+        """Whether it is being asked."""
         self.reset_to: ResetTo | None = None
         self.wants_committed = False
         """Whether the group's committed offset has to be asked for first."""
+        self.sought = False
+        """Whether the application waits for the position: before, no broker is asked for it."""
         self.paused = False
         self.suspended = False
         """Whether it is about to be given up: nothing more is handed out."""
@@ -86,8 +97,14 @@ class Position:
         self.preferred_until_ms = 0
         self.in_flight = False
         self.chunks: deque[Chunk] = deque()
+        self.error: KafkaError | None = None
+        """For the next poll to raise. Until then nothing is asked for the partition."""
         self.failures = 0
         self.retry_at_ms = 0
+        self.trouble: KafkaError | None = None
+        """Why the last request for the partition failed, where it is sent again; None after a success."""
+        self.failing_since_ms = 0
+        """Since when `trouble` is not None."""
         self.stop_offset: int | None = None
         """From here on nothing is asked for."""
 
@@ -95,6 +112,11 @@ class Position:
     def is_finished(self) -> bool:
         """Whether all before the stop was handed out, so that nothing is asked for, on its way, or kept."""
         return self.stop_offset is not None and self.offset >= self.stop_offset and not self.chunks and not self.in_flight
+
+    def succeeded(self) -> None:
+        """Note that a request for the partition was answered without an error."""
+        self.failures = self.retry_at_ms = 0
+        self.trouble = None
 
 
 class OffsetOutOfRange(KafkaError):
@@ -104,6 +126,20 @@ class OffsetOutOfRange(KafkaError):
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"offset {offset} of {topic_partition} is not in the log (any more); seek, or set auto.offset.reset to earliest or latest",
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+
+
+class TopicRecreated(OffsetOutOfRange):
+    """A position in a topic that was deleted and created again, and `auto.offset.reset=none`. Raised by each poll until a seek."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
+        KafkaError.__init__(
+            self,
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} of {topic_partition} is of a topic that was deleted and created again;"
+            " seek, or set auto.offset.reset to earliest or latest",
         )
         self.topic_partition = topic_partition
         self.offset = offset
@@ -131,16 +167,65 @@ class LogTruncation(OffsetOutOfRange):
 
 
 class Positions:
-    """The assignment. Every position carries a generation: what was asked for before a seek is known by it."""
+    """The assignment. Every position carries a generation: what was asked for before a seek is known by it.
 
-    __slots__ = ("_generation", "_reset_to", "errors", "positions")
+    What fails for one partition stops that partition only, and is never forgotten:
+    - an error that may pass (`again`) is noted, and the request is sent again after a back-off;
+    - any other error (`refuse`) is raised by one poll. Then the broker is asked again, so that the error is either over or raised again.
+    """
 
-    def __init__(self, reset_policy: str) -> None:
+    __slots__ = ("_backoff", "_generation", "_reset_to", "errors", "positions")
+
+    def __init__(self, reset_policy: str, backoff: Backoff) -> None:
         self._reset_to = reset_of(reset_policy)
+        self._backoff = backoff
         self._generation = 0
         self.positions: dict[TopicPartition, Position] = {}
         self.errors: deque[BaseException] = deque()
-        """For the next poll to raise."""
+        """Errors of no partition, for the next polls to raise."""
+
+    # -- errors ---------------------------------------------------------------------------------------------------------------------
+
+    def refuse(self, position: Position, error: KafkaError) -> None:
+        """Let the next poll raise the error; nothing is asked for the partition before."""
+        position.error = error
+        position.failures += 1
+
+    def again(self, position: Position, error: KafkaError, now_ms: int) -> None:
+        """Ask for the partition again after a back-off."""
+        if position.trouble is None:
+            position.failing_since_ms = now_ms
+        position.trouble = error
+        position.failures += 1
+        position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
+
+    def leaderless(self, view: ClusterView, topic_partition: TopicPartition, position: Position, now_ms: int) -> None:
+        """Note that the view has no leader of the partition, or refuse a topic that the client may not see."""
+        topic = view.topics.get(topic_partition.topic)
+        code = ErrorCode.NONE if topic is None else topic.error
+        if code is not ErrorCode.NONE and not code.retriable:
+            self.refuse(position, KafkaError(code, f"topic {topic_partition.topic}"))
+        elif position.trouble is None:
+            code = ErrorCode.LEADER_NOT_AVAILABLE if code is ErrorCode.NONE else code
+            position.trouble, position.failing_since_ms = KafkaError(code, f"{topic_partition} has no leader"), now_ms
+
+    def next_error(self) -> BaseException | None:
+        """Remove and return the next error to raise, None where there is none."""
+        if self.errors:
+            return self.errors.popleft()
+        for topic_partition, position in self.positions.items():
+            if position.error is not None:
+                error, position.error = position.error, None
+                self.positions[topic_partition] = self.positions.pop(topic_partition)
+                return error
+        return None
+
+    @property
+    def has_error(self) -> bool:
+        """Whether an error waits to be raised."""
+        return bool(self.errors) or any(position.error is not None for position in self.positions.values())
+
+    # -- the assignment -------------------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition], *, committed: bool = False) -> None:
         """Replaces the assignment; partitions that stay keep their position and data. New ones begin where auto.offset.reset says, or, if
@@ -163,6 +248,7 @@ class Positions:
     def seek(self, topic_partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
         """Continues at `offset`, before which stands what was written in `leader_epoch`; data fetched before is dropped."""
         position = self.rewind(topic_partition, offset, leader_epoch)
+        position.read_topic_id = None
         position.epoch = max(position.epoch, leader_epoch)
         position.leader = None
         position.awaits_validation = False
@@ -200,6 +286,7 @@ class Positions:
             position.reset_to = LATEST_TIMESTAMP
             return
         position.reset_to = None
+        position.succeeded()
         position.offset = position.fetch_offset = offset
         position.offset_epoch = position.fetch_epoch = leader_epoch
 
@@ -207,13 +294,46 @@ class Positions:
         """(partition, generation) of the positions whose committed offset the group has to be asked for."""
         return [(partition, position.generation) for partition, position in self.positions.items() if position.wants_committed]
 
+    def seek_missing(self) -> bool:
+        """Have brokers asked for the positions that are missing; False when none is."""
+        missing = [position for position in self.positions.values() if position.offset < 0]
+        for position in missing:
+            position.sought = True
+        return bool(missing)
+
+    def unpositioned(self) -> TopicPartition | None:
+        """Return a partition of which neither a broker nor auto.offset.reset can say where to begin."""
+        for partition, position in self.positions.items():
+            if self.is_unpositioned(position):
+                return partition
+        return None
+
+    @staticmethod
+    def is_unpositioned(position: Position) -> bool:
+        """Whether neither a broker nor auto.offset.reset can say where to begin."""
+        return position.offset < 0 and position.reset_to is None and not position.wants_committed
+
+    def given_up(self, now_ms: int, patience_ms: int) -> KafkaError | None:
+        """Return why no partition has a position, once a search for one has failed for `patience_ms`. None while one can be read."""
+        since: Position | None = None
+        for position in self.positions.values():
+            if position.offset >= 0:
+                return None
+            if position.trouble is not None and now_ms - position.failing_since_ms >= patience_ms:
+                since = position
+        if since is None:
+            return None
+        error, since.trouble = since.trouble, None
+        return error
+
     def committed(self, topic_partition: TopicPartition, generation: int, committed: OffsetAndMetadata | None) -> None:
         """The group's answer; where nothing is committed auto.offset.reset holds. Dropped when there was a seek in the meantime."""
         position = self.positions.get(topic_partition)
         if position is None or position.generation != generation or not position.wants_committed:
             return
         if committed is None:
-            position.wants_committed = False
+            position.wants_committed = position.in_flight = False
+            position.succeeded()
             position.reset_to = self._reset_to
         else:
             self.seek(topic_partition, committed.offset, -1 if committed.leader_epoch is None else committed.leader_epoch)
@@ -236,10 +356,10 @@ class Positions:
             raise ValueError(f"{topic_partition} is not assigned to this consumer")
         position.generation = self._next_generation()
         position.chunks.clear()
-        position.in_flight = position.validating = False
-        position.reset_to = None
+        position.in_flight = position.validating = position.sought = False
+        position.reset_to = position.error = None
         position.wants_committed = False
-        position.failures = position.retry_at_ms = 0
+        position.succeeded()
         return position
 
     def _next_generation(self) -> int:

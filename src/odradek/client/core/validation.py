@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import EMPTY_VIEW, ClusterView
 from odradek.client.core.positions import LogTruncation, Position, Positions
 from odradek.client.types import OffsetAndMetadata
@@ -61,13 +60,11 @@ class Unread(NamedTuple):
 class Validation:
     """Decides which positions have to be validated, and what follows from the answers."""
 
-    __slots__ = ("_backoff", "_held", "_positions", "_seen", "put_back")
+    __slots__ = ("_positions", "_seen", "put_back")
 
-    def __init__(self, positions: Positions, backoff: Backoff) -> None:
+    def __init__(self, positions: Positions) -> None:
         self._positions = positions
-        self._backoff = backoff
         self._seen = EMPTY_VIEW
-        self._held: dict[TopicPartition, int] = {}
         self.put_back: Callable[[TopicPartition], Unread | None] = lambda _: None
         """Takes back what is decoded of a partition and not handed out."""
 
@@ -111,6 +108,8 @@ class Validation:
         for topic_partition, position in self._positions.positions.items():
             if not position.awaits_validation or position.validating or position.retry_at_ms > now_ms or position.leader is None:
                 continue
+            if position.error is not None:
+                continue
             node, epoch = position.leader
             position.validating = True
             targets[node].append(ValidationTarget(topic_partition, position.offset, position.offset_epoch, epoch, position.generation))
@@ -137,26 +136,27 @@ class Validation:
             position.validating = False
             answer = answers.get(target.topic_partition)
             if answer is None or answer.error is not ErrorCode.NONE:
-                if answer is not None and answer.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    self._raise(position, target, KafkaError(answer.error, f"validating the position of {target.topic_partition}"))
+                code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else answer.error
+                error = KafkaError(code, f"validating the position of {target.topic_partition}")
+                if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    self._positions.refuse(position, error)
                 else:
                     # Whatever it is, Java's client asks again, too: fetching from an unvalidated position is no way out.
                     stale = True
-                    position.failures += 1
-                    position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
+                    self._positions.again(position, error, now_ms)
             else:
                 self._judge(position, target, answer)
         return stale
 
     def _judge(self, position: Position, target: ValidationTarget, answer: EpochEnd) -> None:
         partition = target.topic_partition
-        position.failures = position.retry_at_ms = 0
+        position.succeeded()
         unknown = answer.end_offset == _UNKNOWN or answer.leader_epoch == _UNKNOWN
         if not unknown and answer.end_offset >= target.offset:
             position.awaits_validation = False
         elif not self._positions.resets_positions:
             divergent = None if unknown else OffsetAndMetadata(answer.end_offset, answer.leader_epoch)
-            self._raise(position, target, LogTruncation(partition, target.offset, target.offset_epoch, divergent))
+            self._positions.refuse(position, LogTruncation(partition, target.offset, target.offset_epoch, divergent))
         elif unknown:
             self._positions.reset(partition)
         else:
@@ -166,20 +166,3 @@ class Validation:
     def _asked(self, target: ValidationTarget) -> Position | None:
         position = self._positions.positions.get(target.topic_partition)
         return position if position is not None and position.generation == target.generation else None
-
-    def _raise(self, position: Position, target: ValidationTarget, error: KafkaError) -> None:
-        """The error waits for a poll to raise it; then the leader is asked again."""
-        position.validating = True
-        self._held[target.topic_partition] = target.generation
-        self._positions.errors.append(error)
-
-    def next_error(self) -> BaseException | None:
-        """The next error to raise, None where there is none."""
-        if not self._positions.errors:
-            return None
-        for topic_partition, generation in self._held.items():
-            position = self._positions.positions.get(topic_partition)
-            if position is not None and position.generation == generation:
-                position.validating = False
-        self._held.clear()
-        return self._positions.errors.popleft()
