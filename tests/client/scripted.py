@@ -55,6 +55,8 @@ class ScriptedBrokers:
         """The versions of what was asked."""
         self.features: dict[str, int] = {}
         """Levels that are announced to those who connect."""
+        self.parked_s: Callable[[Message, Message], float] = lambda request, response: 0.0
+        """For how long an answer is kept back, as brokers do with a Fetch that has nothing to tell."""
         self.dialled = 0
         self.open: set[asyncio.BaseTransport] = set()
         self._loop = loop
@@ -76,6 +78,12 @@ class ScriptedBrokers:
             )
         self.asked.append((node, request))
         return self._answer(node, request)
+
+    def after(self, delay_s: float, action: Callable[[bytes], object], framed: bytes) -> None:
+        if delay_s:
+            self._loop.call_later(delay_s, action, framed)
+        else:
+            action(framed)
 
     def count(self, kind: type[Message], node: int | None = None) -> int:
         """How many requests of the kind came, to one node or to all."""
@@ -119,7 +127,8 @@ class _Connection(asyncio.Protocol):
             response = self._brokers.respond(self._node, request)
             if response is not None:
                 head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
-                self._transport.write(frame(head, response.encode(header.api_version)))
+                framed = frame(head, response.encode(header.api_version))
+                self._brokers.after(self._brokers.parked_s(request, response), self._transport.write, framed)
 
 
 def produced(error: ErrorCode = ErrorCode.NONE) -> ProduceResponse:

@@ -394,7 +394,8 @@ class TestErrors:
         world = World()
         refused = world.view._replace(topics={"t": TopicInfo("t", UUID(int=0), False, code, {})})
         for _ in range(2):
-            assert world.fetcher.plan(refused, 0)[:2] == ([], True)
+            assert world.fetcher.plan(refused, world.now)[:2] == ([], True)
+            world.now += BACK_OFF_MS[1]
             error = world.fetcher.next_error()
             assert isinstance(error, KafkaError)
             assert error.code is code

@@ -160,8 +160,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "nothing-committed-in-close",
         "client/consumer/group.py",
-        "                await self._commit_consumed(deadline_s)\n            if owned:",
-        "                pass\n            if owned:",
+        "                await self._commit_consumed(deadline_s)\n            call = ",
+        "                pass\n            call = ",
         "A consumer that is closed and started again reads the last seconds twice.",
         f"{_GROUPS} -k comes_back_goes_on",
     ),
@@ -185,7 +185,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "nobody-takes-leave",
         "client/consumer/group.py",
-        "            await self._say_goodbye(request, deadline_s)\n",
+        "            await self._say_goodbye(self._goodbye, deadline_s)\n",
         "            pass\n",
         "The partitions of a consumer that was closed are read by nobody until its session ends.",
         f"{_GROUPS} -k come_and_go",

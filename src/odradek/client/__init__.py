@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.client.core.partitioner import Partitioner as Partitioner
     from odradek.client.core.positions import LogTruncation as LogTruncation
     from odradek.client.core.positions import OffsetOutOfRange as OffsetOutOfRange
+    from odradek.client.core.positions import TopicRecreated as TopicRecreated
     from odradek.client.core.serialization import SerializationError as SerializationError
     from odradek.client.core.subscription import SubscriptionPattern as SubscriptionPattern
     from odradek.client.core.transactions import IllegalTransactionState as IllegalTransactionState
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from odradek.client.core.transactions import TransactionAborted as TransactionAborted
     from odradek.client.core.transactions import TransactionError as TransactionError
     from odradek.client.failures import AuthenticationFailed as AuthenticationFailed
+    from odradek.client.failures import ClientClosed as ClientClosed
     from odradek.client.failures import WakeupError as WakeupError
     from odradek.client.metrics import MetricName as MetricName
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
@@ -49,6 +51,7 @@ _HOMES = {
     "AsyncConsumer": "odradek.client.consumer.aio",
     "AsyncProducer": "odradek.client.producer.aio",
     "AuthenticationFailed": "odradek.client.failures",
+    "ClientClosed": "odradek.client.failures",
     "CommitFailed": "odradek.client.core.offsets",
     "ConfigChange": "odradek.client.types",
     "ConfigError": "odradek.base.errors",
@@ -75,6 +78,7 @@ _HOMES = {
     "SerializationError": "odradek.client.core.serialization",
     "SubscriptionPattern": "odradek.client.core.subscription",
     "TopicPartition": "odradek.base.ids",
+    "TopicRecreated": "odradek.client.core.positions",
     "TransactionAborted": "odradek.client.core.transactions",
     "TransactionError": "odradek.client.core.transactions",
     "WakeupError": "odradek.client.failures",
@@ -85,6 +89,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "ClientClosed",
     "CommitFailed",
     "ConfigChange",
     "ConfigError",
@@ -108,6 +113,7 @@ __all__ = [
     "SerializationError",
     "SubscriptionPattern",
     "TopicPartition",
+    "TopicRecreated",
     "TransactionAborted",
     "TransactionError",
     "WakeupError",

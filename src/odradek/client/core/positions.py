@@ -205,6 +205,7 @@ class Positions:
         code = ErrorCode.NONE if topic is None else topic.error
         if code is not ErrorCode.NONE and not code.retriable:
             self.refuse(position, KafkaError(code, f"topic {topic_partition.topic}"))
+            position.retry_at_ms = now_ms + self._backoff.delay_ms(1)
         elif position.trouble is None:
             code = ErrorCode.LEADER_NOT_AVAILABLE if code is ErrorCode.NONE else code
             position.trouble, position.failing_since_ms = KafkaError(code, f"{topic_partition} has no leader"), now_ms
