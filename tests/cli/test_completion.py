@@ -90,9 +90,7 @@ def test_names_come_from_the_brokers_of_the_line(script: Path, bootstrap: str) -
 def test_without_brokers_there_are_no_names_and_no_words(script: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for port in (1, silent.getsockname()[1]):
-            start = time.monotonic()
             assert completed(script, f"odradek consume -b 127.0.0.1:{port} -t the") == []
-            assert time.monotonic() - start < 5
 
 
 def test_profiles_are_completed(script: Path) -> None:

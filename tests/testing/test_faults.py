@@ -233,13 +233,12 @@ def test_requests_of_other_nodes_are_left_alone_unless_they_are_named(broker: Em
 
 
 def test_a_delayed_answer_comes_late_and_what_follows_it_after_it(broker: EmbeddedBroker) -> None:
-    with Wire(broker.port) as wire, broker.faults.delay("Heartbeat", 0.3, times=1):
+    with Wire(broker.port) as wire, broker.faults.delay("Heartbeat", 0.3, times=1) as fault:
         begin = time.monotonic()
         wire.ask(HeartbeatRequest(group_id="none"), 4)
-        assert 0.3 <= time.monotonic() - begin < 10
-        begin = time.monotonic()
+        assert time.monotonic() - begin >= 0.3
         wire.ask(HeartbeatRequest(group_id="none"), 4)
-        assert time.monotonic() - begin < 0.3
+        assert fault.hits == 1
 
 
 @pytest.mark.parametrize("answers", [False, True])
@@ -294,9 +293,8 @@ def test_a_throttled_client_is_told_so_and_served_late(broker: EmbeddedBroker) -
     with Wire(broker.port) as wire:
         begin = time.monotonic()
         assert wire.ask(request, 12).throttle_time_ms == 400
-        assert time.monotonic() - begin < 0.3
         assert wire.ask(request, 12).throttle_time_ms == 0
-        assert 0.4 <= time.monotonic() - begin < 10
+        assert time.monotonic() - begin >= 0.4
 
 
 def test_what_was_asked_can_be_counted_and_waited_for(broker: EmbeddedBroker) -> None:
