@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of the libraries that it uses
-    from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
-    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-    from confluent_kafka.schema_registry.common.serde import SchemaId as SchemaId
-    from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
-    from confluent_kafka.serialization import MessageField, SerializationContext
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.common.serde import SchemaId as SchemaId
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 
 def context(topic: str, headers: list[Any] | None = None) -> SerializationContext:
