@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
 from odradek.cli.ranges import BEGINNING, END, Log, Position, Range, end_in, parse_range, start_in
-from odradek.cli.seeking import Ends
+from odradek.cli.seeking import Ends, EndsOfMember
 from odradek.client import Admin, NewTopic, Producer
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
@@ -314,3 +315,56 @@ def test_a_partition_that_is_read_is_not_fetched_any_more() -> None:
     consumer.positions = {a: 9, b: 7}
     assert ends.reached()
     assert consumer.paused == [a, b]
+
+
+class Member:
+    """A member of a group whose partitions come and go, and whose ends grow."""
+
+    def __init__(self) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.state = "stable"
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.positions)
+
+    def position(self, partition: TopicPartition) -> int:
+        return self.positions[partition]
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {each: self.ends[each] for each in partitions}
+
+    def health(self) -> object:
+        return SimpleNamespace(state=self.state)
+
+
+def test_a_member_reads_to_where_a_partition_ended_when_it_got_it() -> None:
+    member, a, b = Member(), TopicPartition("t", 0), TopicPartition("t", 1)
+    ends = EndsOfMember(member)  # type: ignore[arg-type]
+    member.ends = {a: 5, b: 3}
+    member.positions = {a: 4}
+    assert not ends.reached()
+    member.ends[a] = 9
+    member.positions = {a: 5}
+    assert ends.reached(), "what came since then is not waited for"
+    member.positions = {a: 5, b: 0}
+    assert not ends.reached(), "one that came later counts as well"
+    member.positions = {a: 5, b: 3}
+    assert ends.reached()
+
+
+def test_a_member_that_gets_nothing_ends_after_a_while_that_begins_again_with_each_partition() -> None:
+    member, a = Member(), TopicPartition("t", 0)
+    ends = EndsOfMember(member)  # type: ignore[arg-type]
+    member.ends = {a: 5}
+    for _ in range(3):
+        member.positions = {}
+        assert not any(ends.reached() for _ in range(19))
+        member.state = "joining"
+        assert not ends.reached()
+        member.state = "stable"
+        assert not any(ends.reached() for _ in range(19))
+        member.positions = {a: 0}
+        assert not ends.reached()
+    member.positions = {}
+    assert [ends.reached() for _ in range(20)] == [False] * 19 + [True]

@@ -41,6 +41,13 @@ class Hosting(RuleBasedStateMachine):
         if not self.partitions[topic]:
             self.counted[topic] = 0
 
+    @rule(topic=st.sampled_from(TOPICS), count=st.integers(1, 3))
+    def lives(self, topic: str, count: int) -> None:
+        """A partition comes, counts and goes."""
+        self.comes(topic)
+        self.counts(topic, count)
+        self.goes(topic)
+
     @rule(topic=st.sampled_from((*TOPICS, "unhosted")), count=st.integers(1, 3))
     def counts(self, topic: str, count: int) -> None:
         if topic == "unhosted":

@@ -320,3 +320,14 @@ def test_mbeans_as_json() -> None:
     assert beans["kafka.server:type=Type,name=BytesInPerSec,topic=a"]["Count"] == 3
     assert beans["kafka.server:type=Type,name=TimeMs"]["99thPercentile"] == 4.0
     assert beans["kafka.server:type=Type,name=TimeMs"]["OneMinuteRate"] == 0.0
+
+
+def test_mbeans_without_others_before_them_are_json() -> None:
+    gauges = [
+        Metric("kafka.server", type_, "current-epoch", Kind.GAUGE, "x", attribute=True) for type_ in ("raft-metrics", "other", "third")
+    ]
+    for count in range(4):
+        registry = Registry(gauges)
+        for each in gauges[:count]:
+            registry.add(each.key, lambda: [((), (), 1)])
+        assert len(json.loads("".join(render_beans(registry, 0.0)))) == count

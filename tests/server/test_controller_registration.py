@@ -88,6 +88,23 @@ def test_a_refused_registration_is_sent_again_with_longer_and_longer_pauses() ->
     assert 117 < pauses[-1] < 123
 
 
+def test_pauses_are_short_again_after_a_registration() -> None:
+    world = World()
+    world.publish(image())
+    for incarnation in (UUID(int=78), UUID(int=79)):
+        pauses = list[float]()
+        for _ in range(5):
+            world.channel.fail()
+            before = world.clock.now_s
+            world.clock.advance_to_next()
+            pauses.append(round(world.clock.now_s - before, 1))
+        assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6]
+        world.channel.answer(ControllerRegistrationResponse())
+        world.publish(image(incarnation_id=INCARNATION))
+        assert world.channel.sent == []
+        world.publish(image(incarnation_id=incarnation))
+
+
 def test_nothing_is_sent_after_stop() -> None:
     world = World()
     world.publish(image())

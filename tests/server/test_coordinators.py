@@ -133,11 +133,21 @@ def test_whoever_waits_for_a_topic_hears_of_it_in_time_or_at_the_end() -> None:
     assert len([each for each in broker.clock.pending if "_arrived" in each]) == 2
     broker.clock.advance_s(30)
     assert too_late.done
-    until_the_end = coordinators.await_topic("t", 30)
-    assert not until_the_end.done
+    until_the_end = [coordinators.await_topic(topic, 30) for topic in ("t", "t", "u")]
+    assert not any(each.done for each in until_the_end)
     coordinators.close()
-    assert until_the_end.done
+    assert all(each.done for each in until_the_end)
+    assert coordinators.await_topic("t", 30).done, "nobody waits after the end"
     assert len([each for each in broker.clock.pending if "_arrived" in each]) == timers == 0
+
+
+def test_all_who_wait_for_a_topic_hear_of_it_and_nobody_else_does() -> None:
+    broker = node()
+    coordinators = broker.services.coordinators
+    for number, name in enumerate(("a", "b"), 1):
+        waiting = [coordinators.await_topic(topic, 30) for topic in (name, "other", name, name)]
+        broker.create_topic(name, number=number)
+        assert [each.done for each in waiting] == [True, False, True, True]
 
 
 def test_a_coordinator_of_a_former_leadership_writes_nothing_and_hears_of_it() -> None:

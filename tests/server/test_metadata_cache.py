@@ -78,6 +78,19 @@ def test_who_comes_back_is_listed_as_long_again_when_it_goes_again(world: World)
     assert world.listed() == [1, 2]
 
 
+def test_who_came_back_and_announces_its_end_goes_at_once_whatever_was_before(world: World) -> None:
+    for epoch in (10, 11):
+        world.apply(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1))
+        assert world.listed() == [1, 2]
+        world.apply(registered(1, epoch + 1, fenced=False))
+        world.now_s += 1
+        leaving = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch + 1, in_controlled_shutdown=1)
+        world.apply(leaving, BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=20, fenced=1))
+        world.apply(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch + 1, fenced=1))
+        assert world.listed() == [2], "the other one is fenced and stays for a while"
+        world.apply(registered(1, epoch + 1, fenced=False), BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=20, fenced=-1))
+
+
 def test_who_is_registered_no_more_goes_at_once(world: World) -> None:
     world.apply(FENCED)
     world.apply(UnregisterBrokerRecord(broker_id=1, broker_epoch=10))

@@ -35,8 +35,8 @@ class World:
         self.peers = FakePeers()
         self.channel = PeerRaftChannel(cast(Peers, self.peers), request_timeout_s=2)
 
-    def ask(self, answer: Message | Exception) -> Deferred[Message]:
-        sent = self.channel.send(*NODE[:3], ApiKey.VOTE, VoteRequest())
+    def ask(self, answer: Message | Exception, node: Address = NODE) -> Deferred[Message]:
+        sent = self.channel.send(*node[:3], ApiKey.VOTE, VoteRequest())
         done = self.peers.sent[-1][3]
         done.fail(answer) if isinstance(answer, Exception) else done.complete(answer)
         return sent
@@ -82,6 +82,20 @@ def test_what_asking_again_does_not_mend_is_said_once(answer: Message, said: str
         assert world.channel.problems == {}
         world.ask(answer)
         assert len(caplog.messages) == 2, "it was well in between"
+
+
+def test_what_is_said_of_one_node_is_not_said_again_when_another_is_well(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    other = Address(3, "three", 9093)
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            world.ask(vote(ErrorCode.INVALID_VOTER_KEY))
+            world.ask(vote(), other)
+        assert len(caplog.messages) == 1
+        assert set(world.channel.problems) == {("two", 9093)}
+        world.ask(vote(ErrorCode.INVALID_VOTER_KEY), other)
+        assert len(caplog.messages) == 2
+        assert set(world.channel.problems) == {("two", 9093), ("three", 9093)}
 
 
 def test_errors_that_pass_are_not_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -249,6 +249,21 @@ def test_another_controller_hears_of_the_broker_at_once() -> None:
     assert world.channel.sent == [], "the pause that was running is over"
 
 
+def test_pauses_are_short_again_after_another_controller_was_known() -> None:
+    world = running()
+    world.clock.advance_s(2)
+    for _ in range(2):
+        pauses: list[float] = []
+        for _ in range(4):
+            world.channel.fail()
+            before = world.clock.now_s
+            world.clock.advance_to_next()
+            pauses.append(round(world.clock.now_s - before, 2))
+        assert pauses == [0.05, 0.1, 0.2, 0.4]
+        world.channel.fail()
+        world.registrar.controller_changed()
+
+
 def test_another_controller_is_asked_for_the_registration_at_once() -> None:
     world = World()
     world.registrar.start()

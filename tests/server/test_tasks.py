@@ -106,4 +106,7 @@ def test_logs_are_flushed_as_often_as_the_topic_that_asks_for_most_wants(monkeyp
         broker.delete_topic(first)
         broker.apply(ConfigRecord(resource_type=2, resource_name="slow", name="flush.ms", value=None))
         assert flushes(20) == 0
+    broker.create_topic("quick", number=3, flush_ms="1000")
+    broker.create_topic("slow", number=4, flush_ms="5000")
+    assert flushes(20) == 20
     tasks.stop()

@@ -7,6 +7,7 @@ import gzip
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -15,9 +16,13 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.broker import standalone_config
+from odradek.consensus.messages import LeaderAndEpoch
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import EMPTY, MetadataProvenance
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from odradek.protocol.schema import Message
 from odradek.records.compression import Compression, compress
@@ -215,6 +220,68 @@ def test_a_receiver_that_is_too_slow_costs_telemetry_and_no_memory(
     while jobs.held:
         jobs.held.pop(0)()
     assert len(sent) == serving.MOST_WAITING + 1
+
+
+def test_a_receiver_that_is_slow_and_refuses_for_a_while_may_be_so_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue is filled, by bytes and by number, and emptied by a receiver that refuses each other time."""
+    sent: list[bytes] = []
+
+    def post(endpoint: str, payload: bytes) -> None:
+        sent.append(payload)
+        if len(sent) % 2:
+            raise OSError("it answers 503 no")
+
+    monkeypatch.setattr(serving, "post", post)
+    monkeypatch.setattr(serving, "WAITING_BYTES", 10 * (len(METRICS) + 200))
+    telemetry, jobs = made("http://127.0.0.1:1/v1/metrics")
+    client = serving.Client(UUID(int=77), "id", "lib", "1", "127.0.0.1", "5")
+    counts: list[int] = []
+    for _ in range(3):
+        taken = list[Deferred[None]]()
+        jobs.held = []
+        for _ in range(serving.MOST_WAITING):
+            taken.append(telemetry.take(client, METRICS, 0))
+        opening, jobs.held = jobs.held, []
+        for work in opening:
+            work()
+        counts.append(sum(each.error is None for each in taken))
+        while jobs.held:
+            jobs.held.pop(0)()
+        jobs.held = None
+    assert 0 < counts[0] < serving.MOST_WAITING
+    assert counts == [counts[0]] * 3
+    assert len(sent) == sum(counts)
+
+
+def test_a_subscription_that_cannot_be_leaves_the_others_and_each_image_has_all(caplog: pytest.LogCaptureFixture) -> None:
+    telemetry, _ = made()
+    who = serving.Client(UUID(int=77), "app", "lib", "1", "10.0.0.7", "5000")
+    now_ms = 0.0
+    image = EMPTY
+    for changes, metrics in (
+        ((("b-bad", "interval.ms", "1"), ("a", "metrics", "one"), ("c", "metrics", "two")), ("one", "two")),
+        ((("a", "metrics", None),), ("two",)),
+        ((("a", "metrics", "three"),), ("three", "two")),
+        ((("a", "metrics", None), ("c", "metrics", None)), ()),
+    ):
+        delta = MetadataDelta(image)
+        for name, key, value in changes:
+            delta.replay(ConfigRecord(resource_type=16, resource_name=name, name=key, value=value))
+        image = delta.apply(MetadataProvenance(image.offset + 1, 1, 0))
+        telemetry.publish(delta, image, LeaderAndEpoch(1, 1))
+        now_ms += 1e9
+        assert telemetry.telemetry.ask(who, "c", now_ms).metrics == metrics
+    assert "the client-metrics subscription b-bad is left out" in caplog.text
+
+
+def test_what_a_connection_has_said_of_itself_goes_with_it() -> None:
+    telemetry, _ = made()
+    context: Any = SimpleNamespace(connection_id="10.0.0.1:9092-10.0.0.7:5000-3", client_id="app", peer_host="10.0.0.7")
+    for name in ("one", "two"):
+        assert telemetry.client(context, UUID(int=77)).software_name == "unknown"
+        telemetry.introduced(context.connection_id, name, "1")
+        assert telemetry.client(context, UUID(int=77)) == serving.Client(UUID(int=77), "app", name, "1", "10.0.0.7", "5000")
+        telemetry.disconnected(context.connection_id)
 
 
 def test_a_receiver_that_refuses_is_counted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
