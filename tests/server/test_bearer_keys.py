@@ -173,7 +173,7 @@ class Refreshed:
         self.keys = BearerKeys(BearerSettings(url=f"file://{path}")._replace(**settings), self.clock, cast(Jobs, self))
         assert self.keys.load().error is None
 
-    def run(self, job: Callable[[], Any]) -> Deferred[Any]:
+    def apart(self, job: Callable[[], Any]) -> Deferred[Any]:
         """See `Jobs`."""
         done: Deferred[Any] = Deferred()
 
