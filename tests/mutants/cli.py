@@ -526,4 +526,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "PYSPARK_SUBMIT_ARGS of the user is lost.",
         "cli/test_pipeline.py -k stays",
     ),
+    Mutant(
+        "throttles-go-while-directories-move",
+        "cli/reassign.py",
+        '        if not under_way and not preserve and not any(row["state"] == "in progress" for row in rows):',
+        "        if not under_way and not preserve:",
+        "`reassign verify` lets a move between directories loose",
+        "cli/test_replica_moves.py",
+    ),
 )

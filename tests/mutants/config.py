@@ -476,4 +476,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A value that goes on in the next line swallows the setting behind a blank line, or loses what begins with a number sign.",
         "config/test_properties.py::test_lines",
     ),
+    Mutant(
+        "what-is-over-all-stays-set",
+        "config/dynamic_broker.py",
+        "old, self.current, self.node, self.cluster = self.current, new, node, cluster",
+        "old, self.current, self.node, self.cluster = self.current, new, node, {**self.cluster, **cluster}",
+        "a setting of all brokers that was taken back is still shown",
+        "config/test_model.py",
+    ),
 )

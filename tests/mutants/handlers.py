@@ -834,4 +834,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Nodes that went away are described as observers for ever.",
         "controller/test_kraft_node.py -k described_no_more",
     ),
+    Mutant(
+        "groups-of-transactions-are-described",
+        "handlers/access.py",
+        "ADD_OFFSETS_GROUP = _check(_READ, _GROUP)",
+        "ADD_OFFSETS_GROUP = _check(_DESCRIBE, _GROUP)",
+        "who may look at a group may commit its offsets in a transaction",
+        "handlers/test_access.py",
+    ),
 )

@@ -343,4 +343,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "every client asks for subscriptions that are always refused",
         "server/test_telemetry.py -k nobody_takes",
     ),
+    Mutant(
+        "only-the-last-topic-that-went-counts",
+        "metrics/traffic.py",
+        "            self._gone.add(traffic)\n",
+        "            self._gone = traffic\n",
+        "sums fall when a second topic goes",
+        "metrics/test_models.py",
+    ),
+    Mutant(
+        "a-metric-that-failed-once-is-never-told",
+        "metrics/registry.py",
+        "            try:\n                yield from read()\n",
+        "            if metric.key in self._failed:\n                continue\n            try:\n                yield from read()\n",
+        "what could not be read for a moment is missing until the next start",
+        "metrics/test_prometheus.py",
+    ),
 )

@@ -831,4 +831,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Hundreds of small buffers are looked through for each new one.",
         "network/test_frames.py -k Lent",
     ),
+    Mutant(
+        "ciphertext-outlives-its-connection",
+        "network/secure.py",
+        "        self._raw = None\n        self._discharge()\n",
+        "        self._raw = None\n",
+        "connections that end in the middle use up the memory of requests",
+        "network/test_secure.py -k no_memory",
+    ),
+    Mutant(
+        "the-sweep-ends-with-the-last-connection",
+        "network/acceptor.py",
+        "        self._sweep = None\n        now = self.clock",
+        "        now = self.clock",
+        "idle connections stay once there were none",
+        "network/test_sweep.py",
+    ),
 )

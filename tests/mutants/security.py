@@ -200,4 +200,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "an ACL that is named twice in a request has two ids, and outlives its deletion by the controller's own count",
         "controller/test_core_acls.py",
     ),
+    Mutant(
+        "a-cell-stays-denied",
+        "security/acl_index.py",
+        "        self.allowed = self.denied = 0\n        for other",
+        "        self.allowed = 0\n        for other",
+        "a denial that was removed goes on beside other ACLs of the same principal",
+        "security/test_acl_index.py",
+    ),
+    Mutant(
+        "known-tokens-are-forgotten-by-half",
+        "security/tokens.py",
+        "                self._macs.clear()\n                self._known.clear()\n",
+        "                self._macs.clear()\n",
+        "tokens are not found any more after many came and went",
+        "security/test_tokens.py",
+    ),
 )
