@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from interop.peers import OdradekBroker
 from odradek.client import NewTopic
 from odradek.spark import offsets_behind_latest
+from odradek.spark.ranges import TOPIC_IDS
 from tests.interop import spark_direct
 from tests.interop.spark_differences import difference_of
 from tests.interop.spark_options import STREAMS, Case
@@ -121,7 +122,9 @@ def batches(answer: Answer) -> list[Any]:
 
 
 def _parsed(offset: Any) -> Any:
-    return json.loads(offset) if isinstance(offset, str) else offset
+    """An offset without the ids of topics, which the connector does not keep."""
+    parsed = json.loads(offset) if isinstance(offset, str) else offset
+    return {topic: each for topic, each in parsed.items() if topic != TOPIC_IDS} if isinstance(parsed, dict) else parsed
 
 
 def sorted_rows(answer: Answer) -> dict[str, list[list[Any]]]:
@@ -263,8 +266,8 @@ def test_the_progress_of_a_query(sides: Sides) -> None:
     done = sides.run(options, sides.checkpoint())
     theirs, ours = done["kafka"]["progress"], done["odradek"]["progress"]
     shown = ("numInputRows", "startOffset", "endOffset", "latestOffset")
-    assert [[each["sources"][0][name] for name in shown] for each in ours if each["numInputRows"]] == [
-        [each["sources"][0][name] for name in shown] for each in theirs if each["numInputRows"]
+    assert [[_parsed(each["sources"][0][name]) for name in shown] for each in ours if each["numInputRows"]] == [
+        [_parsed(each["sources"][0][name]) for name in shown] for each in theirs if each["numInputRows"]
     ]
     for own, other in zip(ours, theirs, strict=True):
         assert "metrics" not in own["sources"][0] or own["sources"][0]["metrics"] in (None, {})

@@ -122,8 +122,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="available-now-goes-on",
         path="spark/stream.py",
-        before="end = self._available_now if self._available_now is not None else planner.latest_since(chosen, begin)",
-        after="end = planner.latest_since(chosen, begin)",
+        before="self._available_now or self._ends(planner, begin, known)",
+        after="self._ends(planner, begin, known)",
         breaks="Trigger.AvailableNow reads what comes later.",
         tests="spark/test_without_spark.py -k Stream",
     ),
@@ -522,8 +522,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="used-client-believed",
         path="spark/batch.py",
-        before="                if self._lease.fresh:\n",
-        after="                if True:\n",
+        before="                if self._lease.fresh:\n                    if",
+        after="                if True:\n                    if",
         breaks="A task fails for what a client met before.",
         tests="spark/test_worker_clients.py -k Reading",
     ),
@@ -642,10 +642,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "absent-partition-dropped",
         "spark/planning.py",
-        "            if gone:\n",
-        "            if False:\n",
-        "A partition of the option assign that does not exist is waited for, for minutes.",
-        "spark/test_without_spark.py -k said_at_once",
+        "missing = [str(each) for each in options.assign if each not in found]",
+        "missing: list[str] = []",
+        "A partition of the option assign that does not exist is passed over.",
+        "spark/test_without_spark.py -k does_not_exist_is_said",
     ),
     Mutant(
         "sets-of-java-by-the-letter",
@@ -706,10 +706,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "stream-never-goes-back",
         "spark/stream.py",
-        "        return to_stream_offset(end)\n",
-        "        return to_stream_offset({partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()})\n",
+        "        return to_stream_offset(gone | end, {**known, **ends.ids})\n",
+        "        end = {partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()}\n"
+        "        return to_stream_offset(gone | end, {**known, **ends.ids})\n",
         "With failOnDataLoss=false the first records of a topic that was created anew are never read.",
-        "spark/test_without_spark.py -k made_anew",
+        "spark/test_without_spark.py -k shorter_log",
     ),
     Mutant(
         "leader-believed-at-once",
@@ -806,5 +807,73 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         after="reader.shutdown(wait=True)",
         breaks="A task that has failed waits for rows before it says so.",
         tests="spark/test_read_ahead.py",
+    ),
+    *(
+        Mutant(name, f"spark/{file}", before, after, breaks, "spark/test_without_spark.py -k TopicsThatGo")
+        for name, file, before, after, breaks in (
+            (
+                "ids-not-kept",
+                "stream.py",
+                "gone | end, {**known, **ends.ids})",
+                "gone | end, known)",
+                "A topic that was made again while a query stood still is read from the old offset.",
+            ),
+            (
+                "ids-of-the-start-not-compared",
+                "stream.py",
+                "        begin = _without(begin, renewed)\n",
+                "",
+                "A limit counts records of a topic that no longer exists.",
+            ),
+            (
+                "range-of-the-old-topic-read-from-the-new",
+                "stream.py",
+                "there = [each for each in found.partitions if each.topic not in renewed]",
+                "there = found.partitions",
+                "A micro-batch that is repeated has records of another topic.",
+            ),
+            (
+                "new-topic-read-from-the-old-offset",
+                "stream.py",
+                "begin = _without(from_stream_offset(start), made_again(ids_of(start), wanted))",
+                "begin = from_stream_offset(start)",
+                "The first records of a topic that was made again are passed over.",
+            ),
+            (
+                "deleted-topic-ends-a-repeated-micro-batch",
+                "stream.py",
+                "        return [each for each in partitions if each not in gone]\n",
+                "        return partitions\n",
+                "With failOnDataLoss=false a topic that was deleted ends a query at each start.",
+            ),
+            (
+                "offset-of-what-seems-gone-forgotten",
+                "stream.py",
+                "to_stream_offset(gone | end,",
+                "to_stream_offset(end,",
+                "A topic that a broker does not know for a moment is read again from its beginning.",
+            ),
+            (
+                "topic-that-never-was-passed-over",
+                "stream.py",
+                "        if ends.missing:\n",
+                "        if False:\n",
+                "A topic whose name is wrong is never read, and nobody says so.",
+            ),
+            (
+                "offsets-of-the-gone-committed",
+                "stream.py",
+                "if partition in self._newest.offsets}",
+                "}",
+                "A deleted topic keeps the offsets of the others from being committed.",
+            ),
+            (
+                "task-fails-for-a-deleted-topic",
+                "batch.py",
+                "                if chunk is None and self._is_gone():\n",
+                "                if False:\n",
+                "A topic that is deleted while it is read ends a query with failOnDataLoss=false.",
+            ),
+        )
     ),
 )

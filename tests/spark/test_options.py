@@ -17,8 +17,10 @@ from odradek.spark.ranges import (
     OffsetRange,
     divided,
     from_stream_offset,
+    ids_of,
     in_order,
     limited,
+    made_again,
     resolve,
     to_stream_offset,
     within_log,
@@ -301,6 +303,21 @@ def test_a_limit_lets_something_through(limit: str) -> None:
 def test_stream_offsets_have_the_connectors_form() -> None:
     assert to_stream_offset({B: 2, A: 1}) == {"t": {"0": 1, "1": 2}}
     assert from_stream_offset({"t": {"0": 1, "1": 2}}) == {A: 1, B: 2}
+    assert ids_of({"t": {"0": 1, "1": 2}}) == {}
+
+
+def test_stream_offsets_have_the_ids_of_their_topics() -> None:
+    told = to_stream_offset({B: 2, A: 1}, {"t": "one", "other": "two"})
+    assert told == {"t": {"0": 1, "1": 2}, "@topicIds": {"t": "one"}}
+    assert list(told) == ["t", "@topicIds"]
+    assert from_stream_offset(told) == {A: 1, B: 2}
+    assert ids_of(told) == {"t": "one"}
+    assert to_stream_offset({A: 1}, {}) == {"t": {"0": 1}}
+
+
+def test_a_topic_with_another_id_was_made_again() -> None:
+    said = made_again({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "9", "d": "4"})
+    assert said == {"b": "topic b was deleted and created again: its id was 2, and now is 9"}
 
 
 @pytest.mark.parametrize(

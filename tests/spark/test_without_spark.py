@@ -25,7 +25,7 @@ from odradek.client.core.partitioner import partition_for_key  # noqa: E402
 from odradek.spark.batch import BatchReader, RangePartition, read_range  # noqa: E402
 from odradek.spark.options import read_options, write_options  # noqa: E402
 from odradek.spark.planning import open_consumer  # noqa: E402
-from odradek.spark.ranges import DataLoss, OffsetRange  # noqa: E402
+from odradek.spark.ranges import TOPIC_IDS, DataLoss, OffsetRange  # noqa: E402
 from odradek.spark.sink import write_rows  # noqa: E402
 from odradek.spark.stream import StreamReader  # noqa: E402
 from odradek.testing.embedded import EmbeddedBroker  # noqa: E402
@@ -73,6 +73,11 @@ class Topic:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             admin.delete_records({self[partition]: offset})
 
+    def delete(self) -> None:
+        with Admin(bootstrap_servers=self.bootstrap) as admin:
+            admin.delete_topics([self.name])
+            until(lambda: self.name not in {each.name for each in admin.list_topics()}, "the topic to be gone", 30)
+
     def add_partitions(self, total: int) -> None:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             admin.create_partitions({self.name: total})
@@ -114,6 +119,11 @@ def values(batches: Iterator[object]) -> list[int]:
 
 def ranges(partitions: object) -> list[OffsetRange]:
     return [each.offset_range for each in partitions]  # type: ignore[attr-defined]
+
+
+def plain(offset: Any) -> dict[str, Any]:
+    """A stream's offset without the ids of its topics."""
+    return {topic: partitions for topic, partitions in offset.items() if topic != TOPIC_IDS}
 
 
 def rows(**columns: object) -> object:
@@ -282,16 +292,18 @@ class TestBatch:
         ]
 
     @pytest.mark.parametrize(("option", "value"), [("subscribe", "{}"), ("assign", '{{"{}":[0]}}'), ("assign", '{{"{}":[1]}}')])
-    def test_what_does_not_exist_is_said_at_once(self, bootstrap: str, name: str, option: str, value: str) -> None:
-        """Not when the time of a request is over, several times."""
+    def test_what_does_not_exist_is_said(self, bootstrap: str, name: str, option: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As often as the option says, and not until the time of a request is over."""
         if "[1]" in value:
             Topic(bootstrap, name, 1)
         settings = {"kafka.bootstrap.servers": bootstrap, option: value.format(name), "fetchOffset.retryIntervalMs": "0"}
-        begin = time.monotonic()
+        asked: list[Any] = []
+        ask = Admin.try_describe_topics
+        monkeypatch.setattr(Admin, "try_describe_topics", lambda admin, names: (asked.append(names), ask(admin, names))[1])
         with pytest.raises(KafkaError, match=name) as caught:
             BatchReader(read_options(settings, streaming=False)).partitions()
         assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert time.monotonic() - begin < 20
+        assert len(asked) == (1 if "[1]" in value else 3)
 
     def test_large_ranges_are_divided_among_tasks(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 2)
@@ -407,12 +419,12 @@ class TestStream:
     def test_begins_by_the_option_and_goes_on_from_there(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 2)
         topic.fill(0, 5)
-        assert topic.stream().initialOffset() == {name: {"0": 5, "1": 0}}, "latest"
+        assert plain(topic.stream().initialOffset()) == {name: {"0": 5, "1": 0}}, "latest"
         stream = topic.stream(startingOffsets="earliest")
         start = stream.initialOffset()
-        assert start == {name: {"0": 0, "1": 0}}
+        assert plain(start) == {name: {"0": 0, "1": 0}}
         end = stream.latestOffset(start, ReadAllAvailable())
-        assert end == {name: {"0": 5, "1": 0}}
+        assert plain(end) == {name: {"0": 5, "1": 0}}
         assert ranges(stream.partitions(start, end)) == [OffsetRange(topic[0], 0, 5)]
         assert stream.partitions(end, end) == []
         stream.stop()
@@ -423,9 +435,9 @@ class TestStream:
         stream = topic.stream(startingOffsets="earliest", maxOffsetsPerTrigger="4")
         limit = stream.getDefaultReadLimit()
         assert isinstance(limit, ReadMaxRows)
-        assert stream.latestOffset({name: {"0": 0}}, limit) == {name: {"0": 4}}
-        assert stream.latestOffset({name: {"0": 8}}, limit) == {name: {"0": 10}}
-        assert stream.reportLatestOffset() == {name: {"0": 10}}
+        assert plain(stream.latestOffset({name: {"0": 0}}, limit)) == {name: {"0": 4}}
+        assert plain(stream.latestOffset({name: {"0": 8}}, limit)) == {name: {"0": 10}}
+        assert plain(stream.reportLatestOffset()) == {name: {"0": 10}}
         assert isinstance(topic.stream().getDefaultReadLimit(), ReadAllAvailable)
         stream.stop()
 
@@ -437,21 +449,21 @@ class TestStream:
         limit = stream.getDefaultReadLimit()
         start = stream.initialOffset()
         topic.fill(0, 4)
-        assert stream.latestOffset(start, limit) == {name: {"0": 4}}, "the first one comes at once, as in the connector"
+        assert plain(stream.latestOffset(start, limit)) == {name: {"0": 4}}, "the first one comes at once, as in the connector"
         topic.fill(0, 9)
         now = 59.0
-        assert stream.latestOffset({name: {"0": 4}}, limit) == {name: {"0": 4}}
+        assert plain(stream.latestOffset({name: {"0": 4}}, limit)) == {name: {"0": 4}}
         topic.fill(0, 1)
-        assert stream.latestOffset({name: {"0": 4}}, limit) == {name: {"0": 14}}, "there are enough"
+        assert plain(stream.latestOffset({name: {"0": 4}}, limit)) == {name: {"0": 14}}, "there are enough"
         topic.fill(0, 30)
-        assert stream.latestOffset({name: {"0": 14}}, limit) == {name: {"0": 26}}, "and never too many"
+        assert plain(stream.latestOffset({name: {"0": 14}}, limit)) == {name: {"0": 26}}, "and never too many"
         topic.delete_before(0, 0)
         now = 100.0
-        assert stream.latestOffset({name: {"0": 40}}, limit) == {name: {"0": 40}}
+        assert plain(stream.latestOffset({name: {"0": 40}}, limit)) == {name: {"0": 40}}
         now = 120.0
-        assert stream.latestOffset({name: {"0": 40}}, limit) == {name: {"0": 44}}, "the delay is over"
+        assert plain(stream.latestOffset({name: {"0": 40}}, limit)) == {name: {"0": 44}}, "the delay is over"
         stream.prepareForTriggerAvailableNow()
-        assert stream.latestOffset({name: {"0": 42}}, limit) == {name: {"0": 44}}, "it has to end"
+        assert plain(stream.latestOffset({name: {"0": 42}}, limit)) == {name: {"0": 44}}, "it has to end"
         stream.stop()
 
     def test_what_is_new_counts_from_its_beginning_when_there_must_be_enough(self, bootstrap: str, name: str) -> None:
@@ -460,7 +472,7 @@ class TestStream:
         start = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
         topic.add_partitions(2)
         topic.fill(1, 5)
-        until(lambda: stream.latestOffset(start, ReadAllAvailable()) == {name: {"0": 0, "1": 5}}, "the new partition to be seen", 30)
+        until(lambda: plain(stream.latestOffset(start, ReadAllAvailable())) == {name: {"0": 0, "1": 5}}, "the new partition to be seen", 30)
         stream.stop()
 
     def test_finished_micro_batches_are_committed_to_the_group(self, bootstrap: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -488,7 +500,7 @@ class TestStream:
         stream = topic.stream(startingOffsets="earliest")
         stream.prepareForTriggerAvailableNow()
         topic.fill(0, 5)
-        assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 5}}
+        assert plain(stream.latestOffset({name: {"0": 0}}, ReadAllAvailable())) == {name: {"0": 5}}
         stream.stop()
 
     def test_new_partitions_are_read_from_their_beginning(self, bootstrap: str, name: str) -> None:
@@ -497,8 +509,8 @@ class TestStream:
         topic.fill(1, 6)
         stream = topic.stream(startingOffsets="earliest")
         end = stream.latestOffset({name: {"0": 0}}, ReadMaxRows(100))
-        assert end == {name: {"0": 0, "1": 6}}
-        assert stream.latestOffset({name: {"0": 0}}, ReadMaxRows(4)) == {name: {"0": 0, "1": 4}}
+        assert plain(end) == {name: {"0": 0, "1": 6}}
+        assert plain(stream.latestOffset({name: {"0": 0}}, ReadMaxRows(4))) == {name: {"0": 0, "1": 4}}
         assert ranges(stream.partitions({name: {"0": 0}}, end)) == [OffsetRange(topic[1], 0, 6)]
         topic.delete_before(1, 2)
         with pytest.raises(DataLoss, match="its first offset is 2 instead of 0"):
@@ -508,12 +520,12 @@ class TestStream:
     def test_partitions_that_come_later_are_found_at_once(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)
         stream = topic.stream()
-        assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 0}}
+        assert plain(stream.latestOffset({name: {"0": 0}}, ReadAllAvailable())) == {name: {"0": 0}}
         topic.add_partitions(2)
-        assert stream.latestOffset({name: {"0": 0}}, ReadAllAvailable()) == {name: {"0": 0, "1": 0}}
+        assert plain(stream.latestOffset({name: {"0": 0}}, ReadAllAvailable())) == {name: {"0": 0, "1": 0}}
         stream.stop()
 
-    def test_a_topic_made_anew_is_data_loss(self, bootstrap: str, name: str) -> None:
+    def test_a_shorter_log_of_a_checkpoint_without_ids_is_data_loss(self, bootstrap: str, name: str) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 3)
         stream = topic.stream()
@@ -524,12 +536,12 @@ class TestStream:
         stream.stop()
 
     @pytest.mark.parametrize("limit", [ReadAllAvailable(), ReadMaxRows(2)])
-    def test_what_comes_into_a_topic_made_anew_is_read_where_loss_is_no_failure(self, bootstrap: str, name: str, limit: Any) -> None:
+    def test_what_comes_into_a_shorter_log_is_read_where_loss_is_no_failure(self, bootstrap: str, name: str, limit: Any) -> None:
         topic = Topic(bootstrap, name, 1)
         topic.fill(0, 3)
         stream = topic.stream(failOnDataLoss="false", **{"fetchOffset.retryIntervalMs": "0"})
         end = stream.latestOffset({name: {"0": 9}}, limit)
-        assert end == {name: {"0": 3}}
+        assert plain(end) == {name: {"0": 3}}
         assert ranges(stream.partitions({name: {"0": 9}}, end)) == []
         topic.fill(0, 2)
         later = stream.latestOffset(end, limit)
@@ -541,7 +553,7 @@ class TestStream:
         answers = iter([7, 8, 9])
         monkeypatch.setattr(Consumer, "end_offsets", lambda *_: {topic[0]: next(answers)})
         stream = topic.stream(**{"fetchOffset.retryIntervalMs": "0"})
-        assert stream.latestOffset({name: {"0": 9}}, ReadAllAvailable()) == {name: {"0": 9}}
+        assert plain(stream.latestOffset({name: {"0": 9}}, ReadAllAvailable())) == {name: {"0": 9}}
         assert next(answers, None) is None
         stream.stop()
 
@@ -554,7 +566,7 @@ class TestStream:
         assert values(copy.read(RangePartition(OffsetRange(topic[0], 1, 3)))) == [1, 2]
         stream.stop()
         stream.stop()
-        assert stream.initialOffset() == {name: {"0": 0}}, "and it connects again when it is asked again"
+        assert plain(stream.initialOffset()) == {name: {"0": 0}}, "and it connects again when it is asked again"
         stream.stop()
 
     def test_a_stopped_query_closes_its_connections(self, bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -572,3 +584,167 @@ class TestStream:
         [consumer] = opened
         with pytest.raises(OdradekError, match="closed"):
             consumer.end_offsets([topic[0]])
+
+
+def described(stream: StreamReader, start: Any, end: Any) -> list[int]:
+    """What a micro-batch reads, planned and read as after a way through Spark's checkpoint."""
+    tasks = stream.partitions(json.loads(json.dumps(start)), json.loads(json.dumps(end)))
+    return [value for task in tasks for value in values(stream.read(task))]
+
+
+class TestTopicsThatGo:
+    """A stream knows topics by their ids: in its checkpoint stands which topic its offsets are of."""
+
+    @pytest.fixture
+    def pair(self, bootstrap: str, name: str) -> tuple[Topic, Topic]:
+        stays, goes = Topic(bootstrap, f"{name}-a", 1), Topic(bootstrap, f"{name}-b", 2)
+        stays.fill(0, 3)
+        goes.fill(0, 5)
+        return stays, goes
+
+    def streams(self, pair: tuple[Topic, Topic], selection: str = "subscribe", **more: str) -> tuple[StreamReader, StreamReader]:
+        """One for which loss is no failure, and one for which it is."""
+        stays, goes = pair
+        selected = {
+            "subscribe": f"{stays.name},{goes.name}",
+            "subscribePattern": f"^{stays.name[:-1]}[ab]$",
+            "assign": json.dumps({stays.name: [0], goes.name: [0, 1]}),
+        }[selection]
+        settings = {
+            "kafka.bootstrap.servers": stays.bootstrap,
+            selection: selected,
+            "startingOffsets": "earliest",
+            "fetchOffset.retryIntervalMs": "0",
+            **more,
+        }
+        lenient, strict = (StreamReader(read_options({**settings, "failOnDataLoss": fails}, streaming=True)) for fails in ("false", "true"))
+        return lenient, strict
+
+    @pytest.mark.parametrize("selection", ["subscribe", "subscribePattern", "assign"])
+    def test_a_topic_that_is_deleted_ends_a_stream_only_where_loss_is_a_failure(self, pair: tuple[Topic, Topic], selection: str) -> None:
+        stays, goes = pair
+        lenient, strict = self.streams(pair, selection)
+        start = lenient.initialOffset()
+        end = lenient.latestOffset(start, ReadAllAvailable())
+        goes.delete()
+        assert described(lenient, start, end) == [0, 1, 2], "a micro-batch that was planned before, as after each restart"
+        with pytest.raises(DataLoss, match=f"{goes.name}-0 no longer exist"):
+            strict.partitions(start, end)
+        stays.fill(0, 2)
+        later = lenient.latestOffset(end, ReadAllAvailable())
+        assert described(lenient, end, later) == [0, 1]
+        assert lenient.latestOffset(later, ReadMaxRows(10)) == later
+        with pytest.raises(DataLoss, match=f"{goes.name}-0, {goes.name}-1 no longer exist"):
+            strict.latestOffset(end, ReadAllAvailable())
+        Topic(goes.bootstrap, goes.name, 2).fill(0, 4)
+        back = lenient.latestOffset(later, ReadAllAvailable())
+        assert described(lenient, later, back) == [0, 1, 2, 3], "from the beginning of the new one"
+        lenient.stop()
+        strict.stop()
+
+    @pytest.mark.parametrize("limit", [ReadAllAvailable(), ReadMaxRows(100)])
+    @pytest.mark.parametrize("count", [2, 5, 9])
+    def test_a_topic_made_again_is_known_by_its_id(self, pair: tuple[Topic, Topic], limit: Any, count: int) -> None:
+        """Whether it has fewer records than were read, as many, or more."""
+        _, goes = pair
+        lenient, strict = self.streams(pair)
+        start = lenient.initialOffset()
+        end = lenient.latestOffset(start, limit)
+        goes.delete()
+        again = Topic(goes.bootstrap, goes.name, 1)
+        again.fill(0, count)
+        said = f"topic {goes.name} was deleted and created again: its id was .{{22}}, and now is .{{22}}"
+        for ask in (lambda: strict.latestOffset(end, limit), lambda: strict.partitions(start, end)):
+            with pytest.raises(DataLoss, match=said):
+                ask()
+        assert described(lenient, start, end) == [0, 1, 2], "no record of the new topic at offsets of the old one"
+        later = lenient.latestOffset(end, limit)
+        assert described(lenient, end, later) == list(range(count))
+        again.fill(0, 1)
+        last = lenient.latestOffset(later, limit)
+        assert described(lenient, later, last) == [0]
+        assert described(strict, later, last) == [0], "what the checkpoint has now is no loss"
+        lenient.stop()
+        strict.stop()
+
+    def test_a_limit_and_a_least_count_from_the_beginning_of_the_new_topic(self, pair: tuple[Topic, Topic]) -> None:
+        _, goes = pair
+        lenient, _ = self.streams(pair, minOffsetsPerTrigger="4", maxOffsetsPerTrigger="4")
+        start = lenient.latestOffset(lenient.latestOffset(lenient.initialOffset(), ReadAllAvailable()), ReadAllAvailable())
+        goes.delete()
+        again = Topic(goes.bootstrap, goes.name, 1)
+        again.fill(0, 3)
+        assert lenient.latestOffset(start, ReadMaxRows(4)) == start, "too few"
+        again.fill(0, 3)
+        end = lenient.latestOffset(start, ReadMaxRows(4))
+        assert described(lenient, start, end) == [0, 1, 2, 0]
+        lenient.stop()
+
+    def test_offsets_without_ids_are_read_and_get_them(self, pair: tuple[Topic, Topic]) -> None:
+        """Of the connector, or of a release that did not know ids."""
+        stays, goes = pair
+        _, strict = self.streams(pair)
+        old = {stays.name: {"0": 1}, goes.name: {"0": 5, "1": 0}}
+        end = strict.latestOffset(old, ReadAllAvailable())
+        assert set(end[TOPIC_IDS]) == {stays.name, goes.name}
+        assert described(strict, old, end) == [1, 2]
+        assert described(strict, {**end, TOPIC_IDS: {}}, end) == []
+        strict.stop()
+
+    def test_a_topic_that_only_seemed_to_be_gone_is_not_read_twice(
+        self, pair: tuple[Topic, Topic], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A broker that has just started may not know all topics for a moment."""
+        stays, _ = pair
+        lenient, _ = self.streams(pair, **{"fetchOffset.numRetries": "1"})
+        end = lenient.latestOffset(lenient.initialOffset(), ReadAllAvailable())
+        ask = Admin.try_describe_topics
+
+        def forgetful(admin: Admin, names: Any, **more: Any) -> Any:
+            return {
+                name: each if name == stays.name else KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for name, each in ask(admin, names, **more).items()
+            }
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Admin, "try_describe_topics", forgetful)
+            during = lenient.latestOffset(end, ReadAllAvailable())
+        assert during == end
+        assert lenient.latestOffset(during, ReadAllAvailable()) == end
+        lenient.stop()
+
+    def test_a_topic_that_never_was_there_is_said(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        stream = StreamReader(
+            read_options({**topic.options(), "subscribe": f"{name},{name}-not", "fetchOffset.retryIntervalMs": "0"}, streaming=True)
+        )
+        for ask in (stream.initialOffset, lambda: stream.latestOffset({name: {"0": 0}}, ReadAllAvailable())):
+            with pytest.raises(KafkaError, match=f"{name}-not") as caught:
+                ask()
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        stream.stop()
+
+    def test_offsets_of_what_is_gone_are_not_committed(
+        self, pair: tuple[Topic, Topic], name: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        stays, goes = pair
+        lenient, _ = self.streams(pair, commitOffsets="true", **{"kafka.group.id": name})
+        end = lenient.latestOffset(lenient.initialOffset(), ReadAllAvailable())
+        goes.delete()
+        end = lenient.latestOffset(end, ReadAllAvailable())
+        lenient.commit(end)
+        assert "not committed" not in caplog.text
+        with Consumer(bootstrap_servers=stays.bootstrap, group_id=name) as consumer:
+            found = consumer.committed([stays[0]])[stays[0]]
+            assert found is not None
+            assert found.offset == 3
+        lenient.stop()
+
+    def test_a_topic_that_goes_while_it_is_read(self, pair: tuple[Topic, Topic]) -> None:
+        _, goes = pair
+        task = RangePartition(OffsetRange(goes[0], 0, 5))
+        lenient, strict = self.streams(pair, **{"kafkaConsumer.pollTimeoutMs": "100"})
+        goes.delete()
+        assert values(lenient.read(task)) == []
+        with pytest.raises(DataLoss, match=f"{goes.name}-0 no longer exists: it was read up to offset 0 of 5"):
+            list(strict.read(task))

@@ -143,11 +143,15 @@ class _Fetching:
             except KafkaError as error:
                 # What a client knows from before may be of no use any more where one that begins anew succeeds: no task fails for that.
                 if self._lease.fresh:
-                    raise
+                    if not self._is_gone():
+                        raise
+                    break
                 logger.info("A client that was used before is replaced: %s", error)
                 self._lease.consumer.close()
                 self._lease = self._begin(fresh=True)
             else:
+                if chunk is None and self._is_gone():
+                    break
                 if chunk is None:
                     raise KafkaError(
                         ErrorCode.REQUEST_TIMED_OUT,
@@ -156,6 +160,17 @@ class _Fetching:
                 self._position = chunk.end_offset
                 return chunk
         return None
+
+    def _is_gone(self) -> bool:
+        """Return whether the partition no longer exists, where failOnDataLoss=false lets the task end with what it has; else DataLoss."""
+        topic, number = partition = self._range.topic_partition
+        found = self._lease.consumer.list_topics().get(topic)
+        if found is not None and number in found.partitions:
+            return False
+        if self._options.fail_on_data_loss:
+            raise DataLoss(f"{partition} no longer exists: it was read up to offset {self._position} of {self._range.end}")
+        logger.warning("Passed over, with failOnDataLoss=false: %s no longer exists, from offset %d on", partition, self._position)
+        return True
 
     def _begin(self, *, fresh: bool = False) -> Lease:
         lease = worker_clients.take(self._key, self._open, fresh=fresh)

@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import ZERO_UUID, TopicPartition, uuid_to_string
 from odradek.client.admin.blocking import Admin
+from odradek.client.admin.types.topics import TopicDescription
 from odradek.client.config import ADMIN_CONFIG, Setting
 from odradek.client.consumer.blocking import Consumer
+from odradek.client.core.metadata import TopicInfo
 from odradek.spark.options import PositionSpec, ReadOptions, TimeSpec
-from odradek.spark.ranges import Offsets, exactly, resolve
+from odradek.spark.ranges import Offsets, TopicIds, exactly, resolve
 
 T = TypeVar("T")
+
+
+class Selection(NamedTuple):
+    """What a query reads now."""
+
+    partitions: list[TopicPartition]
+    ids: TopicIds
+    missing: list[str]
+    """Topics and assigned partitions that the query names, and the cluster does not have."""
 
 
 def open_consumer(options: ReadOptions, **more: Setting) -> Consumer:
@@ -44,31 +55,55 @@ class Planner:
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions that the query reads now; KafkaError for a topic or an assigned partition that does not exist."""
+        return self.all_of_it().partitions
+
+    def all_of_it(self) -> Selection:
+        """Return what the query reads; KafkaError for a topic or an assigned partition that does not exist."""
+        found = self.selection()
+        if found.missing:
+            option = "subscribe" if self._options.assign is None else "assign"
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{', '.join(found.missing)} of the option {option}")
+        return found
+
+    def selection(self) -> Selection:
+        """Return what there is of what the query reads. Asks each time: partitions may have come."""
         options = self._options
         if options.pattern is not None:
             return self._matching(re.compile(options.pattern))
         if options.assign is not None:
-            there = set(self._of_topics({each.topic for each in options.assign}))
-            gone = [each for each in options.assign if each not in there]
-            if gone:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{', '.join(map(str, gone))} of the option assign")
-            return list(options.assign)
-        return self._of_topics(options.subscribe or ())
+            there = self.of_topics({each.topic for each in options.assign})
+            found = set(there.partitions)
+            missing = [str(each) for each in options.assign if each not in found]
+            return Selection([each for each in options.assign if each in found], there.ids, missing)
+        return self.of_topics(options.subscribe or ())
 
-    def _of_topics(self, names: Iterable[str]) -> list[TopicPartition]:
-        """Asked anew each time: partitions may have come."""
-        found = self._again(lambda: self._connected_admin().describe_topics(names))
-        return [TopicPartition(topic.name, partition) for topic in found.values() for partition in sorted(topic.partitions)]
+    def of_topics(self, names: Iterable[str]) -> Selection:
+        """Return what there is of topics. One that seems to be missing is asked for again: a broker may not know it yet."""
+        names = list(names)
+        found = self._described(names)
+        for _ in range(self._options.fetch_offset_retries - 1):
+            if len(found) == len(names):
+                break
+            time.sleep(self._options.fetch_offset_interval_ms / 1000)
+            found = self._described(names)
+        return _selected(found.values(), [name for name in names if name not in found])
 
-    def _matching(self, pattern: re.Pattern[str]) -> list[TopicPartition]:
+    def _described(self, names: list[str]) -> dict[str, TopicDescription]:
+        def ask() -> dict[str, TopicDescription]:
+            found: dict[str, TopicDescription] = {}
+            for name, each in self._connected_admin().try_describe_topics(names).items():
+                if isinstance(each, TopicDescription):
+                    found[str(name)] = each
+                elif each.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise each
+            return found
+
+        return self._again(ask)
+
+    def _matching(self, pattern: re.Pattern[str]) -> Selection:
         """Of the topics in whose name the pattern is found, without Kafka's own."""
         topics = self._again(lambda: self._connected_admin().list_topics())
-        return [
-            TopicPartition(topic.name, partition)
-            for topic in topics
-            if pattern.search(topic.name)
-            for partition in sorted(topic.partitions)
-        ]
+        return _selected([topic for topic in topics if pattern.search(topic.name)], [])
 
     def _connected_admin(self) -> Admin:
         if self._admin is None:
@@ -136,3 +171,9 @@ class Planner:
                     raise
                 time.sleep(self._options.fetch_offset_interval_ms / 1000)
         return ask()
+
+
+def _selected(topics: Iterable[TopicDescription | TopicInfo], missing: list[str]) -> Selection:
+    topics = list(topics)
+    ids = {topic.name: uuid_to_string(topic.topic_id) for topic in topics if topic.topic_id != ZERO_UUID}
+    return Selection([TopicPartition(topic.name, number) for topic in topics for number in sorted(topic.partitions)], ids, missing)

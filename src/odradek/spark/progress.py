@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.spark.ranges import TOPIC_IDS
+
 
 def offsets_behind_latest(progress: Mapping[str, Any]) -> list[dict[str, float]]:
     """The connector's `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`, of each source of a query.
@@ -36,6 +38,8 @@ def _offsets(offset: Any) -> dict[tuple[str, str], int]:
     """The offset of each partition; none of an offset that has another form than ours."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     try:
-        return {(topic, number): int(each) for topic, partitions in parsed.items() for number, each in partitions.items()}
+        return {
+            (topic, number): int(each) for topic, partitions in parsed.items() if topic != TOPIC_IDS for number, each in partitions.items()
+        }
     except (AttributeError, TypeError, ValueError):
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
@@ -12,8 +12,16 @@ from odradek.spark.options import EARLIEST, LATEST, OffsetSpec
 
 Offsets = dict[TopicPartition, int]
 
-StreamOffset = dict[str, dict[str, int]]
-"""As Spark stores it: {"topic": {"0": 23}}, the connector's own form."""
+TopicIds = Mapping[str, str]
+"""Topic -> its id in Kafka's text form. A topic whose broker tells no ids, and one of a checkpoint without ids, has no entry."""
+
+TOPIC_IDS: Final = "@topicIds"
+"""The key of the ids in a stream's offset: no topic can have this name."""
+
+StreamOffset = dict[str, dict[str, Any]]
+"""As Spark stores it: {"topic": {"0": 23}}, the connector's own form, and beside the topics {"@topicIds": {"topic": "..."}}.
+
+An offset means nothing without the topic's id: a topic that is deleted and created again has other records at the same offsets."""
 
 
 class DataLoss(OdradekError):
@@ -31,18 +39,38 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-def to_stream_offset(offsets: Mapping[TopicPartition, int]) -> StreamOffset:
-    """Offsets as Spark stores them, in a stable order."""
+def to_stream_offset(offsets: Mapping[TopicPartition, int], ids: TopicIds | None = None) -> StreamOffset:
+    """Offsets as Spark stores them, in a stable order, with the ids of their topics as far as they are known."""
     output: StreamOffset = {}
     for (topic, partition), offset in sorted(offsets.items()):
         output.setdefault(topic, {})[str(partition)] = offset
+    known = {topic: ids[topic] for topic in output if topic in ids} if ids else {}
+    if known:
+        output[TOPIC_IDS] = known
     return output
 
 
-def from_stream_offset(offset: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The reverse of `to_stream_offset`."""
+def from_stream_offset(offset: Mapping[str, Mapping[str, Any]]) -> Offsets:
+    """The offsets of `to_stream_offset`."""
     return {
-        TopicPartition(topic, int(partition)): int(value) for topic, partitions in offset.items() for partition, value in partitions.items()
+        TopicPartition(topic, int(partition)): int(value)
+        for topic, partitions in offset.items()
+        if topic != TOPIC_IDS
+        for partition, value in partitions.items()
+    }
+
+
+def ids_of(offset: Mapping[str, Mapping[str, Any]]) -> TopicIds:
+    """The topic ids of `to_stream_offset`; none of an offset of the connector, or of an older release."""
+    return {topic: str(topic_id) for topic, topic_id in offset.get(TOPIC_IDS, {}).items()}
+
+
+def made_again(before: TopicIds, after: TopicIds) -> dict[str, str]:
+    """Return for each topic that was deleted and created again what has happened; topics with an unknown id are taken for the same."""
+    return {
+        topic: f"topic {topic} was deleted and created again: its id was {old}, and now is {after[topic]}"
+        for topic, old in sorted(before.items())
+        if after.get(topic, old) != old
     }
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
 from odradek.spark.batch import RangePartition, read_range, tasks
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import Planner
@@ -23,8 +24,11 @@ from odradek.spark.ranges import (
     OffsetRange,
     Offsets,
     StreamOffset,
+    TopicIds,
     from_stream_offset,
+    ids_of,
     limited,
+    made_again,
     to_stream_offset,
     within_log,
 )
@@ -37,6 +41,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class _Ends(NamedTuple):
+    """Where what a query reads ends now."""
+
+    offsets: Offsets
+    ids: TopicIds
+    missing: list[str]
+
+
+def _without(offsets: Offsets, topics: Container[str]) -> Offsets:
+    return {partition: offset for partition, offset in offsets.items() if partition.topic not in topics}
+
+
+def _no_longer(partitions: Sequence[TopicPartition]) -> str:
+    return f"{', '.join(map(str, partitions))} no longer exist{'s' if len(partitions) == 1 else ''}"
+
+
 class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver; `read` runs in the tasks, on a copy without the driver's connections."""
 
@@ -44,8 +64,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         self._options = options
         self._clock = clock
         self._planner: Planner | None = None
-        self._available_now: Offsets | None = None
-        self._newest: Offsets | None = None
+        self._available_now: _Ends | None = None
+        self._newest: _Ends | None = None
         self._triggered_at: float | None = None
 
     def __reduce__(self) -> tuple[type[StreamReader], tuple[ReadOptions], dict[str, Any]]:
@@ -56,9 +76,9 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
     def initialOffset(self) -> StreamOffset:
         """Where a query without a checkpoint starts."""
         planner = self._connected()
-        chosen = planner.partitions()
+        chosen, ids, _ = planner.all_of_it()
         start = planner.position("startingOffsets", self._options.starting, planner.earliest(chosen), planner.latest(chosen))
-        return to_stream_offset(start)
+        return to_stream_offset(start, ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """maxOffsetsPerTrigger. Spark takes one limit of a source in Python: minOffsetsPerTrigger is kept to by `latestOffset`."""
@@ -68,16 +88,20 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
     def prepareForTriggerAvailableNow(self) -> None:
         """Trigger.AvailableNow: what is there now, and nothing that comes later."""
         planner = self._connected()
-        self._available_now = planner.latest(planner.partitions())
+        found = planner.selection()
+        self._available_now = _Ends(planner.latest(found.partitions), found.ids, found.missing)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> StreamOffset:
         """The end of the next micro-batch; `start` when there is to be none yet."""
-        begin = from_stream_offset(start)
+        begin, known = from_stream_offset(start), ids_of(start)
         planner = self._connected()
-        chosen = planner.partitions()
-        end = self._available_now if self._available_now is not None else planner.latest_since(chosen, begin)
-        self._newest = end
-        self._check_gone(begin, end)
+        ends = self._newest = self._available_now or self._ends(planner, begin, known)
+        renewed = made_again(known, ends.ids)
+        self._check_gone(begin, ends, renewed)
+        begin = _without(begin, renewed)
+        end = dict(ends.offsets)
+        # What is gone keeps its offset, for a topic that only seemed to be gone. A topic that comes again has another id.
+        gone = {partition: offset for partition, offset in begin.items() if partition not in end}
         fresh = [partition for partition in end if partition not in begin]
         if fresh and (isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None):
             # Partitions that appeared since the last micro-batch are read from their beginning.
@@ -86,8 +110,12 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             return dict(start)
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
-        # With failOnDataLoss=false a topic that was created anew goes back to its end now: what comes from then on is read.
-        return to_stream_offset(end)
+        # With failOnDataLoss=false a log that has become shorter goes back to its end now: what comes from then on is read.
+        return to_stream_offset(gone | end, {**known, **ends.ids})
+
+    def _ends(self, planner: Planner, begin: Offsets, known: TopicIds) -> _Ends:
+        found = planner.selection()
+        return _Ends(planner.latest_since(found.partitions, _without(begin, made_again(known, found.ids))), found.ids, found.missing)
 
     def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
         """Whether minOffsetsPerTrigger are not there yet and maxTriggerDelay is not over. Not with AvailableNow, which has to end."""
@@ -103,17 +131,19 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
 
     def reportLatestOffset(self) -> StreamOffset | None:
         """The newest offsets seen, for the query's progress."""
-        return None if self._newest is None else to_stream_offset(self._newest)
+        return None if self._newest is None else to_stream_offset(self._newest.offsets, self._newest.ids)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One task per partition with something new, or more by minPartitions and maxRecordsPerPartition."""
-        begin, stop = from_stream_offset(start), from_stream_offset(end)
-        if begin == stop:
+        stop, wanted = from_stream_offset(end), ids_of(end)
+        begin = _without(from_stream_offset(start), made_again(ids_of(start), wanted))
+        moved = [partition for partition in stop if begin.get(partition) != stop[partition]]
+        if not moved:
             return []
         planner = self._connected()
-        chosen = list(stop)
+        chosen = self._still_there(planner, moved, wanted)
         earliest, latest = planner.earliest(chosen), planner.latest(chosen)
-        fresh = [partition for partition in stop if partition not in begin]
+        fresh = [partition for partition in chosen if partition not in begin]
         if self._options.fail_on_data_loss:
             for partition in fresh:
                 if earliest[partition] > 0:
@@ -129,7 +159,10 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         """
         if self._options.commit_offsets:
             try:
-                self._connected().commit(from_stream_offset(end))
+                offsets = from_stream_offset(end)
+                if self._newest is not None:
+                    offsets = {partition: offset for partition, offset in offsets.items() if partition in self._newest.offsets}
+                self._connected().commit(offsets)
             except KafkaError as error:
                 logger.warning("Offsets of the query were not committed to group %s: %s", self._options.client["group.id"], error)
 
@@ -139,16 +172,39 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             self._planner.close()
             self._planner = None
 
-    def _check_gone(self, begin: Offsets, end: Offsets) -> None:
+    def _check_gone(self, begin: Offsets, ends: _Ends, renewed: Mapping[str, str]) -> None:
+        """Raise DataLoss for what can no longer be read of what the query has begun with, KafkaError for a topic that never was there."""
+        if not self._options.fail_on_data_loss:
+            return
+        if renewed:
+            raise DataLoss("; ".join(renewed.values()))
+        end = ends.offsets
         gone = sorted(set(begin) - set(end))
-        if gone and self._options.fail_on_data_loss:
-            raise DataLoss(f"{', '.join(map(str, gone))} no longer exist{'s' if len(gone) == 1 else ''}")
+        if gone:
+            raise DataLoss(_no_longer(gone))
+        if ends.missing:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{', '.join(ends.missing)}, which the query is to read")
         shrunk = [partition for partition, offset in end.items() if partition in begin and offset < begin[partition]]
-        if shrunk and self._options.fail_on_data_loss:
+        if shrunk:
             first = shrunk[0]
             raise DataLoss(
                 f"{first} ends at offset {end[first]}, but was read up to {begin[first]} before; was the topic deleted and created again?"
             )
+
+    def _still_there(self, planner: Planner, partitions: list[TopicPartition], wanted: TopicIds) -> list[TopicPartition]:
+        """Return the partitions without those that were deleted since the micro-batch was planned; DataLoss where that is a failure.
+
+        A query that is started again repeats its last micro-batch, however long ago that was planned.
+        """
+        found = planner.of_topics({each.topic for each in partitions})
+        renewed = made_again(wanted, found.ids)
+        there = [each for each in found.partitions if each.topic not in renewed]
+        gone = sorted(set(partitions) - set(there))
+        if gone and self._options.fail_on_data_loss:
+            raise DataLoss("; ".join(renewed.values()) or _no_longer(gone))
+        if gone:
+            logger.warning("Passed over, with failOnDataLoss=false: %s", "; ".join(renewed.values()) or _no_longer(gone))
+        return [each for each in partitions if each not in gone]
 
     def _connected(self) -> Planner:
         if self._planner is None:
