@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, Producer
 from odradek.storage.disk import OsDisk
 from odradek.storage.meta_properties import read_meta_properties
+from tests.processes import end
 
 
 def free_base_port() -> int:
@@ -126,7 +126,7 @@ def test_a_cluster_serves_and_comes_back_with_its_records(tmp_path: Path) -> Non
                         consumer.assign([("greetings", 0)])
                         assert next(iter(consumer)).value == b"hello"
             finally:
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(120) == 0
+                status = end(process)
+            assert status == 0
     for member in found(directory):
         assert "leaving anyway" not in member.log.read_text(), "it waited a session for a controller that had ended"

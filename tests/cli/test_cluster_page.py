@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_cluster import free_base_port
+from tests.processes import end
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
 ON_ONE, ON_SEVERAL = (part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if part.startswith(("On one", "On several")))
@@ -47,13 +49,14 @@ def run(lines: list[str], shell: dict[str, str], folder: Path) -> str:
 def running(tmp_path: Path, shell: dict[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
     """Commands that go on running; they are ended at the end."""
     processes: list[subprocess.Popen[str]] = []
+    statuses: list[int] = []
     yield processes
     for process in processes:
         process.send_signal(signal.SIGTERM)
-    assert [process.wait(120) for process in processes] == [0] * len(processes)
-    for process in processes:
-        assert process.stdout is not None
-        process.stdout.close()
+    with ExitStack() as stack:
+        for process in processes:
+            stack.callback(lambda process=process: statuses.append(end(process)))  # type: ignore[misc]
+    assert statuses == [0] * len(processes)
 
 
 def launch(line: str, shell: dict[str, str], folder: Path) -> subprocess.Popen[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from interop.peers import free_port, run_jvm_tool
 from tests.cli.pages import commands, normal, played
+from tests.processes import end
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 FILES = re.findall(r"`(\w+\.properties)`:\n```properties\n(.*?)```", PAGE, re.DOTALL)
@@ -53,7 +53,8 @@ class Guide:
         line = f"exec {shlex.quote(sys.executable)} -m odradek.cli.main {commands(BEGIN)[-1].removeprefix('odradek ')}"
         process = subprocess.Popen(["bash", "-c", line], stdout=subprocess.PIPE, text=True, env={**os.environ}, cwd=self.folder)
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("Odradek is ready")
+        if not process.stdout.readline().startswith("Odradek is ready"):
+            raise AssertionError(f"it ended with status {end(process)}")
         return process
 
 
@@ -67,10 +68,8 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guide]:
     try:
         yield guide
     finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-        assert process.stdout is not None
-        process.stdout.close()
+        status = end(process)
+    assert status == 0
 
 
 @pytest.mark.timeout(240)

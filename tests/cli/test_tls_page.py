@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from interop.peers import free_port
+from tests.processes import end
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security-tls.md").read_text()
 
@@ -50,9 +50,8 @@ def test_from_nothing_to_a_record_over_tls(tmp_path: Path) -> None:
         )
         assert b"certificate required" in told.stderr or b"handshake failure" in told.stderr, told.stderr
     finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-        process.stdout.close()
+        status = end(process)
+    assert status == 0
 
 
 def test_the_settings_of_the_page_are_keys() -> None:
