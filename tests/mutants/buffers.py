@@ -107,9 +107,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "batches-of-others-numbered-in-place",
-        "client/producer/engine.py",
-        "self._append_batch(target, bytes(payload), record_count, timestamp)",
-        "self._append_batch(target, payload, record_count, timestamp)",
+        "client/core/outgoing.py",
+        "    copied = bytes(payload)",
+        "    copied = payload",
         "A batch that was handed over as a view is changed, and its memory used for the records of others.",
         _TESTS,
     ),

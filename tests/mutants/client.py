@@ -299,8 +299,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="expired-batch-is-repeated",
         path="client/core/sender.py",
-        before="if self._closed or self._is_expired(batch, now_ms) or batch.attempts",
-        after="if self._closed or batch.attempts",
+        before="        if self._closed or self._is_expired(batch, now_ms):",
+        after="        if self._closed:",
         breaks="A batch whose delivery.timeout.ms is over is sent again.",
         tests="client/test_splitting.py client/test_sender.py",
         equivalent="The next look gives up what has expired before it sends anything.",
@@ -324,8 +324,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="given-up-keeps-memory",
         path="client/core/sender.py",
-        before="        self._released(batch)\n        batch.fail(error, record_errors)",
-        after="        batch.fail(error, record_errors)",
+        before="        self._released(batch)\n        self._fail(batch, error, certain=certain, record_errors=record_errors)",
+        after="        self._fail(batch, error, certain=certain, record_errors=record_errors)",
         breaks="A failed batch keeps its share of buffer.memory for ever.",
         tests="client/test_splitting.py client/test_sender.py",
     ),
@@ -396,8 +396,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="run-looks-at-its-first-piece",
         path="client/producer/futures.py",
-        before="for batch, first, record_count in parts:",
-        after="for batch, first, record_count in parts[:1]:",
+        before="for part, first, record_count in batch.outcomes(self._first, self._record_count):",
+        after="for part, first, record_count in [next(batch.outcomes(self._first, self._record_count))]:",
         breaks="A run of records is reported as written when only its first piece was.",
         tests="client/test_splitting.py client/test_sender.py",
     ),
@@ -1020,7 +1020,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="callback-stops-the-sender",
         path="client/core/accumulator.py",
-        before="            try:\n                callback()\n            except Exception:",
+        before="            try:\n                callback()\n            except BaseException:",
         after="            try:\n                callback()\n            except ZeroDivisionError:",
         breaks="A callback of the user that raises keeps other records from being settled.",
         tests="client/test_splitting.py client/test_sender.py",
@@ -1052,8 +1052,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="split-batch-lives-again",
         path="client/core/sender.py",
-        before="            piece = Batch(batch.topic_partition, batch.created_ms)\n",
-        after="            piece = Batch(batch.topic_partition, now_ms)\n",
+        before="            piece = Batch(batch.topic_partition, batch.created_ms, batch.owner)\n",
+        after="            piece = Batch(batch.topic_partition, now_ms, batch.owner)\n",
         breaks="delivery.timeout.ms begins anew for the pieces of a batch that was too large.",
         tests="client/test_splitting.py -k no_more_time",
     ),

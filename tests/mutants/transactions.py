@@ -201,8 +201,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "call-in-between",
         _SHELL,
-        "            if not self._call[1].done():\n                raise IllegalTransactionState(",
-        "            if False:\n                raise IllegalTransactionState(",
+        "        if under_way is not None and under_way != name:\n",
+        "        if under_way is not None and False:\n",
         "An abort overtakes a commit that is under way.",
         _VIRTUAL,
     ),
@@ -225,7 +225,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "closes-with-an-open-transaction",
         _ENGINE,
-        "                    await transactions.abandon()\n",
+        "                    await transactions.abandon(waiting=True)\n",
         "                    pass\n",
         "Readers of committed records wait for the timeout of a producer that was closed.",
         _VIRTUAL,
@@ -265,8 +265,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "retries-after-the-abort",
         _SENDER,
-        "            if not self._transactions.is_sending:\n                return False\n",
-        "",
+        "        return self._transactions is None or self._transactions.is_sending\n",
+        "        return True\n",
         "A batch of an aborted transaction is sent again after its end.",
         _VIRTUAL,
     ),

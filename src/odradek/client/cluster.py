@@ -22,6 +22,7 @@ from odradek.client.core.metadata import Broker, ClusterView, MetadataCache, Top
 from odradek.client.core.node_states import held_back_ms
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable, as_kafka_error
 from odradek.client.metrics import MetricName
+from odradek.client.origin import Origin
 from odradek.client.settling import settled
 from odradek.network.transport import ConnectionLost, RequestTimedOut
 from odradek.protocol.api_keys import ApiKey
@@ -49,8 +50,9 @@ class Cluster:
     """Access to a cluster; lives in one event loop."""
 
     def __init__(self, config: ClientConfig, *, clock: Clock | None = None, rng: random.Random | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.clock = clock or ClientClock(self._loop)
+        self.origin = Origin()
+        """Where the client may be used."""
+        self.clock = clock or ClientClock(asyncio.get_running_loop())
         self.config = config
         self.rng = rng or random.Random()
         self.client_id = config.text("client.id")
@@ -84,6 +86,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Closes every connection; requests in flight fail."""
+        self.origin.check()
         self._closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()
@@ -98,8 +101,9 @@ class Cluster:
 
     async def node(self, node_id: int, channel: Channel = "control") -> Node:
         """An open connection to the node, dialled if need be. ConnectionLost when that fails, AuthenticationFailed when it would always
-        fail, ClientClosed after `close`.
+        fail, ClientClosed after `close`, OdradekError in a forked child or another event loop.
         """
+        self.origin.check()
         return await self._connections.node(node_id, channel, lambda: self._servers_of(node_id))
 
     async def _servers_of(self, node_id: int) -> list[tuple[str, int]]:
@@ -123,6 +127,7 @@ class Cluster:
 
         To those the client goes back only with metadata.recovery.strategy=rebootstrap once it knows brokers (KIP-899).
         """
+        self.origin.check()
         node = self._connections.least_loaded()
         if node is not None:
             return node
@@ -216,6 +221,7 @@ class Cluster:
 
     async def refresh(self, topics: Iterable[str] | None = None, *, allow_auto_create: bool = False) -> ClusterView:
         """Asks for fresh metadata of all wanted topics, to which `topics` are added; calls at the same time share one answer."""
+        self.origin.check()
         if topics is not None:
             self.metadata.want(topics)
         if self._refreshing is None:

@@ -3,12 +3,16 @@
 Why a thread instead of plain sockets driven by the caller: a producer has to send, retry and expire batches while its application
 computes, and a group member has to heartbeat; with one loop there is one transport, one set of timing rules and one thing to test. The
 price, two thread switches per blocking call, is paid per call, never per record. A forked child has no thread: its first use starts a
-new one, and clients made before the fork say so instead of hanging.
+new one, and clients made before the fork say so instead of hanging (`origin`).
+
+Nothing that a callback or a task raises ends the thread: all clients of the process would stop for the fault of one. asyncio lets
+SystemExit and KeyboardInterrupt out of `run_forever`; they are logged, and the loop goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -17,9 +21,11 @@ from functools import partial
 from typing import TypeVar
 
 from odradek.base.errors import OdradekError
+from odradek.client.origin import Origin
 from odradek.client.waiting import wait_in_moments
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 
 class LoopThread:
@@ -27,18 +33,26 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = _new_loop()
-        self._process_id = os.getpid()
+        self._origin = Origin()
         self._thread = threading.Thread(target=self._run, name="odradek-client", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        while True:
+            try:
+                self.loop.run_forever()
+            except BaseException:
+                _LOG.exception("a callback in the event loop of the clients failed")
+                if self.loop.is_closed():
+                    return
+            else:
+                return
 
     @property
     def usable(self) -> bool:
         """Whether the thread runs in this process (a fork does not take it along)."""
-        return self._process_id == os.getpid() and self._thread.is_alive()
+        return not self._origin.is_forked and self._thread.is_alive()
 
     @property
     def is_current(self) -> bool:
@@ -46,12 +60,13 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def run(self, action: Callable[[], Awaitable[T]]) -> T:
-        """Calls `action` in the loop and returns the result of what it gives; Ctrl-C cancels that.
+        """Call `action` in the loop and return the result of what it gives; Ctrl-C cancels that. OdradekError in a forked child.
 
         What is awaited is made in the loop: Ctrl-C may come at any moment here, and would leave a coroutine that nobody awaits.
         """
+        self._origin.check_process()
         if not self.usable:
-            raise OdradekError("this client was made before a fork: make clients in the process that uses them")
+            raise OdradekError("the event loop of the clients has ended: the interpreter is shutting down")
         if self.is_current:
             raise OdradekError("a blocking client cannot be called from its own callbacks; hand the work to another thread")
         result: Future[T] = Future()

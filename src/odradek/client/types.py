@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -210,7 +210,7 @@ class FeatureLevels(NamedTuple):
 
 
 def encode_content(content: object) -> bytes | None:
-    """Bytes of a key, value or header; TypeError for what is none of Content."""
+    """Return the bytes of a key, value or header; TypeError for what is none of Content, ValueError for text that UTF-8 cannot write."""
     if content is None or type(content) is bytes:
         return content
     if isinstance(content, str):
@@ -220,9 +220,24 @@ def encode_content(content: object) -> bytes | None:
     raise TypeError(f"A key, value or header must be bytes, str or None, not {type(content).__name__}")
 
 
-def encode_headers(headers: HeadersInput) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers in the order given."""
-    if not headers:
+def encode_headers(headers: object) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers in the order given; TypeError for what is no HeadersInput, ValueError for text that UTF-8 cannot write."""
+    if headers is None:
         return ()
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((name, encode_content(content)) for name, content in pairs)
+    if isinstance(headers, Mapping):
+        headers = headers.items()  # pyright: ignore[reportUnknownVariableType]
+    elif isinstance(headers, (str, bytes, bytearray, memoryview)) or not isinstance(headers, Iterable):
+        kind = type(headers).__name__  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeError(f"headers must be a mapping or a sequence of (name, value), not {kind}")
+    return tuple([_header(each) for each in headers])  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _header(entry: object) -> tuple[str, bytes | None]:
+    if not isinstance(entry, (tuple, list)) or len(entry) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeError(f"a header must be a pair (name, value), not {entry!r}")
+    name, content = entry  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a header must be a str, not {type(name).__name__}")  # pyright: ignore[reportUnknownArgumentType]
+    if not name.isascii():
+        name.encode()
+    return name, encode_content(content)  # pyright: ignore[reportUnknownArgumentType]

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from odradek.base.ids import TopicPartition
 from odradek.records.batch import HEADER_SIZE
@@ -37,6 +37,18 @@ def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header
 def sequence_before(one: int, other: int) -> bool:
     """Whether a sequence number comes before another; they wrap from 2**31 - 1 to 0."""
     return one != other and (other - one) & 0x7FFFFFFF < 1 << 30
+
+
+class Owner(Protocol):
+    """Client that a batch belongs to."""
+
+    def check_process(self) -> None:
+        """Raise OdradekError where the client cannot finish the batch: in a forked child."""
+        ...
+
+    def check_wait(self) -> None:
+        """Raise OdradekError where a thread would wait for the batch in vain: there, and in the client's event loop."""
+        ...
 
 
 class Settled(NamedTuple):
@@ -64,6 +76,7 @@ class Batch:
         "gatherer",
         "log_append_time_ms",
         "ordinal",
+        "owner",
         "payload",
         "payload_has_sequence",
         "pieces",
@@ -77,9 +90,10 @@ class Batch:
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition, created_ms: int) -> None:
+    def __init__(self, topic_partition: TopicPartition, created_ms: int, owner: Owner | None = None) -> None:
         self.topic_partition = topic_partition
         self.created_ms = created_ms
+        self.owner = owner
         self.records: list[RecordTuple] = []
         self.gatherer: Gatherer | None = None
         """Takes records while the batch is open."""
@@ -201,8 +215,8 @@ class Batch:
                 continue
             try:
                 callback()
-            except Exception:
-                # A callback of the user's: the other records and the sender have to go on.
+            except BaseException:
+                # A callback of the user's, which may also raise CancelledError or SystemExit: the other records and the sender go on.
                 logger.exception("%s: a callback failed", self.topic_partition)
 
 
@@ -227,7 +241,7 @@ _LEAST_ROOM = 16 * 1024
 class Accumulator:
     """The batches of all partitions and the memory they take."""
 
-    __slots__ = ("_batch_size", "_exhausted", "_limit", "_linger_ms", "_ticket_class", "_time_ns", "flushing", "queues", "used")
+    __slots__ = ("_batch_size", "_exhausted", "_limit", "_linger_ms", "_owner", "_ticket_class", "_time_ns", "flushing", "queues", "used")
 
     def __init__(
         self,
@@ -236,8 +250,13 @@ class Accumulator:
         buffer_memory: int,
         ticket_class: type[Ticket] = Ticket,
         time_ns: Callable[[], int] = lambda: 0,
+        owner: Owner | None = None,
     ) -> None:
-        """`ticket_class` and `time_ns` (Unix nanoseconds) are for records that the gatherer of an open batch takes."""
+        """`ticket_class` and `time_ns` (Unix nanoseconds) are for records that the gatherer of an open batch takes.
+
+        `owner` is the client that the batches belong to.
+        """
+        self._owner = owner
         self._ticket_class = ticket_class
         self._time_ns = time_ns
         self._batch_size = max(1, batch_size)
@@ -296,7 +315,7 @@ class Accumulator:
         if self.used and self.used + len(payload) > self._limit:
             self._exhausted = True
             return None
-        batch = Batch(topic_partition, now_ms)
+        batch = Batch(topic_partition, now_ms, self._owner)
         batch.payload = payload
         batch.hold(record_count, len(payload))
         self.used += batch.reserved
@@ -325,7 +344,7 @@ class Accumulator:
         if self.used and size + HEADER_SIZE > left:
             self._exhausted = True
             return None
-        batch = Batch(topic_partition, now_ms)
+        batch = Batch(topic_partition, now_ms, self._owner)
         room = min(self._batch_size, max(_LEAST_ROOM, left // _SHARE), left)
         batch.reserved = max(HEADER_SIZE + size, room)
         batch.gatherer = Gatherer(batch, batch.records, batch.reserved - HEADER_SIZE, self._ticket_class, self._time_ns)

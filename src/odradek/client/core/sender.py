@@ -19,6 +19,11 @@ Ordering, for an idempotent producer, per partition:
 5. A transactional producer never takes an epoch by itself: what would need rule 3 fails its transaction, and the coordinator has the next
    epoch for it (`core.transactions`). Batches go out only within a transaction.
 
+6. `delivery.timeout.ms` bounds the whole way of a record, also on the wire. A batch whose time is up there fails at once, and stays among
+   those in flight until its answer comes or its connection ends: until then nothing of its partition is numbered again, and its memory is
+   not given away. What the answer says changes nothing but the sequence.
+7. A batch that cannot be encoded fails alone, before it has a sequence that anybody has seen.
+
 Without idempotence, order survives retries only with one batch of the partition on the wire (max.in.flight 1), as in Kafka.
 All times are monotonic milliseconds.
 """
@@ -29,7 +34,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.base.ids import TopicPartition
 from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size, sequence_before
 from odradek.client.core.backoff import Backoff
@@ -116,7 +121,7 @@ class Sender:
         "_backoff",
         "_closed",
         "_config",
-        "_flying",
+        "_dispatched",
         "_late_by_ms",
         "_nodes",
         "_on_release",
@@ -146,7 +151,8 @@ class Sender:
         self._transactions = transactions
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._nodes: dict[int, int] = {}
-        self._flying = 0
+        self._dispatched: dict[int, tuple[Dispatch, int]] = {}
+        """Requests on the wire, by the identity of their batches, and when the oldest of their batches was made."""
         self._taken_ms: dict[int, int] = {}
         self._late_by_ms: dict[int, int] = {}
         self._closed = False
@@ -158,7 +164,7 @@ class Sender:
     @property
     def outstanding(self) -> int:
         """Batches that wait or are on the wire."""
-        return self._accumulator.waiting + self._flying
+        return self._accumulator.waiting + sum([len(dispatch.batches) for dispatch, _ in self._dispatched.values()])
 
     def incomplete(self) -> list[Batch]:
         """The batches that wait or are on the wire."""
@@ -175,6 +181,7 @@ class Sender:
         transactions = self._transactions
         for batch in self._accumulator.expired(now_ms, self._config.delivery_timeout_ms):
             self._give_up(batch, self._timeout(batch, now_ms), certain=False)
+        self._expire_on_the_wire(now_ms)
         self._drop_after_failure()
         self._renumber_gaps()
         if self._config.idempotent and self.producer_id < 0:
@@ -184,6 +191,7 @@ class Sender:
         connect: set[int] = set()
         wake = self._next_expiry(now_ms)
         chosen: dict[int, list[Batch]] = {}
+        unsendable: list[tuple[Batch, KafkaError]] = []
         for topic_partition, queue in self._accumulator.queues.items():
             if not queue:
                 continue
@@ -204,7 +212,11 @@ class Sender:
             elif transactions is not None and not transactions.admits(topic_partition):
                 needs_partitions = True
             elif takes and self._may_send(topic_partition, queue[0]):
-                self._choose(chosen.setdefault(leader, []), queue)
+                self._choose(chosen.setdefault(leader, []), queue, unsendable)
+        for batch, error in unsendable:
+            # Only now: a callback may send again.
+            self._give_up(batch, error, certain=True)
+            wake = 0
         dispatches = [self._dispatch(node, batches) for node, batches in chosen.items() if batches]
         return Work(dispatches, connect, needs_metadata, False, wake, needs_partitions)
 
@@ -218,12 +230,17 @@ class Sender:
         """Whether something waited for the node longer than `availability_timeout_ms`, when it was last looked at."""
         return self._late_by_ms.get(node_id, 0) > self._config.availability_timeout_ms
 
-    def _choose(self, batches: list[Batch], queue: deque[Batch]) -> None:
+    def _choose(self, batches: list[Batch], queue: deque[Batch], unsendable: list[tuple[Batch, KafkaError]]) -> None:
         total = sum(len(batch.payload or b"") for batch in batches)
         head = queue[0]
         self._accumulator.close(head)
         self._number(head)
-        self._encode(head)
+        try:
+            self._encode(head)
+        except Exception as error:
+            reason = f"{head.record_count} record(s) for {head.topic_partition} cannot be encoded: {error}"
+            unsendable.append((queue.popleft(), KafkaError(ErrorCode.INVALID_RECORD, reason)))
+            return
         assert head.payload is not None
         if batches and total + len(head.payload) > self._config.max_request_size:
             return
@@ -231,13 +248,24 @@ class Sender:
 
     def _dispatch(self, node: int, batches: list[Batch]) -> Dispatch:
         self._nodes[node] = self._nodes.get(node, 0) + 1
-        self._flying += len(batches)
         for batch in batches:
             batch.refused = False
             state = self._state(batch.topic_partition)
             batch.acked_before = state.last_acked_sequence
             state.in_flight.append(batch)
-        return Dispatch(node, tuple(batches))
+        dispatch = Dispatch(node, tuple(batches))
+        self._dispatched[id(dispatch.batches)] = dispatch, min([batch.created_ms for batch in batches])
+        return dispatch
+
+    def _expire_on_the_wire(self, now_ms: int) -> None:
+        """Rule 6: fail the batches in flight whose time is up."""
+        limit = now_ms - self._config.delivery_timeout_ms
+        late = [dispatch for dispatch, created_ms in self._dispatched.values() if created_ms <= limit]
+        for batch in [batch for dispatch in late for batch in dispatch.batches if batch.created_ms <= limit and not batch.is_done()]:
+            self._fail(batch, self._timeout(batch, now_ms), certain=False)
+        for dispatch in late:
+            rest = [batch.created_ms for batch in dispatch.batches if batch.created_ms > limit]
+            self._dispatched[id(dispatch.batches)] = dispatch, min(rest, default=FOREVER)
 
     def _may_send(self, topic_partition: TopicPartition, head: Batch) -> bool:
         state = self._state(topic_partition)
@@ -258,6 +286,7 @@ class Sender:
 
     def _next_expiry(self, now_ms: int) -> int:
         heads = [queue[0].created_ms for queue in self._accumulator.queues.values() if queue]
+        heads += [created_ms for _, created_ms in self._dispatched.values() if created_ms < FOREVER]
         return max(0, min(heads) + self._config.delivery_timeout_ms - now_ms) if heads else FOREVER
 
     # -- sequences ------------------------------------------------------------------------------------------------------------------
@@ -404,7 +433,7 @@ class Sender:
 
     def _landed(self, dispatch: Dispatch) -> None:
         self._nodes[dispatch.node_id] -= 1
-        self._flying -= len(dispatch.batches)
+        del self._dispatched[id(dispatch.batches)]
 
     def _answered(self, batch: Batch, answer: BatchAnswer, now_ms: int) -> None:
         state = self._state(batch.topic_partition)
@@ -413,7 +442,10 @@ class Sender:
             if batch.has_sequence and (batch.producer_id, batch.producer_epoch) == (state.producer_id, state.producer_epoch):
                 state.last_acked_sequence = increment_sequence(batch.base_sequence, batch.record_count - 1)
             self._done(batch, answer.base_offset if error is ErrorCode.NONE else -1, answer.log_append_time_ms)
-        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not self._closed:
+        elif batch.is_done():
+            # Rule 6: it was given up on the wire.
+            self._released(batch)
+        elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and self._may_send_again(batch, now_ms):
             self._split(batch, now_ms)
         elif self._may_retry(batch, state, error, now_ms):
             batch.attempts += 1
@@ -427,11 +459,9 @@ class Sender:
             self._give_up(batch, failure, certain=not error.retriable and error not in _LOST_STATE, record_errors=answer.record_errors)
 
     def _may_retry(self, batch: Batch, state: PartitionState, error: ErrorCode, now_ms: int) -> bool:
-        if self._closed or self._is_expired(batch, now_ms) or batch.attempts >= self._config.retries:
+        if not self._may_send_again(batch, now_ms) or batch.attempts >= self._config.retries:
             return False
         if self._transactions is not None:
-            if not self._transactions.is_sending:
-                return False
             if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 return batch.base_sequence != self._expected(batch)
             return error.retriable
@@ -442,15 +472,26 @@ class Sender:
             return True
         return error.retriable
 
+    def _may_send_again(self, batch: Batch, now_ms: int) -> bool:
+        """Return whether its records may go out once more: in time, and within a transaction that is not aborted."""
+        if self._closed or self._is_expired(batch, now_ms):
+            return False
+        return self._transactions is None or self._transactions.is_sending
+
     def _expected(self, batch: Batch) -> int:
         """The next sequence when the batch was sent: what was acknowledged meanwhile may not have been there when the broker refused it."""
         return 0 if batch.acked_before < 0 else increment_sequence(batch.acked_before, 1)
 
     def _split(self, batch: Batch, now_ms: int) -> None:
         """The broker takes only smaller batches: its records go back as batches of half the size at most."""
-        records: list[RecordTuple] = [
-            (record.timestamp, record.key, record.value, record.headers) for record in decode_records(batch.payload or b"")
-        ]
+        try:
+            records: list[RecordTuple] = [
+                (record.timestamp, record.key, record.value, record.headers) for record in decode_records(batch.payload or b"")
+            ]
+        except (KafkaError, ProtocolError) as error:
+            reason = f"{batch.record_count} record(s) for {batch.topic_partition} are too large and cannot be divided: {error}"
+            self._give_up(batch, KafkaError(ErrorCode.MESSAGE_TOO_LARGE, reason), certain=True)
+            return
         limit = min(self._config.batch_size, max(batch.size // 2, 1))
         parts = list(_cut(records, limit))
         if len(parts) < 2:
@@ -458,7 +499,7 @@ class Sender:
         pieces: list[Batch] = []
         sequence = batch.base_sequence
         for part in parts:
-            piece = Batch(batch.topic_partition, batch.created_ms)
+            piece = Batch(batch.topic_partition, batch.created_ms, batch.owner)
             piece.records = list(part)
             piece.hold(len(part), HEADER_SIZE + sum(record_size(key, value, headers) for _, key, value, headers in part))
             piece.attempts = batch.attempts + 1
@@ -483,7 +524,11 @@ class Sender:
         batch.complete(base_offset, log_append_time_ms)
 
     def _give_up(self, batch: Batch, error: BaseException, *, certain: bool, record_errors: dict[int, str | None] | None = None) -> None:
-        """`certain`: the broker does not have the batch and never will."""
+        """Fail a batch that is not on the wire; `certain`: the broker does not have it and never will."""
+        self._released(batch)
+        self._fail(batch, error, certain=certain, record_errors=record_errors)
+
+    def _fail(self, batch: Batch, error: BaseException, *, certain: bool, record_errors: dict[int, str | None] | None = None) -> None:
         state = self._state(batch.topic_partition)
         gap = False
         if batch.has_sequence:
@@ -495,7 +540,6 @@ class Sender:
                 state.next_sequence = batch.base_sequence
         if self._transactions is not None:
             self._transactions.batch_failed(error, certain=not gap)
-        self._released(batch)
         batch.fail(error, record_errors)
 
     def _released(self, batch: Batch) -> None:

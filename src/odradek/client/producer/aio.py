@@ -16,7 +16,8 @@ from typing import Self, cast
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.core.metadata import TopicInfo
-from odradek.client.core.transactions import PreparedTransaction, State
+from odradek.client.core.outgoing import Outgoing, checked_batch, checked_partition, checked_record, checked_timestamp, checked_values
+from odradek.client.core.transactions import PreparedTransaction
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
 from odradek.client.producer.futures import RecordFuture
@@ -40,6 +41,7 @@ class AsyncProducer:
         """Starts the sender; connections are made when they are needed."""
         if self._engine is None:
             self._engine = ProducerEngine(self._settings.config, hooks=self._settings.hooks)
+        self._engine.cluster.origin.check()
         return self
 
     async def __aenter__(self) -> Self:
@@ -50,10 +52,12 @@ class AsyncProducer:
 
     @property
     def engine(self) -> ProducerEngine:
-        """The running engine; OdradekError before `start`."""
-        if self._engine is None:
+        """The running engine; OdradekError before `start`, in a forked child and in another event loop."""
+        engine = self._engine
+        if engine is None:
             raise OdradekError("the producer is not started: use `async with`, or await start()")
-        return self._engine
+        engine.cluster.origin.check()
+        return engine
 
     async def send(
         self,
@@ -71,11 +75,17 @@ class AsyncProducer:
         Waits for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
 
         `on_delivery(metadata, error)` is called once in the client's event loop, records of a partition in their order: it must not block.
-        What it raises is logged. It is not called for an error that send() raises.
+        What it raises is logged, whatever it is. It is not called for an error that send() raises.
+
+        TypeError for content, headers, partition or timestamp of a wrong type, ValueError for text that UTF-8 cannot write and numbers that
+        do not fit (64 bits for a timestamp): nothing is sent then. OdradekError in a forked child, or in another event loop than that of
+        `start`.
         """
         engine = self.engine
         if engine.hooks is not None:
             return await self._send_hooked(engine.hooks, ProducerRecord(topic, value, key, partition, headers, timestamp), on_delivery)
+        if timestamp is not None:
+            timestamp = checked_timestamp(timestamp)
         if key is not None and type(key) is not bytes:
             key = encode_content(key)
         if type(value) is str:
@@ -90,9 +100,10 @@ class AsyncProducer:
                 ticket = None if gatherer is None else gatherer.take(None, value, timestamp)
             if ticket is not None:
                 return cast(RecordFuture, ticket)
+        record = checked_record(value, key, partition, headers, timestamp)
         deadline = engine.deadline_ms()
         info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
-        return await self._queue(info, value, key, partition, headers, timestamp, on_delivery, deadline)
+        return await self._queue(info, record, on_delivery, deadline)
 
     async def _send_hooked(self, hooks: Hooks, given: ProducerRecord, on_delivery: Delivered | None) -> RecordFuture:
         engine = self.engine
@@ -103,28 +114,18 @@ class AsyncProducer:
                 ready = await asyncio.to_thread(hooks.serialized, record)
             else:
                 ready = hooks.serialized(record)
-            wanted = ready.partition
+            checked = checked_record(ready.value, ready.key, ready.partition, ready.headers, ready.timestamp)
+            told, wanted = hooks.told(on_delivery), checked.partition
             info = engine.cluster.known_topic(ready.topic, wanted) or await engine.topic(ready.topic, wanted)
             partition = hooks.partition(record, ready, info, engine.cluster.view)
-            told = hooks.told(on_delivery)
-            return await self._queue(info, ready.value, ready.key, partition, ready.headers, ready.timestamp, told, deadline)
+            return await self._queue(info, checked._replace(partition=partition), told, deadline)
         except BaseException as error:
             hooks.not_sent(record, error)
             raise
 
-    async def _queue(
-        self,
-        info: TopicInfo,
-        value: Content,
-        key: Content,
-        partition: int | None,
-        headers: HeadersInput,
-        timestamp: int | None,
-        told: Delivered | None,
-        deadline: int,
-    ) -> RecordFuture:
+    async def _queue(self, info: TopicInfo, record: Outgoing, told: Delivered | None, deadline: int) -> RecordFuture:
         engine = self.engine
-        while (taken := engine.append(info, value, key, partition, headers, timestamp, told)) is None:
+        while (taken := engine.append(info, record, told)) is None:
             await engine.wait_for_room(deadline)
         future, wake = taken
         if wake:
@@ -145,22 +146,28 @@ class AsyncProducer:
         return await (await self.send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp))
 
     async def send_many(
-        self, topic: str, values: Sequence[bytes | None], *, partition: int | None = None, timestamp: int | None = None
+        self, topic: str, values: Sequence[Content], *, partition: int | None = None, timestamp: int | None = None
     ) -> list[RecordFuture]:
         """The fast way for many records without keys and headers: a few operations per batch instead of per record.
 
         Returns one future per run of records that went into the same batch, in order; it has the metadata of the run's first record. With
         serializers, interceptors or partitioner.class it is `send` for each, with as many futures.
+
+        TypeError, ValueError and KafkaError (MESSAGE_TOO_LARGE) as `send`, before any of the records is taken.
         """
         engine = self.engine
         if engine.hooks is not None:
             return [await self.send(topic, value, partition=partition, timestamp=timestamp) for value in values]
+        many = checked_values(values)
+        engine.check_values(many)
+        partition = None if partition is None else checked_partition(partition)
+        timestamp = None if timestamp is None else checked_timestamp(timestamp)
         deadline = engine.deadline_ms()
         info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
         futures: list[RecordFuture] = []
         start = 0
-        while start < len(values):
-            taken = engine.append_run(info, values, start, partition, timestamp)
+        while start < len(many.values):
+            taken = engine.append_run(info, many, start, partition, timestamp)
             if taken is None:
                 await engine.wait_for_room(deadline)
                 continue
@@ -178,12 +185,14 @@ class AsyncProducer:
         batch (`record_count` tells of how many records), in the order of the rows within a partition; each fails for its own rows only.
         A batch has `batch.size` bytes, or 512 KiB where that is not set.
 
-        ValueError for a partition or a column that there is not, before anything is sent; KeyError without `value`; OdradekError without
-        pyarrow, and with serializers, interceptors or partitioner.class.
+        Before anything is sent: ValueError for a partition or a column that there is not, and for columns and headers that records cannot
+        have; KeyError without `value`; OdradekError without pyarrow, and with serializers, interceptors or partitioner.class. A row larger
+        than max.request.size is a KafkaError (MESSAGE_TOO_LARGE) after those before it.
         """
         engine = self.engine
         if engine.hooks is not None:
             engine.hooks.refuse("send_batch()")
+        partition = None if partition is None else checked_partition(partition)
         info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
         # Encoding a million rows would hold up the loop.
         run = asyncio.get_running_loop().run_in_executor
@@ -199,14 +208,18 @@ class AsyncProducer:
         return futures
 
     async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
-        """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
+        """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow.
+
+        TypeError or ValueError for bytes that are not one batch of `record_count` records with the right checksum.
+        """
         engine = self.engine
         if engine.hooks is not None:
             engine.hooks.refuse("send_encoded()")
+        batch, partition = checked_batch(payload, record_count), checked_partition(target.partition)
+        stamp = checked_timestamp(timestamp)
         deadline = engine.deadline_ms()
-        if engine.cluster.known_topic(target.topic) is None:
-            await engine.topic(target.topic)
-        while (future := engine.append_encoded(target, payload, record_count, timestamp)) is None:
+        info = engine.cluster.known_topic(target.topic, partition) or await engine.topic(target.topic, partition)
+        while (future := engine.append_encoded(info, partition, batch, record_count, stamp)) is None:
             await engine.wait_for_room(deadline)
         engine.wake()
         return future
@@ -253,12 +266,11 @@ class AsyncProducer:
     async def transaction(self) -> AsyncGenerator[None]:
         """A transaction that is committed at the end of the block, and aborted by an exception, which goes on to the caller.
 
-        The first one calls `init_transactions` if nobody has.
+        The first one calls `init_transactions` if nobody has. When the commit does not end within max.block.ms, its KafkaError
+        (REQUEST_TIMED_OUT) leaves the block and the commit goes on; the next block waits for it.
         """
         manager = self.engine.transactions
-        if manager.core.state is State.UNINITIALIZED:
-            await self.init_transactions()
-        self.begin_transaction()
+        await manager.begin_block()
         try:
             yield
             await self.commit_transaction()
@@ -272,10 +284,15 @@ class AsyncProducer:
 
     def metrics(self) -> dict[MetricName, float]:
         """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
-        return self.engine.cluster.metrics()
+        if self._engine is None:
+            raise OdradekError("the producer is not started: use `async with`, or await start()")
+        return self._engine.cluster.metrics()
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
+        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails.
+
+        Goes on when it is cancelled; called again it waits for the same end.
+        """
         if self._engine is not None:
             await self._engine.close(timeout_s)
         if self._settings.hooks is not None:

@@ -52,13 +52,14 @@ class RowEncoder:
         """The rows as batches, in the order of the rows within a partition; each is encoded when it is asked for. `partitions` are the
         topic's; `partition` is for all rows; rows without a timestamp get `stamp_ms`.
 
-        ValueError for a partition that there is not and for a column that means nothing; KeyError without `value`.
+        Nothing is encoded before all rows are looked at: ValueError for a partition that there is not, a column that means nothing or has a
+        type that records cannot have, and for headers without a name; KeyError without `value`.
         """
         if unknown := [name for name in rows.schema.names if name not in COLUMNS]:
             raise ValueError(f"{topic}: rows have a column {unknown[0]!r}; those of records are {', '.join(COLUMNS)}")
         if "value" not in rows.schema.names:
             raise KeyError("value")
-        pieces = rows.to_batches() if hasattr(rows, "to_batches") else [rows]
+        pieces = [_checked(topic, piece) for piece in (rows.to_batches() if hasattr(rows, "to_batches") else [rows])]
         if partition is not None:
             _check_partition(topic, partition, partitions)
         if "partition" in rows.schema.names:
@@ -92,6 +93,37 @@ class RowEncoder:
             return
         for number in numbers.unique().to_pylist():
             yield number, rows.filter(numbers.is_null() if number is None else pc.equal(numbers, number))
+
+
+def _checked(topic: str, piece: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with headers of one type; ValueError for columns whose type or content no record can have."""
+    import pyarrow as pa
+
+    wanted = {"key": pa.binary(), "value": pa.binary(), "partition": pa.int32()}
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    for index, name in enumerate(piece.schema.names):
+        column = piece.column(index)
+        try:
+            if name in wanted:
+                # Of the type alone: these can be large.
+                column.slice(0, 0).cast(wanted[name])
+            elif name == "timestamp" and not pa.types.is_integer(column.type):
+                column.cast(pa.timestamp("ms", getattr(column.type, "tz", None)), safe=False)
+            elif name == "timestamp":
+                column.cast(pa.int64())
+            elif name == "headers" and not pa.types.is_null(column.type):
+                column = column.cast(headers)
+                column.validate(full=True)
+                _check_names(column.flatten())
+                piece = piece.set_column(index, name, column)
+        except (pa.ArrowException, NotImplementedError, ValueError) as error:
+            raise ValueError(f"{topic}: the column {name!r} of rows cannot be that of records: {error}") from None
+    return piece
+
+
+def _check_names(headers: pa.StructArray) -> None:
+    if headers.null_count or headers.field("key").null_count:
+        raise ValueError("a header has no name")
 
 
 def _check_partition(topic: str, number: int, partitions: Sequence[int]) -> None:

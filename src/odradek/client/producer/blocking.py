@@ -13,7 +13,8 @@ from typing import Self, cast
 
 from odradek.base.ids import TopicPartition
 from odradek.client.core.metadata import TopicInfo
-from odradek.client.core.transactions import PreparedTransaction, State
+from odradek.client.core.outgoing import Outgoing, checked_batch, checked_partition, checked_record, checked_timestamp, checked_values
+from odradek.client.core.transactions import PreparedTransaction
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
@@ -60,11 +61,16 @@ class Producer:
         Blocks for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
 
         `on_delivery(metadata, error)` is called once in the client's event loop, records of a partition in their order: it must not block.
-        What it raises is logged. It is not called for an error that send() raises.
+        What it raises is logged, whatever it is. It is not called for an error that send() raises.
+
+        TypeError for content, headers, partition or timestamp of a wrong type, ValueError for text that UTF-8 cannot write and numbers that
+        do not fit (64 bits for a timestamp): nothing is sent then. OdradekError in a forked child.
         """
         engine = self._engine
         if engine.hooks is not None:
             return self._send_hooked(engine.hooks, ProducerRecord(topic, value, key, partition, headers, timestamp), on_delivery)
+        if timestamp is not None:
+            timestamp = checked_timestamp(timestamp)
         if key is not None and type(key) is not bytes:
             key = encode_content(key)
         if type(value) is str:
@@ -79,37 +85,30 @@ class Producer:
                 ticket = None if gatherer is None else gatherer.take(None, value, timestamp)
             if ticket is not None:
                 return cast(RecordFuture, ticket)
+        record = checked_record(value, key, partition, headers, timestamp)
         deadline = engine.deadline_ms()
         info = self._topic(topic, partition)
-        return self._queue(info, value, key, partition, headers, timestamp, on_delivery, deadline)
+        return self._queue(info, record, on_delivery, deadline)
 
     def _send_hooked(self, hooks: Hooks, given: ProducerRecord, on_delivery: Delivered | None) -> RecordFuture:
         engine = self._engine
+        engine.cluster.origin.check_process()
         deadline = engine.deadline_ms()
         record = hooks.intercepted(given)
         try:
             ready = hooks.serialized(record)
-            info = self._topic(ready.topic, ready.partition)
-            partition = hooks.partition(record, ready, info, engine.cluster.view)
+            checked = checked_record(ready.value, ready.key, ready.partition, ready.headers, ready.timestamp)
             told = hooks.told(on_delivery)
-            return self._queue(info, ready.value, ready.key, partition, ready.headers, ready.timestamp, told, deadline)
+            info = self._topic(ready.topic, checked.partition)
+            partition = hooks.partition(record, ready, info, engine.cluster.view)
+            return self._queue(info, checked._replace(partition=partition), told, deadline)
         except BaseException as error:
             hooks.not_sent(record, error)
             raise
 
-    def _queue(
-        self,
-        info: TopicInfo,
-        value: Content,
-        key: Content,
-        partition: int | None,
-        headers: HeadersInput,
-        timestamp: int | None,
-        told: Delivered | None,
-        deadline: int,
-    ) -> RecordFuture:
+    def _queue(self, info: TopicInfo, record: Outgoing, told: Delivered | None, deadline: int) -> RecordFuture:
         engine = self._engine
-        while (taken := engine.append(info, value, key, partition, headers, timestamp, told)) is None:
+        while (taken := engine.append(info, record, told)) is None:
             self._wait_for_room(deadline)
         future, wake = taken
         if wake:
@@ -117,18 +116,22 @@ class Producer:
         return future
 
     def send_many(
-        self, topic: str, values: Sequence[bytes | None], *, partition: int | None = None, timestamp: int | None = None
+        self, topic: str, values: Sequence[Content], *, partition: int | None = None, timestamp: int | None = None
     ) -> list[RecordFuture]:
         """The fast way for many records without keys and headers; see `AsyncProducer.send_many`."""
         engine = self._engine
         if engine.hooks is not None:
             return [self.send(topic, value, partition=partition, timestamp=timestamp) for value in values]
+        many = checked_values(values)
+        engine.check_values(many)
+        partition = None if partition is None else checked_partition(partition)
+        timestamp = None if timestamp is None else checked_timestamp(timestamp)
         deadline = engine.deadline_ms()
         info = self._topic(topic, partition)
         futures: list[RecordFuture] = []
         start = 0
-        while start < len(values):
-            taken = engine.append_run(info, values, start, partition, timestamp)
+        while start < len(many.values):
+            taken = engine.append_run(info, many, start, partition, timestamp)
             if taken is None:
                 self._wait_for_room(deadline)
                 continue
@@ -143,6 +146,7 @@ class Producer:
         engine = self._engine
         if engine.hooks is not None:
             engine.hooks.refuse("send_batch()")
+        partition = None if partition is None else checked_partition(partition)
         info = self._topic(topic, partition)
         futures: list[RecordFuture] = []
         for each in engine.encode_rows(info, rows, partition):
@@ -154,12 +158,14 @@ class Producer:
         return futures
 
     def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
-        """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow."""
+        """Queues a whole record batch (magic 2) that was encoded elsewhere; see `AsyncProducer.send_encoded`."""
         if self._engine.hooks is not None:
             self._engine.hooks.refuse("send_encoded()")
+        batch, partition = checked_batch(payload, record_count), checked_partition(target.partition)
+        stamp = checked_timestamp(timestamp)
         deadline = self._engine.deadline_ms()
-        self._topic(target.topic)
-        while (future := self._engine.append_encoded(target, payload, record_count, timestamp)) is None:
+        info = self._topic(target.topic, partition)
+        while (future := self._engine.append_encoded(info, partition, batch, record_count, stamp)) is None:
             self._wait_for_room(deadline)
         self._thread.call_soon(self._engine.wake)
         return future
@@ -196,9 +202,7 @@ class Producer:
     def transaction(self) -> Generator[None]:
         """A transaction that is committed at the end of the block, and aborted by an exception; see `AsyncProducer.transaction`."""
         manager = self._engine.transactions
-        if manager.core.state is State.UNINITIALIZED:
-            self.init_transactions()
-        self.begin_transaction()
+        self._thread.run(manager.begin_block)
         try:
             yield
             self.commit_transaction()
@@ -220,14 +224,18 @@ class Producer:
         return self._thread.run(call)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails."""
-        if not self._engine.cluster.closed:
+        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails.
+
+        Interrupted by Ctrl-C it goes on; called again it waits for the same end. OdradekError in a forked child.
+        """
+        if not self._engine.closed:
             self._thread.run(lambda: self._engine.close(timeout_s))
         if self._engine.hooks is not None:
             self._engine.hooks.close()
 
     def _topic(self, name: str, partition: int | None = None) -> TopicInfo:
         engine = self._engine
+        engine.cluster.origin.check_process()
         return engine.cluster.known_topic(name, partition) or self._thread.run(lambda: engine.topic(name, partition))
 
     def _wait_for_room(self, deadline_ms: int) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -13,12 +14,13 @@ from functools import partial
 from itertools import repeat
 from typing import Any, cast
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.clock import ClientClock
 from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.config import ClientConfig
-from odradek.client.core.accumulator import Accumulator, RecordTuple, record_size
+from odradek.client.core.accumulator import Accumulator, RecordTuple
 from odradek.client.core.data_requests import (
     LAST_PRODUCE_BY_NAME,
     LAST_PRODUCE_OF_ADDED_PARTITIONS,
@@ -27,15 +29,18 @@ from odradek.client.core.data_requests import (
     topic_ids,
 )
 from odradek.client.core.metadata import TopicInfo
+from odradek.client.core.outgoing import Outgoing, Values, checked_topic
 from odradek.client.core.sender import Dispatch, Sender, SenderConfig
 from odradek.client.core.transactions import IllegalTransactionState, Transactions
+from odradek.client.ongoing import Ongoing
 from odradek.client.producer.arrow import EncodedRows, RowEncoder
 from odradek.client.producer.futures import RecordFuture
 from odradek.client.producer.hooks import Delivered, Hooks, check_told
 from odradek.client.producer.routing import Router
 from odradek.client.producer.transactions import TransactionManager
 from odradek.client.pyarrow_needed import need_pyarrow
-from odradek.client.types import ArrowRows, Content, HeadersInput, encode_content, encode_headers
+from odradek.client.settling import settled
+from odradek.client.types import ArrowRows, Content
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -44,6 +49,7 @@ from odradek.records.batch import read_header
 from odradek.records.codec import RECORD_OVERHEAD, Ticket
 from odradek.records.compression import Compression
 
+_LOG = logging.getLogger(__name__)
 _NO_TIMEOUT = 2**31 - 1
 _LONG_MS = 3_600_000
 _ROWS_SIZE = 512 * 1024
@@ -90,24 +96,34 @@ class ProducerEngine:
             config.integer("buffer.memory"),
             RecordFuture,
             time.time_ns if isinstance(clock, ClientClock) else lambda: clock.time_ms() * 1_000_000,
+            self.cluster.origin,
         )
         transactional_id = config.text("transactional.id") if config.was_given("transactional.id") else None
         core = Transactions(transactional_id) if transactional_id is not None else None
         self._transactional_id = transactional_id
         self._sender = Sender(self._settings, self._accumulator, self.cluster.backoff, self._released, core)
-        self._transactions = None if core is None else TransactionManager(self.cluster, self._sender, core, self.lock, self.flush)
+        self._transactions = (
+            None if core is None else TransactionManager(self.cluster, self._sender, core, self.lock, self.flush, self._landed)
+        )
         self._ignores_keys = config.flag("partitioner.ignore.keys")
         self._router = Router(config, self._accumulator, self._sender.is_late, self.cluster.rng)
         self.gatherers = self._router.gatherers
         self.gather = self._router.gather
-        """See `Router`: the way of most records, without the lock."""
+        """See `Router`: the way of most records, without the lock. In a forked child nothing is taken there, so that `append` says why."""
+        self.cluster.origin.at_fork(self._router.forget)
         self._told: Delivered | None = None
         """The last function that was found to be one: most records have the same."""
         self._room_waiters: list[asyncio.Future[None]] = []
+        self._on_the_wire: set[Deferred[memoryview]] = set()
         self._helpers: dict[object, asyncio.Task[None]] = {}
         self._closing = False
-        self._ending = False
+        """Whether records are refused."""
         self._closed = False
+        """Whether nothing is sent any more."""
+        self._ended = False
+        self._closer = Ongoing()
+        self._flush_until_s: float | None = None
+        self._flush_limit: asyncio.Timeout | None = None
         self._turn_wanted = False
         self._timer: asyncio.Handle | None = None
         self._timer_due = 0.0
@@ -115,34 +131,25 @@ class ProducerEngine:
 
     # -- taking records (any thread) ------------------------------------------------------------------------------------------------
 
-    def append(
-        self,
-        info: TopicInfo,
-        value: Content,
-        key: Content,
-        partition: int | None,
-        headers: HeadersInput,
-        timestamp: int | None,
-        told: Delivered | None = None,
-    ) -> tuple[RecordFuture, bool] | None:
-        """The record's future and whether the loop has to be woken; None when there is no room. KafkaError when the record is too large.
+    def append(self, info: TopicInfo, record: Outgoing, told: Delivered | None = None) -> tuple[RecordFuture, bool] | None:
+        """Take a record: its future, and whether the loop has to be woken; None when there is no room.
 
-        `told` hears what becomes of it.
+        `told` hears what becomes of the record. KafkaError when it is too large or has no such partition, ClientClosed, OdradekError in a
+        forked child.
         """
-        key_bytes, value_bytes, header_pairs = encode_content(key), encode_content(value), encode_headers(headers)
-        size = record_size(key_bytes, value_bytes, header_pairs)
-        self._check_size(size)
+        self.cluster.origin.check_process()
+        self._check_size(record.size)
         if told is not None:
             check_told(told)
-        stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
+        stamp = self.cluster.clock.time_ms() if record.timestamp is None else record.timestamp
         with self.lock:
             self._check_open()
-            target = self._router.target(info, key_bytes, partition, size)
-            taken = self._accumulator.append(target, stamp, key_bytes, value_bytes, header_pairs, self.cluster.now_ms())
+            target = self._router.target(info, record.key, record.partition, record.size)
+            taken = self._accumulator.append(target, stamp, record.key, record.value, record.headers, self.cluster.now_ms())
             if taken is None:
                 return None
             batch, index = taken
-            self._router.took(info, key_bytes, partition, size, batch)
+            self._router.took(info, record.key, record.partition, record.size, batch)
             future = RecordFuture(batch, index, stamp)
             if told is not None:
                 future.when_delivered(told)
@@ -150,6 +157,7 @@ class ProducerEngine:
 
     def gather_told(self, topic: str, key: bytes | None, value: Content, timestamp: int | None, told: Delivered) -> Ticket | None:
         """As `gather`; `told` hears what becomes of the record, after those that were sent before it to the same partition."""
+        self.cluster.origin.check_process()
         if told is not self._told:
             check_told(told)
             self._told = told
@@ -160,12 +168,13 @@ class ProducerEngine:
             return ticket
 
     def append_run(
-        self, info: TopicInfo, values: Sequence[bytes | None], start: int, partition: int | None, timestamp: int | None
+        self, info: TopicInfo, many: Values, start: int, partition: int | None, timestamp: int | None
     ) -> tuple[RecordFuture, int] | None:
-        """Takes as many of `values[start:]` (no keys, no headers) as fill a batch: (their future, count); None without room."""
-        end, size = self._run_length(values, start)
+        """Take as many of the values from `start` on (no keys, no headers) as fill a batch: (their future, count); None without room."""
+        self.cluster.origin.check_process()
+        end, size = self._run_length(many.sizes, start)
         stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
-        records: list[RecordTuple] = list(zip(repeat(stamp), repeat(None), values[start:end], repeat(()), strict=False))
+        records: list[RecordTuple] = list(zip(repeat(stamp), repeat(None), many.values[start:end], repeat(()), strict=False))
         with self.lock:
             self._check_open()
             target = self._router.target(info, None, partition, size)
@@ -175,17 +184,18 @@ class ProducerEngine:
             self._router.took(info, None, partition, size)
             return RecordFuture(taken[0], taken[1], stamp, end - start), end - start
 
-    def append_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int) -> RecordFuture | None:
-        """Takes a whole record batch of somebody else's; None without room."""
-        # What is no bytes could change, and a view would be numbered in place.
-        return self._append_batch(target, bytes(payload), record_count, timestamp)
-
-    def _append_batch(self, target: TopicPartition, payload: bytes | memoryview, record_count: int, timestamp: int) -> RecordFuture | None:
+    def append_encoded(
+        self, info: TopicInfo, partition: int, payload: bytes | memoryview, record_count: int, timestamp: int
+    ) -> RecordFuture | None:
+        """Take a whole record batch that was encoded elsewhere; None without room."""
         self._check_size(len(payload))
         with self.lock:
             self._check_open()
-            batch = self._accumulator.append_encoded(target, payload, record_count, self.cluster.now_ms())
-            return None if batch is None else RecordFuture(batch, 0, timestamp, record_count)
+            return self._append_batch(self._router.target(info, None, partition, len(payload)), payload, record_count, timestamp)
+
+    def _append_batch(self, target: TopicPartition, payload: bytes | memoryview, record_count: int, timestamp: int) -> RecordFuture | None:
+        batch = self._accumulator.append_encoded(target, payload, record_count, self.cluster.now_ms())
+        return None if batch is None else RecordFuture(batch, 0, timestamp, record_count)
 
     def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> Iterator[EncodedRows]:
         """The rows as batches, see `RowEncoder.encode`; without the engine's lock, in any thread."""
@@ -201,31 +211,39 @@ class ProducerEngine:
         return encoder.encode(info.name, rows, sorted(info.partitions), partition, self.cluster.clock.time_ms())
 
     def append_rows(self, info: TopicInfo, rows: EncodedRows) -> RecordFuture | None:
-        """Takes rows that are encoded; None without room."""
+        """Take rows that are encoded; None without room. KafkaError(MESSAGE_TOO_LARGE) for a row that is too large."""
+        size = len(rows.payload)
+        self._check_size(size)
+        timestamp = read_header(rows.payload).base_timestamp
         with self.lock:
             self._check_open()
-            target = self._router.target(info, None, rows.partition, len(rows.payload))
-            future = self._append_batch(target, rows.payload, rows.record_count, read_header(rows.payload).base_timestamp)
+            target = self._router.target(info, None, rows.partition, size)
+            future = self._append_batch(target, rows.payload, rows.record_count, timestamp)
             if future is not None:
-                self._router.took(info, None, rows.partition, len(rows.payload))
+                self._router.took(info, None, rows.partition, size)
             return future
 
-    def _run_length(self, values: Sequence[bytes | None], start: int) -> tuple[int, int]:
-        """End of the run that fills a batch, and its estimated size: by a guess from the first values, then corrected."""
-        first = len(values[start] or b"") + RECORD_OVERHEAD
-        end = min(len(values), start + max(1, self._batch_size // first))
-        size = RECORD_OVERHEAD * (end - start) + sum([len(value) for value in values[start:end] if value])
+    def _run_length(self, sizes: Sequence[int], start: int) -> tuple[int, int]:
+        """End of the run that fills a batch, and its estimated size: by a guess from the first value, then corrected."""
+        end = min(len(sizes), start + max(1, self._batch_size // (sizes[start] + RECORD_OVERHEAD)))
+        size = RECORD_OVERHEAD * (end - start) + sum(sizes[start:end])
         while size > self._batch_size and end - start > 1:
             end = start + max(1, (end - start) * self._batch_size // (size + self._batch_size // 8))
-            size = RECORD_OVERHEAD * (end - start) + sum([len(value) for value in values[start:end] if value])
-        self._check_size(size if end - start == 1 else 0)
+            size = RECORD_OVERHEAD * (end - start) + sum(sizes[start:end])
         return end, size
+
+    def check_values(self, many: Values) -> None:
+        """Raise KafkaError(MESSAGE_TOO_LARGE) when one of the values is too large."""
+        self._check_size(max(many.sizes, default=0) + RECORD_OVERHEAD)
 
     def _check_size(self, size: int) -> None:
         if size > self._max_record:
-            raise KafkaError(
-                ErrorCode.MESSAGE_TOO_LARGE, f"a record of about {size} bytes exceeds max.request.size ({self._max_record} bytes)"
-            )
+            raise self._size_error(size)
+
+    def _size_error(self, size: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a record of about {size} bytes exceeds max.request.size ({self._max_record} bytes)"
+        )
 
     def _check_open(self) -> None:
         if self._closing:
@@ -235,7 +253,8 @@ class ProducerEngine:
 
     @property
     def transactions(self) -> TransactionManager:
-        """Transactions of the producer; IllegalTransactionState without transactional.id."""
+        """Transactions of the producer; IllegalTransactionState without transactional.id, OdradekError in a forked child."""
+        self.cluster.origin.check_process()
         if self._transactions is None:
             raise IllegalTransactionState("transactions need the configuration transactional.id")
         if self._closing:
@@ -287,7 +306,12 @@ class ProducerEngine:
         """Sends what can be sent (call in the loop)."""
         self._turn_wanted = False
         if not self._closed:
-            self._sleep(self._step())
+            try:
+                self._sleep(self._step())
+            except Exception:
+                # One fault must not be the end of all turns.
+                _LOG.exception("a turn of the producer failed")
+                self._sleep(self.cluster.backoff.delay_ms(1))
 
     def _sleep(self, wait_ms: int) -> None:
         """The next turn is in so many milliseconds at the latest. A timer that ends before is left: most turns want another time."""
@@ -306,9 +330,12 @@ class ProducerEngine:
         self.turn()
 
     async def topic(self, name: str, partition: int | None = None) -> TopicInfo:
-        """The topic's metadata, created by the broker if it does that; KafkaError after max.block.ms. It is asked for anew when the topic
-        did not have the partition.
+        """Return the topic's metadata, asked for again when the topic did not have the partition; the broker may create the topic.
+
+        KafkaError after max.block.ms; TypeError and ValueError for what no topic can be called: a name that no request can carry would stop
+        the metadata of all topics.
         """
+        checked_topic(name)
         return await self.cluster.topic(name, partition, allow_auto_create=True, timeout_ms=self.max_block_ms)
 
     async def flush(self) -> None:
@@ -326,21 +353,45 @@ class ProducerEngine:
         finally:
             self._accumulator.flushing -= 1
 
+    async def _landed(self) -> None:
+        """Wait until what is on the wire now has its answer, or has lost its connection (request.timeout.ms at most)."""
+        await asyncio.gather(*[settled(each) for each in self._on_the_wire], return_exceptions=True)
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() has ended."""
+        return self._ended
+
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flushes for at most `timeout_s` seconds, fails the rest, and lets go of the cluster."""
-        if self._closing or self._ending:
-            return
-        self._ending = True
+        """Flush for at most `timeout_s` seconds (None: no limit), fail the rest, and let go of the cluster.
+
+        Goes on when the caller leaves (`client.ongoing`); called again it waits for the same end, which a shorter `timeout_s` hastens.
+        """
+        self.cluster.origin.check()
+        if timeout_s is not None:
+            self._end_by(self._loop.time() + timeout_s)
+        if not self._ended:
+            await self._closer.run("close", self._close)
+
+    def _end_by(self, time_s: float) -> None:
+        if self._flush_until_s is None or time_s < self._flush_until_s:
+            self._flush_until_s = time_s
+            if self._flush_limit is not None:
+                self._flush_limit.reschedule(time_s)
+
+    async def _close(self) -> None:
         transactions = self._transactions
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(self._flush_until_s) as self._flush_limit:
                 if transactions is not None:
-                    await transactions.abandon()
+                    await transactions.abandon(waiting=True)
                 self._closing = True
                 await self.flush()
         except TimeoutError:
             with self.lock:
                 self._sender.close(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before the record was acknowledged"))
+        finally:
+            self._flush_limit = None
         self._closing = True
         if transactions is not None:
             await transactions.close()
@@ -352,6 +403,7 @@ class ProducerEngine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.cluster.close()
+        self._ended = True
 
     def _step(self) -> int:
         """Sends what can be sent; returns the milliseconds until the next step."""
@@ -452,7 +504,8 @@ class ProducerEngine:
                 timeout_s=self.cluster.request_timeout_s,
                 expect_response=self._settings.acks != 0,
             )
-        except (ConnectionLost, KafkaError) as error:
+        except Exception as error:
+            # Whatever it is, other requests have to go on.
             self._sender.on_failure(dispatch, as_kafka_error(error), self.cluster.now_ms())
             self.cluster.metadata.request_update()
             return
@@ -462,6 +515,7 @@ class ProducerEngine:
         by_id = ids if version > LAST_PRODUCE_BY_NAME else None
 
         def answered(_: object) -> None:
+            self._on_the_wire.discard(body)
             with self.lock:
                 try:
                     response = ProduceResponse.decode(body.result(), version)
@@ -476,6 +530,7 @@ class ProducerEngine:
                 self.cluster.metadata.request_update()
             self.wake()
 
+        self._on_the_wire.add(body)
         body.add_callback(answered)
 
 

@@ -34,8 +34,13 @@ class RecordFuture(Ticket):
         return self._batch.is_done(self._first, self._record_count)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Waits for the outcome, at most `timeout` seconds (TimeoutError); raises the KafkaError of a record that was not accepted."""
+        """Wait for the outcome, at most `timeout` seconds (TimeoutError); raise the KafkaError of a record that was not accepted.
+
+        OdradekError, as long as the outcome is not known, in a forked child and in the client's event loop: both would wait in vain.
+        """
         if not self.done():
+            if self._batch.owner is not None and timeout != 0:
+                self._batch.owner.check_wait()
             finished = threading.Event()
             self._when_done(finished.set)
             if not wait_in_moments(finished.wait, timeout) and not self.done():
@@ -43,14 +48,8 @@ class RecordFuture(Ticket):
         return self._outcome()
 
     def exception(self) -> BaseException | None:
-        """The error, None when there is none (yet)."""
-        if not self.done():
-            return None
-        try:
-            self._outcome()
-        except KafkaError as error:
-            return error
-        return None
+        """Return the error, None when there is none (yet): a KafkaError, or TransactionAborted for a record that was not sent."""
+        return self._error() if self.done() else None
 
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
         """Calls `callback(self)` once the outcome is known, in the client's event loop: it must not block."""
@@ -61,15 +60,13 @@ class RecordFuture(Ticket):
         self._when_done(partial(self._tell, callback))
 
     def _tell(self, callback: Callable[[RecordMetadata, BaseException | None], object]) -> None:
-        error: BaseException | None = None
-        try:
-            metadata = self._outcome()
-        except Exception as failure:
-            metadata, error = RecordMetadata(*self._batch.topic_partition, -1, -1), failure
-        callback(metadata, error)
+        error = self._error()
+        callback(self._metadata() if error is None else RecordMetadata(*self._batch.topic_partition, -1, -1), error)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self.done():
+            if self._batch.owner is not None:
+                self._batch.owner.check_process()
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
             self._when_done(partial(_resolve, loop, waiter))
@@ -80,13 +77,23 @@ class RecordFuture(Ticket):
         self._batch.add_callback(callback, self._first, self._record_count)
 
     def _outcome(self) -> RecordMetadata:
-        batch, first = self._batch, self._first
+        error = self._error()
+        if error is not None:
+            raise error
+        return self._metadata()
+
+    def _error(self) -> BaseException | None:
+        batch = self._batch
         if batch.pieces or batch.error is not None:
-            parts = list(batch.outcomes(first, self._record_count))
-            for batch, first, record_count in parts:
-                if batch.error is not None:
-                    raise _error_of(batch, range(first, first + record_count))
-            batch, first, _ = parts[0]
+            for part, first, record_count in batch.outcomes(self._first, self._record_count):
+                if part.error is not None:
+                    return _error_of(part, range(first, first + record_count))
+        return None
+
+    def _metadata(self) -> RecordMetadata:
+        batch, first = self._batch, self._first
+        if batch.pieces:
+            batch, first, _ = next(batch.outcomes(first, self._record_count))
         offset = batch.base_offset + first if batch.base_offset >= 0 else -1
         timestamp = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp
         return RecordMetadata(batch.topic_partition.topic, batch.topic_partition.partition, offset, timestamp)

@@ -86,7 +86,9 @@ class Hooks:
         return number
 
     def told(self, on_delivery: Delivered | None) -> Delivered | None:
-        """Who hears of a record: the interceptors, then the application."""
+        """Who hears of a record: the interceptors, then the application. TypeError as `check_told`."""
+        if on_delivery is not None:
+            check_told(on_delivery)
         interceptors = self._interceptors
         if interceptors is None:
             return on_delivery

@@ -45,7 +45,8 @@ class Interceptors:
         for function in self._having("on_acknowledgement"):
             try:
                 function(metadata, error)
-            except Exception:
+            except BaseException:
+                # CancelledError and SystemExit would keep the acknowledgement from the others, and end the event loop.
                 _LOG.warning("an interceptor failed on an acknowledgement", exc_info=True)
 
     def close(self) -> None:

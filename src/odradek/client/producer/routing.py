@@ -40,6 +40,11 @@ class Router:
         self._keyed: dict[str, list[Gatherer | None]] = {}
         self._gathered_from: dict[str, int] = {}
 
+    def forget(self) -> None:
+        """Let no open batch take records without a look at anything else."""
+        self.gatherers.clear()
+        self._keyed.clear()
+
     def gather(self, topic: str, key: bytes | None, value: object, timestamp: int | None) -> Ticket | None:
         """The ticket of a record without partition and headers, which an open batch has taken; None when it has to be looked at. In any
         thread.

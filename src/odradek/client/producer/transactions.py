@@ -1,6 +1,9 @@
 """The shell around a producer's transactions: asks coordinators, one call of the application at a time. Belongs to the loop.
 
-A call that does not end within max.block.ms goes on; the same call can be made again, and no other.
+Calls go on when their caller leaves (`client.ongoing`), which waits for max.block.ms at most:
+- init_transactions, commit_transaction, prepare_transaction and abort_transaction can be made again then; another of them is refused.
+- send_offsets_to_transaction is never joined: each call sends its own offsets, one after the other. The commit waits for those that are on
+  their way, and fails if one of them fails; abort gives them up.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from odradek.base.errors import ErrorCode, KafkaError, code_of
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster, as_kafka_error
 from odradek.client.coordinators import Coordinator, CoordinatorKind
+from odradek.client.core.outgoing import checked_offsets
 from odradek.client.core.sender import Sender
 from odradek.client.core.transactions import (
     IllegalTransactionState,
@@ -29,6 +33,7 @@ from odradek.client.core.transactions import (
     judge_offsets,
     judge_partition,
 )
+from odradek.client.ongoing import Ongoing, begun, waited
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -68,19 +73,26 @@ class TransactionManager:
         core: Transactions,
         lock: AbstractContextManager[object],
         flush: Callable[[], Awaitable[None]],
+        landed: Callable[[], Awaitable[None]],
     ) -> None:
+        """`flush` waits until every record has its outcome, `landed` until no request is on the wire."""
         config = cluster.config
         self.core = core
         self._cluster = cluster
         self._sender = sender
         self._lock = lock
         self._flush = flush
+        self._landed = landed
         self._timeout_ms = config.integer("transaction.timeout.ms")
         self._two_phase = config.flag("transaction.two.phase.commit.enable")
         self._max_block_ms = config.integer("max.block.ms")
         self._coordinator = Coordinator(cluster, CoordinatorKind.TRANSACTION, core.transactional_id)
         self._groups: dict[str, Coordinator] = {}
-        self._call: tuple[str, asyncio.Task[None]] | None = None
+        self._call = Ongoing()
+        self._sending: set[asyncio.Task[None]] = set()
+        """Offsets on their way."""
+        self._turn = asyncio.Lock()
+        """Of the offsets: one call after the other."""
         self._adding = asyncio.Lock()
         self._giving_up = False
         """Whether what is asked for the transaction is not wanted any more."""
@@ -97,11 +109,29 @@ class TransactionManager:
             self._check_no_call("begin_transaction")
             self.core.begin(implicit=self._is_implicit())
 
+    async def begin_block(self) -> None:
+        """Begin a transaction, after what the block before has left under way, and after `initialize` if nobody has called that."""
+        await self._call.settled(self._max_block_ms)
+        if self.core.state is State.ABORTABLE:
+            logger.warning("the last transaction of %s is aborted: %s", self.core.transactional_id, self.core.error)
+            await self.abort()
+        if self.core.state in (State.UNINITIALIZED, State.INITIALIZING):
+            await self.initialize()
+        self.begin()
+
     async def send_offsets(self, offsets: GivenOffsets, group: ConsumerGroupMetadata) -> None:
-        """Makes a group's offsets part of the transaction."""
-        taken = {partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for partition, offset in dict(offsets).items()}
-        if taken:
-            await self._only(_SENDING_OFFSETS, lambda: self._send_offsets(taken, group))
+        """Makes a group's offsets part of the transaction. TypeError or ValueError for offsets that are none, before anything is sent."""
+        taken = checked_offsets(offsets)
+        if not taken:
+            return
+        with self._lock:
+            self._check_no_call(_SENDING_OFFSETS)
+            self.core.take()
+        task = begun(self._send_offsets_in_turn(taken, group))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+        await waited(_SENDING_OFFSETS, task, self._max_block_ms)
+        task.result()
 
     async def commit(self) -> None:
         """Sends what waits, and commits."""
@@ -117,40 +147,16 @@ class TransactionManager:
 
     async def abort(self) -> None:
         """Drops what was not sent, and aborts. Offsets that are still on their way are waited for no longer than that takes."""
-        before = self._call
-        if before is not None and before[0] == _SENDING_OFFSETS:
-            self._giving_up = True
-            self._call = None
-            await self._only("abort_transaction", lambda: self._abort(before[1]))
-        else:
-            await self._only("abort_transaction", self._abort)
+        await self._only("abort_transaction", self._abort)
 
     async def _only(self, name: str, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if self._call is None:
-            task = asyncio.create_task(action())
-            self._call = name, task
-            task.add_done_callback(_seen)
-        else:
-            self._check_no_call(name)
-            task = self._call[1]
-        try:
-            async with asyncio.timeout(self._max_block_ms / 1000):
-                await asyncio.shield(task)
-        except TimeoutError:
-            if not task.done():
-                raise KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT, f"{name} did not end within {self._max_block_ms} ms (max.block.ms); it can be called again"
-                ) from None
-            raise
-        finally:
-            if task.done():
-                self._call = None
+        self._check_no_call(name)
+        await self._call.run(name, action, self._max_block_ms)
 
     def _check_no_call(self, name: str) -> None:
-        if self._call is not None and self._call[0] != name:
-            if not self._call[1].done():
-                raise IllegalTransactionState(f"{name}: {self._call[0]} did not end in time and has to be called again first")
-            self._call = None
+        under_way = self._call.name
+        if under_way is not None and under_way != name:
+            raise IllegalTransactionState(f"{name}: {under_way} did not end in time and has to be called again first")
 
     # -- what they do ---------------------------------------------------------------------------------------------------------------------
 
@@ -196,18 +202,23 @@ class TransactionManager:
             self.core.commit()
             self._sender.close_open_batches()
         await self._flush()
+        if self._sending:
+            await asyncio.wait(self._sending)
         with self._lock:
             if self.core.error is not None:
                 raise self.core.error
 
-    async def _abort(self, before: asyncio.Task[None] | None = None) -> None:
-        if before is not None:
-            await asyncio.wait([before])
+    async def _abort(self) -> None:
+        if self._sending:
+            self._giving_up = True
+            await asyncio.wait(self._sending)
             self._giving_up = False
         with self._lock:
             self.core.abort()
             self._sender.abort(TransactionAborted("its transaction was aborted"))
         await self._flush()
+        # A record that has failed for its time may still arrive: not after the end of its transaction.
+        await self._landed()
         async with self._adding:
             pass  # Now the coordinator has heard of the partitions, or it has not.
         if self.core.error is None or self.core.error.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
@@ -234,10 +245,21 @@ class TransactionManager:
         with self._lock:
             core.end()
 
+    async def _send_offsets_in_turn(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
+        async with self._turn:
+            if not self._is_wanted():
+                raise self.core.error or TransactionAborted("the transaction has ended")
+            try:
+                await self._send_offsets(offsets, group)
+            except (TransactionError, TransactionAborted):
+                raise
+            except Exception as error:
+                # Nobody may be there to hear of it: a commit without them must not succeed.
+                with self._lock:
+                    raise self.core.fail(ErrorCode.UNKNOWN_SERVER_ERROR, f"{_SENDING_OFFSETS}: {error}", abortable=True) from error
+
     async def _send_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
         core = self.core
-        with self._lock:
-            core.take()
         if not core.implicit:
 
             def adding() -> AddOffsetsToTxnRequest:
@@ -361,30 +383,29 @@ class TransactionManager:
             return self.core.implicit
         return node.versions.features.get(_FEATURE, 0) >= _IMPLICIT_SINCE
 
-    async def abandon(self) -> None:
-        """Before the producer is closed: aborts a transaction that is open, as far as the coordinator lets it."""
-        if self._call is not None:
-            await asyncio.wait([self._call[1]])
-            self._call = None
-        if self.core.state in (State.IN_TRANSACTION, State.ABORTABLE):
-            try:
+    async def abandon(self, *, waiting: bool = False) -> None:
+        """Abort a transaction that is open, as far as the coordinator lets it; not while a call is under way, unless `waiting` for its end.
+
+        Takes as long as two calls at most.
+        """
+        try:
+            if waiting:
+                await self._call.settled(self._max_block_ms)
+            if self._call.name is None and self.core.state in (State.IN_TRANSACTION, State.ABORTABLE):
                 await self.abort()
-            except KafkaError as error:
-                logger.warning("the open transaction of %s was not aborted: %s", self.core.transactional_id, error)
+        except OdradekError as error:
+            logger.warning("the open transaction of %s was not aborted: %s", self.core.transactional_id, error)
 
     async def close(self) -> None:
         """Ends what is under way."""
-        if self._call is not None:
-            self._call[1].cancel()
-            await asyncio.gather(self._call[1], return_exceptions=True)
+        for task in self._sending:
+            task.cancel()
+        if self._sending:
+            await asyncio.wait(self._sending)
+        await self._call.close()
         await self._coordinator.close()
         for coordinator in self._groups.values():
             await coordinator.close()
-
-
-def _seen(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def _error_code(answer: InitProducerIdResponse | EndTxnResponse | AddOffsetsToTxnResponse) -> int:

@@ -1,0 +1,156 @@
+"""Records, offsets and names that an application hands to a client, checked before anything takes them.
+
+The rule: what the application gives is checked in the call that takes it, before it has a place in a queue, a request or the metadata.
+Several items share a batch, a request, a question for metadata: one that cannot be encoded would stop all of them. A value of a wrong
+type is a TypeError, a value out of range or text that is not UTF-8 (half of a surrogate pair) a ValueError; nothing of the call is done
+then. Values are copied where the caller could change them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import NamedTuple
+
+from odradek.base.errors import KafkaError, ProtocolError
+from odradek.base.ids import TopicPartition
+from odradek.client.core.accumulator import Header, record_size
+from odradek.client.types import OffsetAndMetadata, encode_content, encode_headers
+from odradek.records.batch import LOG_OVERHEAD, MAGIC_V2, check_crc, read_header
+
+_BYTES = {bytes}
+_PLAIN = {bytes, type(None)}
+_INT32 = range(-(1 << 31), 1 << 31)
+_INT64 = range(-(1 << 63), 1 << 63)
+_LONGEST_STRING = 0x7FFF
+"""Bytes of a string in a request; what a topic may be called beyond that is the broker's to say."""
+
+
+class Outgoing(NamedTuple):
+    """Record that can be encoded. `timestamp` is Unix milliseconds, None for the time at which a batch takes the record."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    partition: int | None
+    timestamp: int | None
+    size: int
+    """Upper estimate of its bytes in a batch."""
+
+
+def checked_record(value: object, key: object, partition: object, headers: object, timestamp: object) -> Outgoing:
+    """Return what `send` was given in the form that batches take; TypeError or ValueError."""
+    key_bytes, value_bytes, pairs = encode_content(key), encode_content(value), encode_headers(headers)
+    return Outgoing(
+        key_bytes,
+        value_bytes,
+        pairs,
+        None if partition is None else checked_partition(partition),
+        None if timestamp is None else checked_timestamp(timestamp),
+        record_size(key_bytes, value_bytes, pairs),
+    )
+
+
+class Values(NamedTuple):
+    """Values of many records, and the bytes of each."""
+
+    values: list[bytes | None]
+    sizes: list[int]
+
+
+def checked_values(values: object) -> Values:
+    """Return the values of many records as bytes; TypeError or ValueError for any that is neither bytes, text nor None."""
+    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
+        kind = type(values).__name__  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeError(f"values must be a sequence of bytes, str or None, not {kind}")
+    found: list[bytes | None] = list(values)  # pyright: ignore[reportUnknownArgumentType]
+    kinds = set(map(type, found))
+    if kinds == _BYTES:
+        return Values(found, list(map(len, found)))  # type: ignore[arg-type]
+    if not kinds <= _PLAIN:
+        found = [encode_content(value) for value in found]
+    return Values(found, [len(value) if value else 0 for value in found])
+
+
+def checked_timestamp(timestamp: object) -> int:
+    """Return the timestamp; TypeError for what is no integer, ValueError for one beyond 64 bits."""
+    return _integer("timestamp", timestamp, _INT64, "Unix milliseconds")
+
+
+def checked_partition(partition: object) -> int:
+    """Return the number of a partition; TypeError for what is no integer, ValueError for one beyond 32 bits."""
+    return _integer("partition", partition, _INT32, "the number of a partition")
+
+
+def _integer(name: str, value: object, values: range, meaning: str) -> int:
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int ({meaning}), not {type(value).__name__}")
+    if number not in values:
+        raise ValueError(f"{name} must be {meaning}, {values[0]} to {values[-1]}, not {number}")
+    return number
+
+
+def checked_topic(topic: object) -> str:
+    """Return the name of a topic; TypeError for what is no text, ValueError for text that no request can carry."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic must be a str, not {type(topic).__name__}")
+    if _check_text("a topic", topic) > _LONGEST_STRING:
+        raise ValueError(f"a topic has a name of at most {_LONGEST_STRING} bytes")
+    return topic
+
+
+def checked_batch(payload: object, record_count: object) -> bytes:
+    """Return a copy of a whole record batch that was encoded elsewhere.
+
+    TypeError for what is not bytes, ValueError for bytes that are not one batch (magic 2) of so many records with the right checksum.
+    """
+    if not isinstance(payload, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a record batch must be bytes, not {type(payload).__name__}")
+    copied = bytes(payload)  # pyright: ignore[reportUnknownArgumentType]
+    count = _integer("record_count", record_count, range(1, 1 << 31), "the number of records")
+    try:
+        header = read_header(copied)
+    except (KafkaError, ProtocolError) as error:
+        raise ValueError(f"this is no record batch: {error}") from None
+    if header.magic != MAGIC_V2 or header.batch_length + LOG_OVERHEAD != len(copied) or header.is_control:
+        raise ValueError(f"this is not one whole record batch of magic {MAGIC_V2} with records of an application")
+    if header.record_count != count:
+        raise ValueError(f"the record batch has {header.record_count} records, not {count}")
+    if not check_crc(copied, 0, header):
+        raise ValueError("the record batch does not have the checksum (CRC-32C) that it says")
+    return copied
+
+
+def checked_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets to commit, by partition; TypeError or ValueError for those that no request can carry."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets must be a mapping of partitions to offsets, not {type(offsets).__name__}")
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for where, given in dict(offsets).items():  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if not isinstance(where, tuple) or len(where) != 2:  # pyright: ignore[reportUnknownArgumentType]
+            raise TypeError(f"offsets are committed for a TopicPartition each, not for {where!r}")
+        topic, partition = where  # pyright: ignore[reportUnknownVariableType]
+        offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(_offset(given))  # pyright: ignore[reportUnknownArgumentType]
+        if not isinstance(offset.metadata, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the metadata of an offset must be a str, not {type(offset.metadata).__name__}")
+        _check_text("the metadata of an offset", offset.metadata)
+        epoch = None if offset.leader_epoch is None else _integer("leader_epoch", offset.leader_epoch, _INT32, "the epoch of a leader")
+        place = TopicPartition(checked_topic(topic), checked_partition(partition))  # pyright: ignore[reportUnknownArgumentType]
+        found[place] = OffsetAndMetadata(_offset(offset.offset), epoch, offset.metadata)
+    return found
+
+
+def _offset(given: object) -> int:
+    return _integer("offset", given, range(1 << 63), "the offset of the next record to read")
+
+
+def _check_text(what: str, text: str) -> int:
+    """Return how many bytes the text takes; ValueError for text that UTF-8 cannot write."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} must be text that UTF-8 can write: {error}") from None

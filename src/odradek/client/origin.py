@@ -1,0 +1,68 @@
+"""Process and event loop in which a client was made: it can be used in no other.
+
+The rule for all clients: every public method that would wait, send or change something calls `check_process` (a blocking client) or `check`
+(an asyncio client) before anything else, so that a call from a forked child or from another event loop raises OdradekError at once, instead
+of waiting for a thread or a loop that does not run. `Cluster.origin` is that of the client; `LoopThread.run` checks for the blocking ones.
+What must not cost a check per record is emptied in the child instead (`at_fork`). Locks that another thread may have held during the fork
+are not taken in the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Callable
+
+from odradek.base.errors import OdradekError
+
+
+class Origin:
+    """Process and event loop of one client. Made in that loop; `loop` is None where no loop runs."""
+
+    __slots__ = ("__weakref__", "_forgetting", "is_forked", "loop")
+
+    def __init__(self) -> None:
+        self.loop = asyncio._get_running_loop()
+        self.is_forked = False
+        """Whether this process is a forked child of the one that made the client."""
+        self._forgetting: list[Callable[[], object]] = []
+        _origins.add(self)
+
+    def at_fork(self, forget: Callable[[], object]) -> None:
+        """Call `forget()` in a forked child, before anything else runs there; it takes no locks and raises nothing."""
+        self._forgetting.append(forget)
+
+    def check_process(self) -> None:
+        """Raise OdradekError in a forked child."""
+        if self.is_forked:
+            raise OdradekError("this client was made before a fork: make clients in the process that uses them")
+
+    def check_wait(self) -> None:
+        """Raise OdradekError where a thread would wait in vain: in a forked child, and in the event loop itself."""
+        self.check_process()
+        if self.loop is not None and asyncio._get_running_loop() is self.loop:
+            raise OdradekError("this would wait for the event loop that it is called in: await it, or hand the work to another thread")
+
+    def check(self) -> None:
+        """Raise OdradekError in a forked child, and outside of the event loop."""
+        if self.is_forked or asyncio._get_running_loop() is not self.loop:
+            self.check_process()
+            raise OdradekError("this client was made in another event loop: make asyncio clients in the loop that uses them")
+
+    def forked(self) -> None:
+        """Note that this process is a forked child."""
+        self.is_forked = True
+        for forget in self._forgetting:
+            forget()
+
+
+_origins: weakref.WeakSet[Origin] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for origin in list(_origins):
+        origin.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
