@@ -408,6 +408,39 @@ class TestGivingUp:
         assert not world.wire
         assert {type(future.exception()) for *_, future in world.placed} == {KafkaError}
 
+    def test_what_is_on_the_wire_is_failed_in_time(self) -> None:
+        world = Flight.after_one(2)
+        first = world.placed[1][2]
+        created = world.sender.incomplete()[0].created_ms
+        work = world.sender.poll(view_of([0]), lambda _: True, world.now)
+        assert work.wake_in_ms == created + CONFIG.delivery_timeout_ms - world.now
+        world.now += work.wake_in_ms
+        world.turn()
+        assert world.outcomes() == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, None]
+        assert first.done()
+        world.now += 3
+        world.turn()
+        assert world.outcomes() == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT]
+
+    @pytest.mark.parametrize(
+        "late", [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD]
+    )
+    def test_what_failed_on_the_wire_holds_memory_and_sequence_until_it_lands(self, late: ErrorCode) -> None:
+        world = Flight.after_one(1)
+        world.now += CONFIG.delivery_timeout_ms
+        world.turn()
+        held = world.accumulator.used
+        assert held > 0
+        world.add(1)
+        assert [number for _, _, number in world.flying] == [1]
+        world.answer(late)
+        world.pass_back_off()
+        assert world.outcomes()[:2] == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]
+        assert [(epoch, sequence) for epoch, sequence, _ in world.flying] == [(1, 0)]
+        world.answer()
+        assert world.outcomes()[2] is ErrorCode.NONE
+        assert (world.accumulator.used, world.sender.outstanding) == (0, 0)
+
     def test_gives_the_memory_back(self) -> None:
         world = Flight(1)
         world.answer(ErrorCode.INVALID_RECORD)

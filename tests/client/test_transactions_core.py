@@ -344,6 +344,7 @@ def test_what_was_not_sent_is_dropped_and_told_to_nobody() -> None:
         await sending.abort_transaction()
         with pytest.raises(TransactionAborted):
             future.result()
+        assert isinstance(future.exception(), TransactionAborted)
         assert world.story == ["InitProducerId"], "version 1 has no end of what has not begun"
         await _one(sending)
 

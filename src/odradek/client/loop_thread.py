@@ -99,6 +99,8 @@ async def _awaited(action: Callable[[], Awaitable[T]]) -> T:
 def _pass_on(result: Future[T], task: asyncio.Task[T]) -> None:
     if task.cancelled():
         result.cancel()
+        # Only this wakes the thread that waits.
+        result.set_running_or_notify_cancel()
     elif result.set_running_or_notify_cancel():
         error = task.exception()
         if error is not None:
