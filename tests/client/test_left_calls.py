@@ -1,4 +1,4 @@
-"""Calls that their caller leaves: cancelled at each moment or timed out, they go on, and the next call neither trips over them nor waits in vain."""
+"""Calls that their caller leaves go on, wherever that happens, and the next call neither trips over them nor waits in vain."""
 
 from __future__ import annotations
 
@@ -147,18 +147,14 @@ def test_offsets_that_cannot_be_sent_are_refused_before_anything_is() -> None:
 def test_a_block_whose_end_is_not_answered_ends_after_max_block_ms_and_the_next_one_waits_for_it() -> None:
     async def story(world: World, sending: SimulatedProducer) -> None:
         loop = asyncio.get_running_loop()
-        world.plan[EndTxnRequest] = [NEVER, NEVER]
+        world.plan[EndTxnRequest] = [NEVER]
         begun = loop.time()
         with pytest.raises(KafkaError, match=r"max\.block\.ms"):
             await _block(sending)
         assert loop.time() - begun < 1.5
         with pytest.raises(IllegalTransactionState, match="commit_transaction did not end in time"):
             sending.begin_transaction()
-        while sending.engine.transactions.core.state is not State.READY:
-            try:
-                await _block(sending)
-            except KafkaError as error:
-                assert error.code is ErrorCode.REQUEST_TIMED_OUT
+        await _block(sending)
         ends = world.of(EndTxnRequest)
         assert {request.committed for request in ends} == {True}  # type: ignore[attr-defined]
         assert len(world.of(ProduceRequest)) == 2
@@ -191,8 +187,11 @@ def test_an_abort_does_not_wait_for_a_batch_that_turns_out_too_large(level: int)
         await sending.init_transactions()
         sending.begin_transaction()
         futures = await sending.send_many(TOPIC, [b"a", b"b"])
-        while not world.of(ProduceRequest):
+        for _ in range(1000):
+            if world.of(ProduceRequest):
+                break
             await asyncio.sleep(0.0001)
+        assert not futures[0].done()
         begun = loop.time()
         await sending.abort_transaction()
         assert loop.time() - begun < 1

@@ -1,7 +1,7 @@
 """State that a forked child has to make again: locks that another thread of the parent may have held, and sockets that both would read.
 
 The rule: an object of the clients that keeps a lock, a connection or a thread beyond one call either works in a forked child, by
-`renew_after_fork`, or raises OdradekError there at once (`loop_thread`). A thread of the parent may be in any place when another one forks.
+`renew_after_fork`, or raises OdradekError there at once (`origin`). A thread of the parent may be in any place when another one forks.
 """
 
 from __future__ import annotations

@@ -4,17 +4,16 @@ The rule for all clients: every public method that would wait, send or change so
 (an asyncio client) before anything else, so that a call from a forked child or from another event loop raises OdradekError at once, instead
 of waiting for a thread or a loop that does not run. `Cluster.origin` is that of the client; `LoopThread.run` checks for the blocking ones.
 What must not cost a check per record is emptied in the child instead (`at_fork`). Locks that another thread may have held during the fork
-are not taken in the child.
+are not taken in the child. (What a child may go on using is in `forks`.)
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import weakref
 from collections.abc import Callable
 
 from odradek.base.errors import OdradekError
+from odradek.client.forks import renew_after_fork
 
 
 class Origin:
@@ -27,7 +26,7 @@ class Origin:
         self.is_forked = False
         """Whether this process is a forked child of the one that made the client."""
         self._forgetting: list[Callable[[], object]] = []
-        _origins.add(self)
+        renew_after_fork(self)
 
     def at_fork(self, forget: Callable[[], object]) -> None:
         """Call `forget()` in a forked child, before anything else runs there; it takes no locks and raises nothing."""
@@ -50,19 +49,8 @@ class Origin:
             self.check_process()
             raise OdradekError("this client was made in another event loop: make asyncio clients in the loop that uses them")
 
-    def forked(self) -> None:
+    def after_fork(self) -> None:
         """Note that this process is a forked child."""
         self.is_forked = True
         for forget in self._forgetting:
             forget()
-
-
-_origins: weakref.WeakSet[Origin] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for origin in list(_origins):
-        origin.forked()
-
-
-os.register_at_fork(after_in_child=_after_fork)
