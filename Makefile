@@ -168,6 +168,7 @@ campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.crash_states --states 50000 --seed 1
 	$(BIN)/python -m tests.campaigns.power_cuts --cuts 200 --seed 1
 	$(BIN)/python -m tests.campaigns.failing_directories --seed 1 --count 12
+	$(BIN)/python -m tests.campaigns.failing_sites --faults 2000 --seed 1
 	$(BIN)/python -m tests.campaigns.exactly_once --records 1000000 --seed 1 --rate 2000
 	$(BIN)/python -m tests.campaigns.exactly_once --records 1000000 --seed 1 --rate 2000 --nodes 3
 	$(BIN)/python -m tests.campaigns.exactly_once --records 50000 --seed 2 --group-protocol consumer

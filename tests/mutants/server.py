@@ -613,9 +613,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "known-assignments-are-sent",
         "server/assignments.py",
-        "            and registration.directory(self._broker_id) != assignment.directory\n",
-        "",
+        "        return self._sent.get(key, registration.directory(self._broker_id)) != assignment.directory\n",
+        "        return True\n",
         "every start sends what the metadata has already",
+        _ASSIGNMENTS,
+    ),
+    Mutant(
+        "an-assignment-is-compared-with-old-metadata-only",
+        "server/assignments.py",
+        "        return self._sent.get(key, registration.directory(self._broker_id)) != assignment.directory\n",
+        "        return registration.directory(self._broker_id) != assignment.directory\n",
+        "a replica stays assigned to a directory that failed before it moved there, without a leader",
         _ASSIGNMENTS,
     ),
     # Controllers register.

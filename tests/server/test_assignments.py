@@ -93,6 +93,27 @@ def test_what_the_metadata_has_is_not_sent() -> None:
     assert unknown.done
 
 
+@pytest.mark.parametrize("answered", ["before", "after", "failed"])
+def test_a_replica_is_assigned_back_although_the_metadata_does_not_show_yet_that_it_went(answered: str) -> None:
+    world = World()
+    world.manager.assign(partition(0), B)
+    world.clock.run_due()
+    if answered == "before":
+        world.answer()
+    back = world.manager.assign(partition(0), A)
+    world.clock.run_due()
+    if answered == "after":
+        world.answer()
+    elif answered == "failed":
+        world.channel.fail()
+    world.clock.advance_s(15)
+    assert [each.id for each in world.answer().directories] == [A]
+    assert back.done
+    again = world.manager.assign(partition(0), A)
+    world.clock.run_due()
+    assert (again.done, world.channel.sent) == (True, []), "the metadata shows it"
+
+
 def test_an_old_cluster_is_not_told() -> None:
     world = World(level=16)
     done = world.manager.assign(partition(0), B)
@@ -125,7 +146,7 @@ def test_pauses_grow_while_the_controller_refuses_and_are_short_again_after_it_t
     world = World()
     world.manager.assign(partition(0), B)
     world.clock.advance_s(0)
-    for _ in range(2):
+    for following in (C, B):
         pauses = list[float]()
         for _ in range(9):
             world.answer(error=ErrorCode.NOT_CONTROLLER)
@@ -134,7 +155,7 @@ def test_pauses_grow_while_the_controller_refuses_and_are_short_again_after_it_t
             pauses.append(round(world.clock.now_s - before, 3))
         assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
         world.answer()
-        world.manager.assign(partition(0), B)
+        world.manager.assign(partition(0), following)
         world.clock.advance_s(0)
 
 

@@ -509,6 +509,17 @@ def test_a_log_that_is_deleted_takes_its_copy_with_it() -> None:
     assert not [name for name in disk.listdir("/b") if name.endswith("-future")]
 
 
+def test_a_copy_that_cannot_be_deleted_does_not_keep_the_log() -> None:
+    """A topic of the same name would find it, with another topic id."""
+    disk, logs = two_logs()
+    disk.fail("/b", "rename")
+    with pytest.raises(KafkaError):
+        logs.delete_log(PARTITION)
+    assert logs.get_log(PARTITION) is None
+    assert not disk.exists("/a/orders-0")
+    assert [directory.path for directory in logs.online_directories] == ["/a"]
+
+
 @pytest.mark.parametrize("note", [False, True])
 def test_a_copy_does_not_replace_a_log_whose_directory_is_offline(note: bool) -> None:
     disk, logs = two_logs()

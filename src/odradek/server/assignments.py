@@ -1,7 +1,9 @@
 """The broker tells the controller in which log directory each of its replicas lies (AssignmentsManager, KIP-858).
 
 One AssignReplicasToDirs request at a time, with all that waits by then; what fails is sent again, later and later. An assignment that the
-metadata has already, or that is about a replica no longer here, is done without asking.
+metadata has already, or that is about a replica no longer here, is done without asking. The metadata of this broker may be older than what
+the controller was sent: as long as it does not show that, an assignment is compared with what was sent last. Else a replica that is
+assigned back, since the directory it was to move to has failed, would stay where it is not.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class AssignmentsManager:
         self._image = image
         self._waiting: dict[_Key, _Assignment] = {}
         """The latest wish of each replica; an earlier one that is under way is answered by its own response."""
+        self._sent: dict[_Key, UUID | None] = {}
+        """Directories that the controller was sent and that the metadata does not show yet; None where the request failed."""
         self._in_flight = False
         self._timer: TimerHandle | None = None
         self._retry_s = _FIRST_RETRY_S
@@ -88,6 +92,7 @@ class AssignmentsManager:
         self._timer = None
         if self._closed or self._in_flight:
             return
+        self._forget_shown()
         sent: dict[_Key, _Assignment] = {}
         for key, assignment in list(self._waiting.items()):
             if not self._is_news(assignment):
@@ -98,19 +103,27 @@ class AssignmentsManager:
         if not sent:
             return
         self._in_flight = True
+        self._sent |= {key: assignment.directory for key, assignment in sent.items()}
         request = self._request(list(sent.values()))
         self._channel.send(TO_CONTROLLER, request.API_KEY, request, 0).add_callback(lambda answer: self._answered(sent, answer))
+
+    def _forget_shown(self) -> None:
+        topics = self._image().topics
+        for (topic_id, number), directory in list(self._sent.items()):
+            registration = topics.partition_by_id(topic_id, number)
+            here = registration is not None and self._broker_id in registration.replicas
+            if registration is None or not here or registration.directory(self._broker_id) == directory:
+                del self._sent[topic_id, number]
 
     def _is_news(self, assignment: _Assignment) -> bool:
         image = self._image()
         if not directory_assignment_supported(image.features.metadata_version or 0):
             return False
-        registration = image.topics.partition_by_id(assignment.partition.topic_id, assignment.partition.partition)
-        return (
-            registration is not None
-            and self._broker_id in registration.replicas
-            and registration.directory(self._broker_id) != assignment.directory
-        )
+        key = (assignment.partition.topic_id, assignment.partition.partition)
+        registration = image.topics.partition_by_id(*key)
+        if registration is None or self._broker_id not in registration.replicas:
+            return False
+        return self._sent.get(key, registration.directory(self._broker_id)) != assignment.directory
 
     def _request(self, assignments: list[_Assignment]) -> AssignReplicasToDirsRequest:
         from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -149,6 +162,8 @@ class AssignmentsManager:
                             else:
                                 reason = code_of(partition.error_code).name
         for key, assignment in failed.items():
+            # The controller may have it all the same.
+            self._sent[key] = None
             if key in self._waiting:
                 assignment.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{assignment.partition} goes elsewhere by now"))
             else:

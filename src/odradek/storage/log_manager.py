@@ -434,14 +434,17 @@ class LogManager:
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Renames the log's directory to `-delete`; `due_deletions` removes it after file.delete.delay.ms. Unknown logs are no error.
 
-        The log being moved goes with it. Names and checkpoints become durable with `begin_new_names`.
+        The log being moved goes with it. Names and checkpoints become durable with `begin_new_names`. KAFKA_STORAGE_ERROR when a directory
+        fails; the log in the other one is deleted.
         """
-        self.delete_future_log(topic_partition)
         log = self._tables.take(topic_partition)
-        if log is not None:
-            if self.cleaner is not None:
-                self.cleaner.removed(topic_partition, log.parent_directory)
-            self._dispose(log)
+        try:
+            self.delete_future_log(topic_partition)
+        finally:
+            if log is not None:
+                if self.cleaner is not None:
+                    self.cleaner.removed(topic_partition, log.parent_directory)
+                self._dispose(log)
 
     def delete_future_log(self, topic_partition: TopicPartition) -> None:
         """As `delete_log`, for the log that is being moved only."""
