@@ -96,6 +96,21 @@ def test_the_time_to_connect_grows_to_its_limit() -> None:
     assert seen == [10, 20, 30, 30]
 
 
+def test_a_line_over_which_something_comes_is_in_use_and_which_is_not_is_told() -> None:
+    lines, other = table(idle_s=10), Line(NODE, "raft")
+    for line in (LINE, other):
+        lines.ask(line, 0)
+        lines.opened(line, 1)
+    for now in (8, 16, 24):
+        lines.used(LINE, now)
+        lines.used(Line(NODE, "unknown"), now)
+        assert lines.unused(now + 2.9) == ([other] if now + 2.9 >= 11 else [])
+        assert LINE not in lines.unused(now + 9.9)
+    assert lines.unused(34) == [LINE, other]
+    lines.ask(other, 34)
+    assert lines.unused(34) == [LINE]
+
+
 def test_there_are_only_so_many_lines() -> None:
     lines = table(max_lines=2)
     asked = [lines.ask(Line(NODE, str(number)), 0) for number in range(3)]
