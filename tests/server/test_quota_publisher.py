@@ -70,11 +70,11 @@ class Followed:
         self.image = delta.apply(MetadataProvenance(self.image.offset + 1, 1, 0))
         self.publisher.publish(delta, self.image, LeaderAndEpoch(None, 1))
 
-    def limits(self, user: str, client_id: str) -> dict[str, float | None]:
-        """What holds for a client now."""
+    def limits(self, user: str, client_id: str, scope: str = "broker") -> dict[str, float | None]:
+        """What holds for a client now, on listeners of brokers or of controllers."""
         if self.throttling is None:
             return dict.fromkeys(CLIENT_KEYS)
-        quotas = self.throttling.quotas["broker"]
+        quotas = self.throttling.quotas[scope]
         rates = (quotas.produce, quotas.fetch, quotas.request, quotas.mutation)
         tables = [rate.usages.table for rate in rates]
         return {key: each.limit(each.owner(user, client_id)) for key, each in zip(CLIENT_KEYS, tables, strict=True)}
@@ -136,7 +136,8 @@ class Quotas(RuleBasedStateMachine):
         for user in ("alice", "bob"):
             for client_id in ("app", "other"):
                 wanted = {key: expected(self.quotas, user, client_id, key) for key in CLIENT_KEYS}
-                assert self.followed.limits(user, client_id) == wanted
+                for scope in ("broker", "controller"):
+                    assert self.followed.limits(user, client_id, scope) == wanted
         of_addresses = {entity: {key: value} for (entity, key), value in self.quotas.items() if key in ADDRESS_KEYS}
         assert {entity: values for entity, values in self.followed.addresses.items() if entity[0][0] == "ip"} == of_addresses
         assert (self.followed.throttling is None) is not any(key in CLIENT_KEYS for _, key in self.quotas)
