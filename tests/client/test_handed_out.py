@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 from odradek.client import AsyncConsumer, Consumer, KafkaError, Producer, TopicPartition
-from odradek.client.consumer import blocking, engine, hand_out
+from odradek.client.consumer import hand_out
 from odradek.client.core.fetcher import decode_chunk
 from odradek.client.core.positions import Chunk
 from odradek.records.batch import encode_batch
 from odradek.testing.embedded import unique_name
+from tests.client.interrupts import CtrlC
 
 COUNT = 10
 
@@ -32,7 +31,9 @@ def filled(bootstrap: str, topic: str) -> TopicPartition:
 def consumer(bootstrap: str, filled: TopicPartition) -> Iterator[Consumer]:
     """A member of no generation, which reads the partition and commits when it is told to."""
     group = unique_name("group")
-    with Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False) as client:
+    # A Fetch that waits at the broker would hold up each seek.
+    settings: dict[str, Any] = {"group_id": group, "fetch_max_wait_ms": 5, "enable_auto_commit": False}
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **settings) as client:
         client.assign([filled])
         yield client
 
@@ -209,37 +210,6 @@ def test_what_an_interceptor_is_interrupted_at_is_not_handed_out(bootstrap: str,
         assert rest(client) == list(range(COUNT))
 
 
-class CtrlC:
-    """Raises KeyboardInterrupt before the n-th line that this thread runs in the modules through which records come."""
-
-    FILES = frozenset(module.__file__ for module in (blocking, engine, hand_out))
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-
-    @staticmethod
-    def traced(code: CodeType) -> bool:
-        return code.co_filename in CtrlC.FILES
-
-    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
-        if not self.traced(frame.f_code):
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-        return self
-
-    def during(self, action: Callable[[], Any]) -> Any:
-        """The result of the action; KeyboardInterrupt when it came to the n-th line."""
-        before = sys.gettrace()
-        sys.settrace(self)
-        try:
-            return action()
-        finally:
-            sys.settrace(before)
-
-
 READING: dict[str, Callable[[Consumer], list[int]]] = {
     "poll": lambda client: [record.offset for record in client.poll(5000, max_records=4)],
     "next": lambda client: [next(iter(client)).offset],
@@ -356,3 +326,11 @@ def test_a_closed_consumer_says_so_to_loops_and_polls(consumer: Consumer) -> Non
         with pytest.raises(Exception, match="the consumer is closed") as caught:
             read()
         assert not isinstance(caught.value, KafkaError)
+
+
+def test_a_poll_decodes_what_an_interrupted_call_left_undecoded(consumer: Consumer) -> None:
+    chunk = consumer.next_chunk(5000)
+    assert chunk is not None
+    at_hand = consumer._consumer.engine.hand_out
+    at_hand.put(chunk)
+    assert [record.offset for record in consumer.poll(5000)] == list(range(COUNT))

@@ -192,7 +192,7 @@ class Consumer:
         """
         engine = self._consumer.engine
         limit, through = max_records or engine.max_poll_records, self._consumer.through
-        if not engine.undisturbed or engine.hand_out.is_empty:
+        if not (engine.undisturbed and engine.hand_out.has_records):
             self._polling(timeout_ms, engine.ready)
         return engine.hand_out.take(limit, through)
 
@@ -238,7 +238,7 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerRecord]:
         engine = self._consumer.engine
         while True:
-            if not engine.undisturbed or engine.hand_out.is_empty:
+            if not (engine.undisturbed and engine.hand_out.has_records):
                 self._polling(3_600_000, engine.ready)
             yield from engine.hand_out.draw(engine.max_poll_records, self._consumer.through)
 

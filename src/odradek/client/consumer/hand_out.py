@@ -76,6 +76,11 @@ class HandOut:
         return self._records is not None
 
     @property
+    def has_records(self) -> bool:
+        """Whether a decoded record is at hand."""
+        return self._records is not None and bool(length_hint(self._cursor))
+
+    @property
     def is_empty(self) -> bool:
         """Whether no record is at hand, and no undecoded chunk."""
         return self.chunk is None or (self._records is not None and not length_hint(self._cursor))
