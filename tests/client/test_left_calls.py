@@ -81,6 +81,24 @@ def test_the_next_call_after_one_that_was_cancelled(first: str, second: str, wai
     play(story, level)
 
 
+@pytest.mark.parametrize("call", ["commit", "abort"])
+def test_a_call_does_not_join_one_of_the_transaction_before(call: str) -> None:
+    async def story(world: World, sending: SimulatedProducer) -> None:
+        await sending.init_transactions()
+        for _ in range(3):
+            sending.begin_transaction()
+            await sending.send(TOPIC, b"a")
+            assert await left(CALLS[call](sending), 0.0001)
+            await asyncio.sleep(10)
+        sending.begin_transaction()
+        await sending.send(TOPIC, b"a")
+        await CALLS[call](sending)
+        assert sending.engine.transactions.core.state is State.READY
+        assert len(world.of(EndTxnRequest)) == 4
+
+    play(story)
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_init_transactions_that_was_cancelled_is_called_again(moment: float) -> None:
     async def story(world: World, sending: SimulatedProducer) -> None:

@@ -7,6 +7,39 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- processes, event loops, callbacks
+    Mutant(
+        "open-batches-take-records-in-a-forked-child",
+        "client/producer/engine.py",
+        "        self.cluster.origin.at_fork(self._router.forget)\n",
+        "",
+        "send() in a forked child takes records that nobody sends",
+        "client/test_origin.py",
+    ),
+    Mutant(
+        "a-cancelled-call-wakes-nobody",
+        "client/loop_thread.py",
+        "        result.set_running_or_notify_cancel()\n    elif",
+        "    elif",
+        "a blocking call that the end of its client cancels never returns",
+        "client/test_origin.py",
+    ),
+    Mutant(
+        "delivery-timeout-only-while-waiting",
+        "client/core/sender.py",
+        "        self._expire_on_the_wire(now_ms)\n",
+        "",
+        "a record on the wire fails only when its request does",
+        "client/test_sender.py",
+    ),
+    Mutant(
+        "a-timestamp-is-not-looked-at",
+        "client/producer/blocking.py",
+        "        if timestamp is not None:\n            timestamp = checked_timestamp(timestamp)\n",
+        "",
+        "one bad timestamp stops the whole producer",
+        "client/test_bad_items.py",
+    ),
     # -- tokens from a file or an authorization server
     Mutant(
         "refusals-are-asked-again",

@@ -15,6 +15,38 @@ _REAL = "client/test_transactions.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "outcome-of-the-transaction-before",
+        _SHELL,
+        "            self._call.forget()\n",
+        "",
+        "A commit returns, and has committed nothing, when that of the transaction before was cancelled.",
+        "client/test_left_calls.py",
+    ),
+    Mutant(
+        "commit-without-the-offsets-on-their-way",
+        _SHELL,
+        "        await self._flush()\n        if self._sending:\n            await asyncio.wait(self._sending)\n",
+        "        await self._flush()\n",
+        "Offsets of a call that was cancelled are missing in the transaction that is committed.",
+        "client/test_left_calls.py",
+    ),
+    Mutant(
+        "end-before-the-records-have-landed",
+        _SHELL,
+        "        await self._landed()\n",
+        "",
+        "A record that failed on the wire arrives after the end of its transaction.",
+        "client/test_left_calls.py",
+    ),
+    Mutant(
+        "too-large-in-an-abort",
+        _SENDER,
+        " and batch.record_count > 1 and self._may_send_again(batch, now_ms):",
+        " and batch.record_count > 1 and not self._closed:",
+        "An abort waits for the halves of a batch that nobody sends any more.",
+        "client/test_left_calls.py",
+    ),
+    Mutant(
         "partition-goes-before-the-coordinator-knows",
         _CORE,
         "        self._wanted.add(partition)\n        return False\n",

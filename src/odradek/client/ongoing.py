@@ -53,6 +53,11 @@ class Ongoing:
             await waited(self._name, self._task, timeout_ms)
             self._task = None
 
+    def forget(self) -> None:
+        """Drop the outcome of a call that has ended: what begins now has calls of the same name, which must not join that one."""
+        if self._task is not None and self._task.done():
+            self._task = None
+
     async def close(self) -> None:
         """End the call under way."""
         if self._task is not None:

@@ -108,6 +108,7 @@ class TransactionManager:
         with self._lock:
             self._check_no_call("begin_transaction")
             self.core.begin(implicit=self._is_implicit())
+            self._call.forget()
 
     async def begin_block(self) -> None:
         """Begin a transaction, after what the block before has left under way, and after `initialize` if nobody has called that."""
