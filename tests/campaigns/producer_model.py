@@ -143,6 +143,9 @@ class Run:
         self.transaction = -1
 
     async def fork(self) -> None:
+        self.in_a_child()
+
+    def in_a_child(self) -> None:
         child = os.fork()
         if child == 0:
             code = 1
