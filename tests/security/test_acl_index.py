@@ -79,6 +79,7 @@ class Index(RuleBasedStateMachine):
             explained = self.index.explain(str(principal), host, operation, resource, name)
             assert (explained is None) is not (decision.allowed or decision.denied), question
             assert explained is None or explained in self.entries
+            assert (explained is not None and explained.permission_type == PermissionType.DENY) is decision.denied, "which one decides"
             if operation is Operation.READ:  # what an operation implies does not count there
                 assert self.index.allows_any(str(principal), host, operation, resource) is naive_any(self.entries, question), question
 
