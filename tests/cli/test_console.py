@@ -207,6 +207,8 @@ def test_the_pause_is_measured_from_the_last_record(monkeypatch: pytest.MonkeyPa
 
         left = 5
 
+        def wakeup(self) -> None: ...
+
         def poll(self, timeout_ms: int, max_records: int | None = None) -> list[ConsumerRecord]:
             assert max_records is None
             now[0] += min(timeout_ms, 900) / 1000

@@ -8,20 +8,23 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from odradek.client import Admin, Producer
+from tests.cli.conftest import Command
 
 _INTERRUPTIBLE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from odradek.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-"""What a shell has started in the background inherits that Ctrl-C is ignored, and these tests may run there."""
+"""What a shell has started in the background inherits that Ctrl-C is ignored, nohup's child that SIGHUP is; these tests may run there."""
 
 
 @contextmanager
@@ -107,3 +110,81 @@ def test_a_quiet_start_says_nothing(tmp_path: os.PathLike[str]) -> None:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, b"", b"")
+
+
+ENDINGS = ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129))
+
+
+@pytest.mark.parametrize(("number", "status"), ENDINGS, ids=lambda each: getattr(each, "name", ""))
+def test_a_member_that_is_told_to_end_commits_and_leaves(bootstrap: str, command: Command, number: int, status: int) -> None:
+    name = f"told-{number}"
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send_many(name, [b"%d" % each for each in range(10)])
+    with running("consume", "-t", name, "-G", name, "-q", "-b", bootstrap) as process:
+        assert process.stdout is not None
+        assert sorted(int(process.stdout.readline()) for _ in range(10)) == [*range(10)]
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (status, b"")
+    assert name not in command("groups", "describe", name, "--members", "-b", bootstrap).out
+    assert command("consume", "-t", name, "-G", name, "-q", "-e", "-b", bootstrap) == (0, "", "")
+
+
+@pytest.mark.parametrize(("number", "status"), ENDINGS, ids=lambda each: getattr(each, "name", ""))
+def test_a_producer_that_is_told_to_end_leaves_no_open_transaction(bootstrap: str, command: Command, number: int, status: int) -> None:
+    name = f"transaction-{number}"
+
+    def state() -> str:
+        found = [line for line in command("transactions", "list", "-b", bootstrap).out.splitlines() if name in line]
+        return found[0] if found else ""
+
+    with running("produce", "-t", "given", "--transactional-id", name, "-k", "key", "-q", "-b", bootstrap) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"a line\n")
+        process.stdin.flush()
+        deadline = time.monotonic() + 30
+        while "Ongoing" not in state():
+            assert time.monotonic() < deadline
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (status, b"")
+    assert "Ongoing" not in state()
+
+
+def test_records_that_standard_output_has_not_taken_are_read_again(bootstrap: str, command: Command) -> None:
+    name = "not-taken"
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send_many(name, [b"a", b"b"], partition=0)
+    line = f"{sys.executable} -m odradek.cli.main consume -t {name} -G {name} -q -e -b {bootstrap}"
+    for redirection, why in ((">&-", "standard output: closed"), ("> /dev/full", "No space left on device")):
+        done = subprocess.run(["bash", "-c", f"{line} {redirection}"], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1
+        assert re.fullmatch(f"odradek consume: {why}[^\n]*\n", done.stderr), done.stderr
+    assert command("consume", "-t", name, "-G", name, "-q", "-e", "-b", bootstrap) == (0, "a\nb\n", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("produce -t given <&-", 0),
+        ("topics list >&-", 1),
+        ("topics list 2>&-", 0),
+        ("topics list <&- >&- 2>&-", 1),
+        ("produce -t standing 2>&- <<< one", 0),
+        ("produce -t standing 2> /dev/full <<< two", 0),
+        ("frob >&- 2>&-", 2),
+        ("--help >&-", 1),
+    ],
+)
+def test_closed_standard_streams_are_no_traceback(bootstrap: str, line: str, status: int) -> None:
+    environment = {**os.environ, "ODRADEK_BOOTSTRAP_SERVER": bootstrap}
+    words = f"{sys.executable} -m odradek.cli.main {line}"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
+
+
+def test_what_was_written_without_a_standard_error_is_there(bootstrap: str, command: Command) -> None:
+    environment = {**os.environ, "ODRADEK_BOOTSTRAP_SERVER": bootstrap}
+    line = f"{sys.executable} -m odradek.cli.main produce -t without-error 2>&- <<< one"
+    subprocess.run(["bash", "-c", line], timeout=60, check=True, env=environment)
+    assert command("consume", "-t", "without-error", "-e", "-q", "-b", bootstrap).out == "one\n"

@@ -250,7 +250,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "verifiable-signal-is-deaf",
-        "cli/events.py",
+        "cli/signals.py",
         "        self._wake()\n",
         "",
         "A signal ends a poll that waits.",
@@ -258,11 +258,27 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "verifiable-second-signal-is-kind",
-        "cli/events.py",
+        "cli/signals.py",
         "            signal.signal(each, signal.SIG_DFL)\n",
         "            pass\n",
         "A second signal ends the process at once.",
         _VERIFIABLE,
+    ),
+    Mutant(
+        "hang-up-is-deaf",
+        "cli/signals.py",
+        "taken = [number for number, handler in before.items() if handler is signal.SIG_DFL]",
+        "taken = []",
+        "a command that is told to end dies on the spot and leaves a transaction open",
+        "cli/test_endings.py -k open_transaction",
+    ),
+    Mutant(
+        "what-was-not-printed-is-committed",
+        "cli/consume.py",
+        "                _give_back(consumer, records[self._shown :])\n                raise\n",
+        "                raise\n",
+        "records that standard output did not take count as read",
+        "cli/test_endings.py -k not_taken",
     ),
     Mutant(
         "verifiable-more-than-asked-for-is-committed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,6 +15,8 @@ from odradek.cli import profiles
 from odradek.cli.help_page import misunderstood, with_way_out
 from odradek.cli.kafka_flags import as_subcommand
 from odradek.cli.kcat_flags import meant_by
+from odradek.cli.reaching import told_of_trouble
+from odradek.cli.signals import Terminated
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 
@@ -72,7 +75,8 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
             click.echo(command.get_help(context), err=True)
         return 2
     try:
-        result = command.main(args=arguments, prog_name=name, standalone_mode=False)
+        with told_of_trouble(name), command.make_context(name, list(arguments)) as context:
+            result = command.invoke(context)
     except click.UsageError as error:
         problem = " ".join(error.format_message().split())
         if isinstance(error, click.NoSuchOption):
@@ -82,6 +86,10 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
         return leaving.exit_code
     except click.Abort:
         return 130
+    except KeyboardInterrupt as interrupt:
+        if not isinstance(interrupt, Terminated) and sys.stderr.isatty():
+            click.echo(err=True)  # ends the line with the ^C
+        raise
     except KafkaError as error:
         raise explained(error) from None
     return result if isinstance(result, int) else 0

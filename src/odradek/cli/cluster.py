@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,6 +22,7 @@ from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, run
 from odradek.cli.cluster_admin import NAME, id_, list_endpoints, unregister
 from odradek.cli.server_properties import load_server_properties
+from odradek.cli.signals import ENDING
 from odradek.storage.names import META_PROPERTIES
 
 _CONTROLLER_PORTS: Final = 1000
@@ -170,7 +171,7 @@ def start(directory: Path, nodes: int | None, port: int | None) -> None:
     """Start a cluster, each node a process of its own.
 
     DIRECTORY holds its nodes: a folder each, with server.properties, data and log. A new cluster is laid out there; one that is there is
-    started again. A node that ends by itself is started again. SIGTERM and SIGINT (Ctrl-C) end the nodes in order.
+    started again. A node that ends by itself is started again. SIGTERM, SIGINT (Ctrl-C) and SIGHUP end the nodes in order.
     """
     members = prepare(directory.absolute(), nodes, port, random.SystemRandom())
     asyncio.run(_serve(directory, members))
@@ -185,7 +186,7 @@ async def _serve(directory: Path, members: list[Member]) -> None:
     begin = time.monotonic()
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         loop.add_signal_handler(number, stopped.set)
     command = [sys.executable, "-m", "odradek.cli.main", "start"]
     supervisor = Supervisor([NodeProcess(each.name, [*command, str(each.properties)], str(each.log)) for each in members])
@@ -195,7 +196,8 @@ async def _serve(directory: Path, members: list[Member]) -> None:
         await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            click.echo("\n".join(announcement(directory, members, time.monotonic() - begin)))
+            with suppress(OSError):  # a cluster needs nobody who reads that
+                click.echo("\n".join(announcement(directory, members, time.monotonic() - begin)))
             await leaving
         else:
             starting.cancel()

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -21,9 +22,12 @@ from odradek.cli.ranges import BEGINNING, END, parse_range
 from odradek.cli.record_formats import nothing, plain, template_formatter
 from odradek.cli.record_json import json_line
 from odradek.cli.seeking import Ends, EndsOfMember, seek
+from odradek.cli.signals import Stop, Stopping, Terminated, stoppable
+from odradek.cli.streams import check_output
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.client.consumer.blocking import Consumer
+from odradek.client.failures import WakeupError
 from odradek.client.types import ConsumerRecord
 
 
@@ -167,6 +171,7 @@ def command(
     decoding = chosen_decoding(click.get_current_context())
     if decoding is not None and (key_deserializer is not None or value_deserializer is not None):
         raise click.UsageError("--key-deserializer and --value-deserializer exclude decoders")
+    check_output()
     meter = Meter(quiet=quiet or sys.stdout.isatty())
     printer = _Printer(decoded(render, decoding, nested=as_json), count, timeout_ms, skip_errors, meter)
     default = END if console and not from_beginning else BEGINNING
@@ -237,6 +242,10 @@ def _chosen(known: dict[str, list[int]], partitions: tuple[int, ...]) -> list[To
     return [TopicPartition(topic, number) for topic, numbers in known.items() for number in (sorted(set(partitions)) or numbers)]
 
 
+_STUCK_S = 0.5
+"""How long a signal waits for standard output to take the records at hand."""
+
+
 class _Printer:
     """Prints what a consumer reads, until there is a reason to stop."""
 
@@ -247,10 +256,20 @@ class _Printer:
         self._timeout_ms = timeout_ms
         self._skip_errors = skip_errors
         self._meter = meter
+        self._shown = 0
+        """How many records of the last poll are on standard output, when printing them fails."""
 
     def run(self, consumer: Consumer, ends: Ends | EndsOfMember | None) -> None:
-        """Until `count` records, the ends, or a pause of `timeout_ms`; OdradekError for a record that cannot be shown."""
-        output = sys.stdout.buffer
+        """Print until `count` records, the ends, or a pause of `timeout_ms`. What was read and not printed is given back to the consumer.
+
+        OdradekError for a record that cannot be shown, OSError when standard output fails, Terminated at a signal that asks to end.
+        """
+        with stoppable(consumer.wakeup) as stopping, suppress(Stop, WakeupError):
+            self._print_all(consumer, ends, stopping)
+        if stopping.signal:
+            raise Terminated(stopping.signal)
+
+    def _print_all(self, consumer: Consumer, ends: Ends | EndsOfMember | None, stopping: Stopping) -> None:
         last = time.monotonic()
         longest = 500 if ends is not None else 3_600_000
         while self.printed != self._count and not (ends is not None and ends.reached()):
@@ -261,28 +280,52 @@ class _Printer:
                     return
             limit = min(self._count - self.printed, 10_000) if self._count is not None else None
             records = consumer.poll(min(left_ms, longest), max_records=limit)
+            if stopping.signal:
+                _give_back(consumer, records)
+                return
             if records:
                 last = time.monotonic()
             if ends is not None:
                 records = ends.before(records)
-            self.printed += len(records)
             try:
-                output.write(b"".join(map(self._render, records)))
-            except Undecodable:
-                self._print_readable(records)
-            output.flush()
+                with stopping.interruptible(_STUCK_S):
+                    self._print(records)
+            except BaseException:
+                _give_back(consumer, records[self._shown :])
+                raise
+            self.printed += len(records)
             self._meter.count(len(records))
 
+    def _print(self, records: list[ConsumerRecord]) -> None:
+        output = sys.stdout.buffer
+        self._shown = 0
+        try:
+            output.write(b"".join(map(self._render, records)))
+        except Undecodable:
+            self._print_readable(records)
+        output.flush()
+
     def _print_readable(self, records: Iterable[ConsumerRecord]) -> None:
-        for record in records:
+        for index, record in enumerate(records):
             try:
                 sys.stdout.buffer.write(self._render(record))
             except Undecodable as error:
                 where = f"{record.topic}-{record.partition} at offset {record.offset}: {error}"
                 if not self._skip_errors:
                     sys.stdout.buffer.flush()
+                    self._shown = index
                     raise OdradekError(f"{where}; --skip-message-on-error goes on") from None
                 click.echo(f"odradek consume: skipped {where}", err=True)
+
+
+def _give_back(consumer: Consumer, records: Iterable[ConsumerRecord]) -> None:
+    """Have the consumer go on with the first of these records, which are not printed: closing it commits what was printed."""
+    first: dict[TopicPartition, int] = {}
+    for record in records:
+        first.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+    for partition, offset in first.items():
+        with suppress(OdradekError, ValueError):  # it may be another member's by now
+            consumer.seek(partition, offset)
 
 
 def main(arguments: list[str]) -> int:

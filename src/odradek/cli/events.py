@@ -1,14 +1,10 @@
-"""What the verifiable clients tell, and how they are told to stop."""
+"""Events that the verifiable clients print."""
 
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -51,54 +47,3 @@ def java_class(error: BaseException) -> str:
         return "class org.apache.kafka.common.InvalidRecordException"
     name = _NAMES.get(error.code) or "".join(word.capitalize() for word in error.code.name.split("_")) + "Exception"
     return f"class {_PACKAGE}{name}"
-
-
-class Stop(BaseException):
-    """Raised in the main thread where it waits, when a signal asks to stop."""
-
-
-class Stopping:
-    """Whether SIGTERM or SIGINT has come; a second one ends the process at once."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        """`wake()` is called within the signal handler."""
-        self.signal = 0
-        self._wake = wake
-        self._interruptible = False
-
-    @property
-    def status(self) -> int:
-        """The exit status: as a shell tells of a process that a signal ended."""
-        return 128 + self.signal if self.signal else 0
-
-    @contextmanager
-    def interruptible(self) -> Generator[None]:
-        """Within it the signal raises Stop, also one that came before."""
-        self._interruptible = True
-        try:
-            if self.signal:
-                raise Stop
-            yield
-        finally:
-            self._interruptible = False
-
-    def handle(self, number: int, _: FrameType | None) -> None:
-        """The signal handler."""
-        self.signal = number
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_DFL)
-        self._wake()
-        if self._interruptible:
-            raise Stop
-
-
-@contextmanager
-def stoppable(wake: Callable[[], None] = lambda: None) -> Generator[Stopping]:
-    """Takes SIGTERM and SIGINT for the time of the block."""
-    stopping = Stopping(wake)
-    before = {each: signal.signal(each, stopping.handle) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopping
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

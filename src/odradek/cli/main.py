@@ -4,16 +4,20 @@ A command module has `main(arguments: list[str]) -> int` (the exit status). Modu
 `odradek start` loads nothing it does not need.
 
 What goes wrong is one line on standard error, `odradek COMMAND: what is wrong; the way out`, and the exit status tells the kind:
-0 done; 1 it failed, or what was looked for is not there; 2 the command line was not understood and nothing was tried; 130 Ctrl-C.
+0 done; 1 it failed, or what was looked for is not there; 2 the command line was not understood and nothing was tried; 130 Ctrl-C, 143
+SIGTERM, 129 SIGHUP. `signals` and `streams` say how a command ends that is asked to, and what it does without a standard stream.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood
 from odradek.cli.kafka_flags import command_of_script, first_words_of_script
+from odradek.cli.signals import Terminated, as_interrupts
+from odradek.cli.streams import complete_streams, give_output_up
 
 COMPLETING = "_ODRADEK_COMPLETE"
 """The environment variable by which a shell asks for completions; see `completion`."""
@@ -61,7 +65,17 @@ def usage() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns the exit status."""
+    """Run a command; return the exit status."""
+    with complete_streams():
+        try:
+            return _main(arguments)
+        except OSError as error:
+            give_output_up()
+            print(f"odradek: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+            return 1
+
+
+def _main(arguments: list[str] | None) -> int:
     if instruction := os.environ.get(COMPLETING):
         from importlib import import_module
 
@@ -97,17 +111,26 @@ def main(arguments: list[str] | None = None) -> int:
     from odradek.base.errors import OdradekError
 
     try:
-        return int(import_module(COMMANDS[name][0]).main(rest))
+        with as_interrupts():
+            status = int(import_module(COMMANDS[name][0]).main(rest))
+            sys.stdout.flush()
+            return status
     except OdradekError as error:
         print(f"odradek {name}: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has seen enough
+        give_output_up()  # whoever read our output has seen enough
         return 1
     except OSError as error:
         what = error.strerror or str(error)
         print(f"odradek {name}: {f'{error.filename}: {what}' if error.filename else what}", file=sys.stderr)
+        with suppress(OSError):
+            sys.stdout.flush()
+            return 1
+        give_output_up()
         return 1
+    except Terminated as ended:
+        return ended.status
     except KeyboardInterrupt:
         return 130
 

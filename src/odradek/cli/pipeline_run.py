@@ -22,6 +22,7 @@ import click
 
 from odradek.base.errors import ConfigError, KafkaError, OdradekError
 from odradek.cli.client_command import client_settings, explained
+from odradek.cli.signals import ENDING
 from odradek.client import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.config.properties import MalformedProperties, parse_properties
@@ -179,7 +180,7 @@ def ended(command: list[str], folder: Path, environment: Mapping[str, str]) -> i
         if process is not None:
             process.send_signal(signal.SIGKILL if told.count(signal.SIGINT) > 1 else number)
 
-    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, hand_on) for number in ENDING}
     try:
         process = subprocess.Popen(command, cwd=folder, env=dict(environment))
         if told:

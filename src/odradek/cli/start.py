@@ -9,6 +9,7 @@ import errno
 import gc
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.addresses import host_port
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 ABOUT = (
     "Run a broker, with Kafka's own configuration keys.",
     "FILE is a server.properties. Without one the node is broker and controller in one, on localhost:9092, and formats its data directory "
-    "when that is empty. SIGTERM and SIGINT (Ctrl-C) shut it down in order.",
+    "when that is empty. SIGTERM, SIGINT (Ctrl-C) and SIGHUP shut it down in order.",
 )
 OPTIONS = (
     ("--port N", "The port for clients, without a FILE; 9092 when left out, 0 for any that is free."),
@@ -253,7 +254,8 @@ def announce(broker: Broker) -> None:
         address = host_port(host, client.port)
         login = "" if broker.config.listener_security_protocols[client.name] == "PLAINTEXT" else " -F client.properties"
         lines.append(f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings{login}")
-    print("\n".join(lines), flush=True)
+    with suppress(OSError):  # a broker needs nobody who reads that
+        print("\n".join(lines), flush=True)
     warn(broker)
 
 

@@ -10,8 +10,9 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import connection_options_with
-from odradek.cli.events import stoppable, tell
+from odradek.cli.events import tell
 from odradek.cli.perf_options import measured_settings
+from odradek.cli.signals import stoppable
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.consumer.listeners import RebalanceListener
 from odradek.client.failures import WakeupError

@@ -11,9 +11,10 @@ import click
 
 from odradek.base.errors import OdradekError
 from odradek.cli.client_command import connection_options_with
-from odradek.cli.events import Stop, java_class, stoppable, tell
+from odradek.cli.events import java_class, tell
 from odradek.cli.measuring import Pacer
 from odradek.cli.perf_options import measured_settings
+from odradek.cli.signals import Stop, stoppable
 from odradek.client.producer.blocking import Producer
 from odradek.client.types import RecordMetadata
 

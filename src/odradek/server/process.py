@@ -74,7 +74,9 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             logger.info("%s: waiting for no other node any more", name)
             broker.hurry()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue  # started by nohup
         loop.add_signal_handler(number, on_signal, number.name)
     executor = ThreadPoolExecutor(config.integer("background.threads"), "background")
     loop.set_default_executor(executor)
