@@ -7,7 +7,7 @@ trying and why that fails, once for each address, on standard error, and goes on
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -75,7 +75,7 @@ class Reporter:
 
 
 @contextmanager
-def told_of_trouble(command: str) -> Iterator[None]:
+def told_of_trouble(command: str) -> Generator[None]:
     """Report, within the block, the addresses that clients of this process cannot reach."""
     reporter = Reporter(command)
     reaching.watchers.append(reporter)

@@ -14,7 +14,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
 
@@ -58,7 +58,7 @@ def _null(mode: str) -> IO[str]:
 
 
 @contextmanager
-def complete_streams() -> Iterator[None]:
+def complete_streams() -> Generator[None]:
     """Give the process the standard streams that it was started without, for the time of the block."""
     before = sys.stdin, sys.stdout, sys.stderr
     kept: list[IO[str]] = []
