@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.kafka_flags import as_subcommand, command_of_script
-from odradek.cli.output import show, table
+from odradek.cli.output import Output, show, table
 from odradek.client import Admin, NewTopic, Producer
 from tests.cli.conftest import Command
 
@@ -93,3 +93,12 @@ def test_settings_come_from_files_and_single_ones_go_before_them(tmp_path: Path,
     assert command("topics", "list", "--command-config", str(file), "-b", bootstrap).err.startswith(f"odradek topics: {file}: ")
     missing = command("topics", "list", "--command-config", str(tmp_path / "none"), "-b", bootstrap)
     assert (missing.status, missing.err) == (1, f"odradek topics: {tmp_path / 'none'}: No such file or directory\n")
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_no_name_of_a_client_makes_a_line_or_moves_the_cursor(output: Output, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "g\nforged\x1b[2K\r\x9b"
+    show([{"group": name, "members": [name], "labels": {name: name}, "lag": 1}], output)
+    lines = capsys.readouterr().out.removesuffix("\n").split("\n")
+    assert len(lines) == (2 if output == "table" else 1)
+    assert all(line.isprintable() for line in lines)

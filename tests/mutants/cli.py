@@ -350,9 +350,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "failures-look-like-mistakes",
         "cli/main.py",
-        """        print(f"odradek {name}: {error}", file=sys.stderr)
+        """        print(indented(f"odradek {name}: {error}", ""), file=sys.stderr)
         return 1""",
-        """        print(f"odradek {name}: {error}", file=sys.stderr)
+        """        print(indented(f"odradek {name}: {error}", ""), file=sys.stderr)
         return 2""",
         "Status 2 is for command lines that are not understood.",
         "cli/test_mistakes.py",

@@ -10,6 +10,7 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition, uuid_from_string
+from odradek.base.text import indented
 from odradek.cli.client_command import explained
 from odradek.client.admin.blocking import Admin
 
@@ -38,7 +39,7 @@ def complain(command: str, error: KafkaError, item: str = "") -> None:
     """What is wrong with an item, on standard error. An error that is none of the item's, but of the way to the cluster, is raised."""
     if error.code in _UNREACHABLE:
         raise error
-    click.echo(f"{command}: {f'{item}: ' if item else ''}{explained(error)}", err=True)
+    click.echo(indented(f"{command}: {f'{item}: ' if item else ''}{explained(error)}", ""), err=True)
 
 
 def named_argument(parameter: str, option: str | tuple[str, ...], metavar: str, what: str, *, required: bool) -> Callable[[F], F]:

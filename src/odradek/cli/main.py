@@ -109,6 +109,7 @@ def _main(arguments: list[str] | None) -> int:
     from importlib import import_module
 
     from odradek.base.errors import OdradekError
+    from odradek.base.text import indented
 
     try:
         with as_interrupts():
@@ -116,7 +117,7 @@ def _main(arguments: list[str] | None) -> int:
             sys.stdout.flush()
             return status
     except OdradekError as error:
-        print(f"odradek {name}: {error}", file=sys.stderr)
+        print(indented(f"odradek {name}: {error}", ""), file=sys.stderr)
         return 1
     except BrokenPipeError:
         give_output_up()  # whoever read our output has seen enough

@@ -1,4 +1,7 @@
-"""What commands print: tables for people, JSON for programs."""
+"""What commands print: tables for people, JSON for programs.
+
+Clients choose the names of groups, members and transactions, and brokers hand them on: no name makes a line or moves the cursor.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, TypeVar
 
 import click
+
+from odradek.base.text import printable
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -65,8 +70,8 @@ def _cell(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return ",".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return printable(",".join(map(str, value)))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case dict():
-            return ",".join(f"{name}={each}" for name, each in value.items())  # pyright: ignore[reportUnknownVariableType]
+            return printable(",".join(f"{name}={each}" for name, each in value.items()))  # pyright: ignore[reportUnknownVariableType]
         case _:
-            return str(value)
+            return printable(str(value))

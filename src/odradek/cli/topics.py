@@ -9,6 +9,7 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.text import printable
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, explained, run
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.items import complain, named_argument, one_of
@@ -168,7 +169,7 @@ def list_(patterns: tuple[TopicPattern, ...], internal: bool | None, output: Out
     if output == JSON:
         click.echo(json.dumps(names))
     elif names:
-        click.echo("\n".join(names))
+        click.echo("\n".join(map(printable, names)))
 
 
 @command.command()
