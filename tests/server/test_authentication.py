@@ -200,7 +200,7 @@ def test_what_is_held_before_a_login_takes_no_memory_from_clients() -> None:
             assert (await log_in(client)).error_code == 0
             strangers = [await stack.enter_async_context(peer(served.sasl)) for _ in range(20)]
             for each in strangers:
-                each.send(struct.pack(">i", 400_000) + b"\0" * 100_000)
+                each.writer.write(struct.pack(">i", 400_000) + b"\0" * 100_000)
             pool = served.acceptor.login_pool
             # Those that hold much give way to those that hold less, and the others wait.
             await until(lambda: served.sasl.listener.admitted == 21 > len(served.acceptor.connections))
