@@ -339,7 +339,7 @@ class Acceptor:
         """Close the connection that holds the most without having logged in, where that is more than `connection` holds."""
         pool = self.login_pool
         largest = max((each for each in self.connections if each.pool is pool), key=lambda each: each.bytes_held, default=connection)
-        if largest.bytes_held > connection.bytes_held:
+        if largest.bytes_held > connection.bytes_held and not largest.closing:
             self.quiet_log.warning(
                 "closing %s: it holds %d bytes of a request, has not logged in, and others need the memory",
                 largest.connection_id,

@@ -236,6 +236,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._receiver.pending
 
     @property
+    def closing(self) -> bool:
+        """Whether the connection ends, or has ended."""
+        return self._transport is None or self._transport.is_closing()
+
+    @property
     def bytes_held(self) -> int:
         """Bytes of the memory that requests are received into."""
         return self._receiver.capacity
@@ -564,6 +569,9 @@ class Connection(asyncio.BufferedProtocol):
         self._starved = True
         if self._transport is not None:
             self._transport.pause_reading()
+        self._wait_for_memory()
+
+    def _wait_for_memory(self) -> None:
         self.pool.wait(self._fed)
         if self.pool is self._acceptor.login_pool:
             self._acceptor.make_room_for_login(self)
@@ -577,7 +585,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._busy:
                 self._resume_reading()
         else:
-            self.pool.wait(self._fed)
+            self._wait_for_memory()
 
     # -- answers ---------------------------------------------------------------------------------------------------------------
 
