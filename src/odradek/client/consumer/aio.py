@@ -93,6 +93,13 @@ class AsyncConsumer:
             raise OdradekError("the consumer is not started: use `async with`, or await start()")
         return self._engine
 
+    @property
+    def _here(self) -> ConsumerEngine:
+        """The running engine; OdradekError before `start`, in a forked child and in another event loop (`origin`)."""
+        engine = self.engine
+        engine.cluster.origin.check()
+        return engine
+
     def subscribe(
         self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: RebalanceListener | object | None = None
     ) -> None:
@@ -101,7 +108,7 @@ class AsyncConsumer:
         A compiled pattern is matched here against whole names, whenever metadata is refreshed (metadata.max.age.ms). A SubscriptionPattern
         is matched by the broker (group.protocol=consumer). `listener`: see RebalanceListener; its methods may be coroutines.
         """
-        self.engine.subscribe(topics, listener)
+        self._here.subscribe(topics, listener)
 
     def subscription(self) -> set[str]:
         """The topics subscribed to, those that the pattern matched if it was one."""
@@ -109,13 +116,13 @@ class AsyncConsumer:
 
     async def unsubscribe(self) -> None:
         """Gives up all partitions and leaves the group."""
-        await self._calling(lambda: self.engine.unsubscribe(CLOSE_TIMEOUT_MS / 1000))
+        await self._calling(lambda: self._here.unsubscribe(CLOSE_TIMEOUT_MS / 1000))
 
     def enforce_rebalance(self, reason: str = "rebalance enforced by the application") -> None:
         """Makes the group rebalance, with the next poll; without effect under group.protocol=consumer, as in Kafka."""
-        if self.engine.group is None:
+        if self._here.group is None:
             raise OdradekError("enforce_rebalance() needs subscribe() first")
-        self.engine.group.enforce_rebalance(reason)
+        self._here.group.enforce_rebalance(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is to its group: for the offsets that a transactional producer sends."""
@@ -127,11 +134,11 @@ class AsyncConsumer:
         What may heal is tried again for `timeout_ms` (default.api.timeout.ms). CommitFailed when this consumer is no member any more;
         KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
         """
-        await self.engine.commit(offsets, None if timeout_ms is None else timeout_ms / 1000)
+        await self._here.commit(offsets, None if timeout_ms is None else timeout_ms / 1000)
 
     def commit_async(self, offsets: OffsetsGiven | None = None, callback: CommitCallback | None = None) -> None:
         """Commits without waiting, once. `callback(offsets, error)` is called in a later poll() or close(). Commits keep their order."""
-        self.engine.commit_soon(offsets, callback)
+        self._here.commit_soon(offsets, callback)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
@@ -140,17 +147,17 @@ class AsyncConsumer:
 
         Here and below `timeout_ms` bounds the wait, default.api.timeout.ms where it is not given; KafkaError(REQUEST_TIMED_OUT).
         """
-        return await within("committed offsets", timeout_ms, self.engine.committed(partitions))
+        return await within("committed offsets", timeout_ms, self._here.committed(partitions))
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Replaces the assignment; partitions that stay keep their position."""
-        self.engine.assign(TopicPartition(*partition) for partition in partitions)
+        self._here.assign(TopicPartition(*partition) for partition in partitions)
 
     def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
         """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
         behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
         """
-        self.engine.assign_range(partition, start, stop)
+        self._here.assign_range(partition, start, stop)
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions being read."""
@@ -160,7 +167,7 @@ class AsyncConsumer:
         """Continues at the offset. With the `leader_epoch` that was committed beside it, a leader of before that epoch is not believed that
         the offset is out of range (KIP-320); -1 where it is not known.
         """
-        self.engine.seek(partition, offset, leader_epoch)
+        self._here.seek(partition, offset, leader_epoch)
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""
@@ -168,19 +175,19 @@ class AsyncConsumer:
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continues with the first record there is (of all partitions when none is named)."""
-        self.engine.seek_to(partitions or self.assignment(), EARLIEST_TIMESTAMP)
+        self._here.seek_to(partitions or self.assignment(), EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continues with the next record written (of all partitions when none is named)."""
-        self.engine.seek_to(partitions or self.assignment(), LATEST_TIMESTAMP)
+        self._here.seek_to(partitions or self.assignment(), LATEST_TIMESTAMP)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Stops handing out records of partitions."""
-        self.engine.pause(partitions, paused=True)
+        self._here.pause(partitions, paused=True)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Continues after `pause`."""
-        self.engine.pause(partitions, paused=False)
+        self._here.pause(partitions, paused=False)
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that `pause` stopped."""
@@ -188,7 +195,7 @@ class AsyncConsumer:
 
     async def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Offset of the next record that will be handed out."""
-        return await self.engine.position(partition, None if timeout_ms is None else timeout_ms / 1000)
+        return await self._here.position(partition, None if timeout_ms is None else timeout_ms / 1000)
 
     def health(self) -> ConsumerHealth:
         """State of the membership, lag, time since the last poll; asks no broker."""
@@ -200,32 +207,32 @@ class AsyncConsumer:
 
     async def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
         """The numbers of the topic's partitions."""
-        return await within(f"the partitions of {topic}", timeout_ms, self.engine.partitions_for(topic))
+        return await within(f"the partitions of {topic}", timeout_ms, self._here.partitions_for(topic))
 
     async def list_topics(self, timeout_ms: int | None = None) -> dict[str, TopicInfo]:
         """All topics that this client may see, Kafka's own among them."""
-        return await within("the topics", timeout_ms, self.engine.list_topics())
+        return await within("the topics", timeout_ms, self._here.list_topics())
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """The first offset of each log."""
-        return await within("the offsets", timeout_ms, self.engine.offsets_at(partitions, EARLIEST_TIMESTAMP))
+        return await within("the offsets", timeout_ms, self._here.offsets_at(partitions, EARLIEST_TIMESTAMP))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
         """The offset after the last record that can be read, per partition."""
-        return await within("the offsets", timeout_ms, self.engine.offsets_at(partitions, LATEST_TIMESTAMP))
+        return await within("the offsets", timeout_ms, self._here.offsets_at(partitions, LATEST_TIMESTAMP))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (Unix milliseconds); None where there is none."""
-        return await within("the offsets", timeout_ms, self.engine.offsets_for_times(times))
+        return await within("the offsets", timeout_ms, self._here.offsets_for_times(times))
 
     async def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
         """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any.
 
         A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
         """
-        engine = self.engine
+        engine = self._here
         await self._polling(timeout_ms, engine.ready)
         return engine.hand_out.take(max_records or engine.max_poll_records, self.through)
 
@@ -235,7 +242,7 @@ class AsyncConsumer:
 
     async def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
         """The next batches as fetched, undecoded; None after `timeout_ms` without any."""
-        engine = self.engine
+        engine = self._here
         await self._polling(timeout_ms, lambda left: engine.ready(left, decoded=False))
         return engine.hand_out.take_chunk()
 
@@ -247,7 +254,7 @@ class AsyncConsumer:
         partition (max.partition.fetch.bytes); max.poll.records bounds nothing here. What else `poll` does belongs to it, too.
         OdradekError without pyarrow, or with deserializers.
         """
-        engine = self.engine
+        engine = self._here
         found = await self._polling(timeout_ms, lambda left: engine.next_batch(left, headers=headers))
         if found is None:
             return None
@@ -263,7 +270,7 @@ class AsyncConsumer:
                 yield batch
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        engine = self.engine
+        engine = self._here
         while True:
             await self._polling(3_600_000, engine.ready)
             for record in engine.hand_out.draw(engine.max_poll_records, self.through):
@@ -285,10 +292,10 @@ class AsyncConsumer:
             if not isinstance(outcome, Call):
                 return outcome
             try:
-                self.engine.calling = True
+                self._here.calling = True
                 await outcome.make_async()
             finally:
-                self.engine.called(outcome)
+                self._here.called(outcome)
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
         """Commits what was handed out if that is automatic, gives up the partitions, leaves the group, and closes the connections.
@@ -298,7 +305,7 @@ class AsyncConsumer:
         """
         if self._engine is None or self._engine.closed:
             return
-        engine, loop = self._engine, asyncio.get_running_loop()
+        engine, loop = self._here, asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         failure: Exception | None = None
         try:

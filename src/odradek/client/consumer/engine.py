@@ -62,6 +62,7 @@ class ConsumerEngine:
         )
         self.hand_out = HandOut()
         self.fetcher.validation.put_back = self.hand_out.take_back
+        self.cluster.origin.at_fork(self.hand_out.abandon)
         self._prepared: Chunk | None = None
         """The chunk for which the deserializers have been asked to prepare."""
         self._preparing: asyncio.Task[None] | None = None

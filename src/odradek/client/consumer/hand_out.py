@@ -163,6 +163,11 @@ class HandOut:
         self.clear()
         return Unread(offset, epoch_before(chunk, offset))
 
+    def abandon(self) -> None:
+        """Hand out nothing more, also to loops that are under way: in a forked child the parent hands the records out."""
+        if self.chunk is not None:
+            self.take_back(self.chunk.topic_partition)
+
     def clear(self) -> None:
         """Pass over the rest of the chunk, which has nothing to hand out."""
         self._changes += 1
