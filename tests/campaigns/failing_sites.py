@@ -215,13 +215,14 @@ class World:
         except BrokerDied:
             return
 
-    async def start(self, what: str, *, may_fail: bool = False) -> bool:
+    async def start(self, what: str, *, may_fail: Callable[[], bool] = lambda: False) -> bool:
+        """Start the victim; `may_fail`, asked after a start that failed, whether that is right."""
         self.cluster.begin(VICTIM)
         try:
             async with asyncio.timeout(60):
                 await self.cluster.wait_for_starts()
         except (OdradekError, OSError, TimeoutError) as error:
-            if not may_fail:
+            if not may_fail():
                 self.problems.append(f"start: {what}: {type(error).__name__}: {error}")
             if self.victim.alive:
                 await self.end("kill")
@@ -361,7 +362,7 @@ async def following(world: World) -> None:
     cluster.loop.network.heal()
     await asyncio.gather(*[world.send(each) for each in pairs])
     world.watch()
-    await world.start("after it was killed", may_fail=True)
+    await world.start("after it was killed", may_fail=lambda: True)
     await world.write(5)
 
 
@@ -371,7 +372,7 @@ async def recovery(world: World) -> None:
     await world.write(1, 0)
     world.victim.power_cut()
     world.watch()
-    await world.start("after a power cut", may_fail=True)
+    await world.start("after a power cut", may_fail=lambda: True)
     await world.write(5)
 
 
@@ -420,7 +421,7 @@ async def judge(world: World) -> None:
     if fault.started_with_it:
         if fault.end != "stop":
             world.watch()
-        if await world.start("with the fault", may_fail=world.failure.directory == METADATA):
+        if await world.start("with the fault", may_fail=lambda: world.failure.directory == METADATA):
             await world.check_with_the_fault()
         await world.end(fault.end)
     world.failure.lift()
