@@ -18,6 +18,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.filterwar
 use_this_python()
 pyspark_sql = pytest.importorskip("pyspark.sql")
 
+from pyspark.sql import functions as F  # noqa: E402
+
+from odradek.spark.recipes import blocks  # noqa: E402
+
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -244,6 +248,31 @@ def test_log_directories_are_read_without_the_broker(spark: pyspark_sql.SparkSes
     (directory,) = {path.parent.parent for path in tmp_path.rglob("left-0/*.log")}
     rows = spark.read.format("odradek-log").load(str(directory)).where("topic = 'left'")
     assert sorted(int(row.value) for row in rows.collect()) == list(range(20))
+
+
+def test_a_recipe_makes_a_row_of_exactly_one_json_value(spark: pyspark_sql.SparkSession) -> None:
+    """What from_json takes for nulls, or does not look at, is a dead letter with its reason."""
+    names = {
+        "DataFrame": pyspark_sql.DataFrame,
+        "F": F,
+        "SCHEMA": "id BIGINT",
+        "PLACE": F.lit(1).alias("kafka"),
+        "LANDED": F.current_date(),
+    }
+    exec("from __future__ import annotations\n" + blocks.decoding("json"), names)
+    good = [b'{"id":1}', b' {"id":2}\n', b"{}", '{"id":3,"other":["é"]}'.encode()]
+    blank = [b"", b"  ", b"\t\r\n"]
+    several = [b'{"id":5}{"id":6}', b'{"id":5} {"id":6}', b'{"id":5},{"id":6}', b'{"id":5}],[', b'{"id":5}} x', b'{"id":5} x', b'{"id":']
+    bad = [b'{"id":"x"}', b'[{"id":5}]', b"7"]
+    read = spark.createDataFrame([(value,) for value in (*good, *blank, *several, *bad, None)], "value binary")
+    assert sorted(row.id or 0 for row in names["rows"](read).collect()) == [0, 1, 2, 3]
+    reasons = {None if row.value is None else bytes(row.value): row.error for row in names["dead_letters"](read).collect()}
+    assert reasons == {
+        None: "no value",
+        **dict.fromkeys(blank, "value: blank"),
+        **dict.fromkeys(several, "value: not one JSON value"),
+        **dict.fromkeys(bad, "no JSON of this schema"),
+    }
 
 
 def test_wrong_options_and_columns_are_named(spark: pyspark_sql.SparkSession, bootstrap: str) -> None:

@@ -87,10 +87,22 @@ def rows(read: DataFrame) -> DataFrame:
 
 _JSON: Final = '''\
 def decoded(read: DataFrame) -> DataFrame:
-    """Each record with its `body`; `error` is null where that could be read."""
+    """Each record with its `body`; `error` is null where that could be read.
+
+    from_json takes blanks for nulls, and does not look behind the first value: a value has to be one item of a list, and of an object.
+    """
     options = {"columnNameOfCorruptRecord": "_unread"}
-    body = F.from_json(F.col("value").cast("string"), f"{SCHEMA}, _unread STRING", options)
-    error = F.when(F.col("value").isNull(), "no value").when(F.col("body._unread").isNotNull(), "no JSON of this schema")
+    text = F.col("value").cast("string")
+    items = F.from_json(F.concat(F.lit("["), text, F.lit("]")), "ARRAY<STRING>")
+    within = F.from_json(F.concat(F.lit('{"item":'), text, F.lit("}")), "item STRING, _unread STRING", options)
+    is_one = F.coalesce((F.size(items) == 1) & within["_unread"].isNull(), F.lit(False))
+    error = (
+        F.when(F.col("value").isNull(), "no value")
+        .when(text.rlike("^\\\\s*$"), "value: blank")
+        .when(~is_one, "value: not one JSON value")
+        .when(F.col("body._unread").isNotNull(), "no JSON of this schema")
+    )
+    body = F.from_json(text, f"{SCHEMA}, _unread STRING", options)
     return read.withColumn("body", body).withColumn("error", error)
 
 
