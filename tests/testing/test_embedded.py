@@ -10,10 +10,11 @@ import pytest
 
 from odradek.base.errors import ConfigError, StorageError
 from odradek.base.ids import TopicPartition
-from odradek.client import Admin, Consumer, NewTopic, Producer
+from odradek.client import Admin, ConfigResource, Consumer, NewTopic, Producer
 from odradek.server.quorum import CatchUp
 from odradek.testing.disk import VirtualDisk
-from odradek.testing.embedded import EmbeddedBroker
+from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster
+from odradek.testing.places import ReservedPort
 
 
 def _round_trip(bootstrap_servers: str, value: bytes) -> int:
@@ -77,3 +78,27 @@ def test_a_broker_that_was_never_started_can_be_stopped() -> None:
     broker = EmbeddedBroker()
     broker.stop()
     assert not Path(broker.directory).exists()
+
+
+def test_listeners_for_clients_are_completed_by_one_for_the_controller() -> None:
+    reserved = ReservedPort()
+    port = reserved.port
+    with EmbeddedBroker({"listeners": f"PLAINTEXT://127.0.0.1:{port}"}) as broker:
+        assert broker.bootstrap_servers == f"127.0.0.1:{port}"
+
+
+def test_numbers_and_booleans_are_settings_and_other_values_name_their_key() -> None:
+    settings = {"num.partitions": 3, "auto.create.topics.enable": False, "log.flush.interval.messages": 7}
+    with EmbeddedBroker(settings) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        (described,) = admin.describe_configs([ConfigResource("broker", "1")]).values()
+        found = {entry.name: entry for entry in described}
+    assert [found[key].value for key in settings] == ["3", "false", "7"]
+    for settings_of_no_kind in ({"num.partitions": None}, {"num.partitions": {}}, {"num.partitions": b"3"}):
+        with pytest.raises(ConfigError, match=r"num\.partitions"):
+            EmbeddedBroker(settings_of_no_kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", ["listeners", "node.id", "log.dirs"])
+def test_what_no_two_nodes_can_share_is_refused_by_its_name(key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        EmbeddedCluster(2, {key: "1"})

@@ -40,7 +40,6 @@ OPTIONS = (
 _LISTENERS = "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
 _HOST, _PORT = "localhost", 9092
 _VALUED = ("--override", "--data-dir", "--port", "--host")
-_CONTROLLER_KEYS = frozenset({"controller.listener.names", "process.roles", "controller.quorum.voters"})
 
 
 class UsageError(OdradekError):
@@ -139,12 +138,10 @@ def default_data_dir() -> str:
 def load(options: Options) -> BrokerConfig:
     """The configuration; ConfigError, one line naming the key (or the file), when it cannot be used."""
     if options.properties is None:
-        from odradek.config.broker import standalone_config
+        from odradek.config.broker import standalone_config, with_controller_listener
 
         settings = {"listeners": _listeners(options), "log.dirs": options.data_dir or default_data_dir(), **options.overrides}
-        if settings["listeners"] and "CONTROLLER://" not in settings["listeners"] and not settings.keys() & _CONTROLLER_KEYS:
-            # An operator who only says where clients are served needs a controller, too; nobody else has to find it.
-            settings["listeners"] += ",CONTROLLER://127.0.0.1:0"
+        settings = with_controller_listener(settings)
         if settings.get("config.providers"):
             from odradek.cli.server_properties import followed
 

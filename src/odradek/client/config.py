@@ -29,6 +29,7 @@ from odradek.config.definition import (
     OneOf,
     at_least,
     between,
+    setting_text,
 )
 from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, is_of_providers, is_provider_setting
 from odradek.config.validators import gzip_level, parse_host_port
@@ -234,7 +235,7 @@ class ClientConfig:
             if callable(value):
                 callables[dotted] = value
             elif value is not None:
-                given[dotted] = _text(value)
+                given[dotted] = setting_text(dotted, value)
         self._definition = definition
         self._callables = callables
         try:
@@ -356,7 +357,11 @@ def follow_references(given: Mapping[str, Any]) -> dict[str, Any]:
 
     ConfigError for a provider that there is not, and for what one cannot read.
     """
-    providers = {name: _text(value) for name, value in ((_dotted(name), value) for name, value in given.items()) if is_of_providers(name)}
+    providers = {
+        name: setting_text(name, "" if value is None else value)
+        for name, value in ((_dotted(name), value) for name, value in given.items())
+        if is_of_providers(name)
+    }
     if not providers.get(PROVIDERS):
         return dict(given)
     from odradek.providers.resolving import resolve_client
@@ -375,12 +380,3 @@ def check_known(definition: ConfigDef, name: str) -> None:
     if name in NOT_SERVED_YET:
         raise ConfigError(f"Configuration {name} is refused: {NOT_SERVED_YET[name]}")
     raise ConfigError(f"Unknown configuration key {name}")
-
-
-def _text(value: Setting) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    assert not callable(value)
-    return ",".join(value or ())

@@ -332,6 +332,20 @@ STANDALONE = {
 """The settings of a node that is the only one of its cluster, unless a file gives others."""
 
 
+_CONTROLLER_KEYS = frozenset({"controller.listener.names", "process.roles", "controller.quorum.voters"})
+
+
+def with_controller_listener(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a single node whose listeners include one for its controller.
+
+    Whoever only says where clients are served needs no address for it: nobody else has to find it.
+    """
+    listeners = settings.get("listeners")
+    if listeners and "CONTROLLER://" not in listeners and not settings.keys() & _CONTROLLER_KEYS:
+        return {**settings, "listeners": f"{listeners},CONTROLLER://127.0.0.1:0"}
+    return dict(settings)
+
+
 def standalone_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
     """The configuration of a single node, with `overrides` over `STANDALONE`."""
     return BrokerConfig(overrides.over(STANDALONE) if isinstance(overrides, Resolved) else {**STANDALONE, **(overrides or {})})

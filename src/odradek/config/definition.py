@@ -5,8 +5,9 @@ Defaults are kept as text and parsed when asked for, so that building a configur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from typing import cast
 
 from odradek.base.errors import ConfigError
 
@@ -121,6 +122,19 @@ def invalid(name: str, value: object, why: str = "") -> ConfigError:
         shown = ",".join(str(item) for item in shown)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     line = f"Invalid value {shown} for configuration {name}{': ' + why if why else ''}"
     return ConfigError(" ".join(line.splitlines()))
+
+
+def setting_text(name: str, value: object) -> str:
+    """Return a value given in Python as the text of a properties file; ConfigError that names the key for one that has no such text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    items = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (None,)
+    texts = [each for each in items if isinstance(each, str)]
+    if len(texts) < len(items):
+        raise invalid(name, str(cast("object", value)), "it has to be text, a number, a boolean or a list of texts")
+    return ",".join(texts)
 
 
 def parse_value(name: str, type: ConfigType, text: str) -> ConfigValue:

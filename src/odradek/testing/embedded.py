@@ -18,11 +18,14 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
+from odradek.base.errors import ConfigError
 from odradek.base.ids import random_uuid, uuid_to_string
+from odradek.config.broker import with_controller_listener
+from odradek.config.definition import setting_text
 from odradek.storage.names import META_PROPERTIES
 from odradek.testing.controls import ClockControl, Faults
 from odradek.testing.embedded_node import CALL_S, START_S, EmbeddedNode
@@ -35,6 +38,15 @@ if TYPE_CHECKING:
     from odradek.testing.releases import Release
 
 _VOTERS: Final = 3
+_OF_ONE_NODE: Final = ("listeners", "advertised.listeners", "node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir")
+"""Keys that no two nodes can share."""
+
+Setting: TypeAlias = str | int | float | bool | Sequence[str]
+"""The value of a broker's key: text as in a properties file, or the Python value."""
+
+
+def _texts(settings: Mapping[str, Setting] | None) -> dict[str, str]:
+    return {name: setting_text(name, value) for name, value in (settings or {}).items()}
 
 
 class Topic(NamedTuple):
@@ -74,7 +86,7 @@ class EmbeddedBroker(EmbeddedNode):
 
     def __init__(
         self,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, Setting] | None = None,
         *,
         topics: Iterable[str | Topic] = (),
         directory: str | os.PathLike[str] | None = None,
@@ -83,19 +95,21 @@ class EmbeddedBroker(EmbeddedNode):
         version: str | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """`settings` are Kafka's broker keys. `topics` are created at the start, unless they are there.
+        """`settings` are Kafka's broker keys; where `listeners` name none for the controller, it gets one.
+
+        `topics`: created at the start, unless they are there.
 
         `directory`: kept, and served again if a broker has been there; else a temporary one, whose files are not flushed to the device, as
         they need not outlast a power cut. `memory`: the temporary one is on /dev/shm, where the system has that, so that no disk is used.
         `process`: a process of its own, which loads all of the broker anew (a quarter of a second), in place of a thread of this one.
         `version`: announces to clients what brokers of that release of Kafka do ("3.7"), and serves no more (docs/testing.md).
         `disk`: in place of the system's, for tests of a disk that fails; then `directory` is one of its own.
-        TestingError for what does not go together.
+        TestingError for what does not go together, ConfigError for a setting that is no text, number or boolean.
         """
         if disk is not None and process:
             raise TestingError("a disk of your own works in this process only")
         self._place = _Place(os.fspath(directory) if directory else None, memory=memory)
-        self._settings = dict(settings or {})
+        self._settings = _texts(settings)
         self._topics = [Topic(each) if isinstance(each, str) else each for each in topics]
         self._release: Release | None = None if version is None else release(version)
         self._ports = [] if "listeners" in self._settings else [ReservedPort(), ReservedPort()]
@@ -111,7 +125,9 @@ class EmbeddedBroker(EmbeddedNode):
             if self._release is not None:
                 # Old levels of features know no voters in the log.
                 settings.update({"controller.quorum.voters": f"1@{HOST}:{controller}", "controller.quorum.bootstrap.servers": ""})
-        elif self._release is not None:
+        else:
+            settings = with_controller_listener(settings)
+        if self._release is not None and not self._ports:
             raise TestingError("version= with listeners of your own")
         return NodeSpec(settings, standalone=True, release=self._release, sync=not self._place.is_own)
 
@@ -160,7 +176,7 @@ class EmbeddedCluster:
     def __init__(
         self,
         nodes: int = 3,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, Setting] | None = None,
         *,
         topics: Iterable[str | Topic] = (),
         directory: str | os.PathLike[str] | None = None,
@@ -168,14 +184,17 @@ class EmbeddedCluster:
         process: bool = False,
     ) -> None:
         """`settings` are Kafka's broker keys for all nodes. `directory` keeps the nodes' directories (`node-1`, ...); a cluster that is
-        there already is started again. For the rest see `EmbeddedBroker`. ValueError for less than one node.
+        there already is started again. For the rest see `EmbeddedBroker`. ValueError for less than one node, ConfigError for settings that
+        no two nodes can share.
         """
         if nodes < 1:
             raise ValueError(f"a cluster of {nodes} nodes")
+        if own := [key for key in _OF_ONE_NODE if key in (settings or {})]:
+            raise ConfigError(f"Configuration {own[0]} cannot be the same for every node of a cluster; EmbeddedCluster chooses it")
         self.ids = range(1, nodes + 1)
         self._place = _Place(os.fspath(directory) if directory else None, memory=memory)
         self.directory = self._place.path
-        self._settings = dict(settings or {})
+        self._settings = _texts(settings)
         self._topics = [Topic(each) if isinstance(each, str) else each for each in topics]
         self._ports = {node: ReservedPort() for node in self.ids}
         self._controller_ports = {node: ReservedPort() for node in self.ids}
