@@ -130,10 +130,11 @@ def setting_text(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
+    shown = f"of type {type(value).__name__}"
     items = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (None,)
     texts = [each for each in items if isinstance(each, str)]
     if len(texts) < len(items):
-        raise invalid(name, str(cast("object", value)), "it has to be text, a number, a boolean or a list of texts")
+        raise invalid(name, shown, "it has to be text, a number, a boolean or a list of texts")
     return ",".join(texts)
 
 
