@@ -19,7 +19,12 @@ def git(*arguments: str, folder: Path = ROOT) -> str:
 
 
 def base(folder: Path = ROOT) -> str:
-    """Return the commit before the change: $CI_BASE, or the newest that is 4 hours older than HEAD, or the first commit of all."""
+    """Return the commit before the change: $CI_BASE, or the newest that is 4 hours older than HEAD, or the first commit of all.
+
+    The text is empty where the folder is no repository (an archive of the sources): nothing counts as changed then.
+    """
+    if not is_repository(folder):
+        return ""
     if named := os.environ.get("CI_BASE"):
         return git("rev-parse", "--verify", f"{named}^{{commit}}", folder=folder).strip()
     newest = int(git("log", "-1", "--format=%ct", folder=folder))
@@ -27,13 +32,26 @@ def base(folder: Path = ROOT) -> str:
     return older or git("rev-list", "--max-parents=0", "HEAD", folder=folder).split()[-1]
 
 
+def is_repository(folder: Path = ROOT) -> bool:
+    """Return whether git is there and knows a commit of the folder."""
+    try:
+        git("rev-parse", "--verify", "HEAD", folder=folder)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
 def files(since: str, folder: Path = ROOT) -> list[str]:
     """Return the paths, relative to the root, of the files that differ from the commit `since` and still exist."""
+    if not since:
+        return []
     return [line for line in git("diff", "--name-only", "--diff-filter=d", since, folder=folder).splitlines() if line]
 
 
 def lines(since: str, folder: Path = ROOT) -> dict[str, set[int]]:
     """Return the numbers of the changed lines of each file, as they stand now."""
+    if not since:
+        return {}
     return parse_lines(git("diff", "--unified=0", "--no-color", "--no-ext-diff", "--diff-filter=d", since, folder=folder))
 
 

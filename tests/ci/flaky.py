@@ -46,7 +46,7 @@ def check() -> int:
     """Forget earlier runs, and fail when a name of the last change's list is still there."""
     _found().unlink(missing_ok=True)
     try:
-        before = changes.git("show", f"{changes.base()}:{LIST.relative_to(changes.ROOT)}")
+        before = changes.git("show", f"{changes.base()}:{LIST.relative_to(changes.ROOT)}") if changes.is_repository() else ""
     except subprocess.CalledProcessError:  # the list is newer than the base
         before = ""
     left = left_over(LIST.read_text(), before)

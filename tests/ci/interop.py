@@ -234,7 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="only print what would run")
     options = parser.parse_args(words)
     since = changes.base() if options.since == "base" else options.since
-    seed = changes.git("rev-parse", "HEAD").strip()
+    seed = changes.git("rev-parse", "HEAD").strip() if changes.is_repository() else ""
     slice_, over = chosen(sorted(SECONDS), changes.files(since), options.seconds, seed)
     for path in over:
         print(f"touched, but beyond the budget of {options.seconds:.0f} s: {path} ({SECONDS[path]} s)")

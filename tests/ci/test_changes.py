@@ -64,3 +64,10 @@ def test_changed_files_and_lines_are_those_of_the_work_tree(folder: Path) -> Non
 def test_lines_that_look_like_headers_are_lines() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- 1\n-2\n+++ b/y\n+@@ -9 +9 @@\n@@ -7 +7,0 @@\n-7\n--- a/z\n+++ b/z\n@@ -0,0 +3 @@\n+3\n"
     assert changes.parse_lines(diff) == {"x": {1, 2}, "z": {3}}
+
+
+def test_an_archive_of_the_sources_has_no_change(tmp_path: Path) -> None:
+    assert not changes.is_repository(tmp_path)
+    assert changes.base(tmp_path) == ""
+    assert changes.files("", tmp_path) == []
+    assert changes.lines("", tmp_path) == {}
