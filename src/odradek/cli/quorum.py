@@ -228,7 +228,8 @@ def read_controller(path: Path) -> Controller:
 def add_controller(file: Path, dry_run: bool, controllers: str | None, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Make a controller a voter.
 
-    It has to run and to follow the metadata log already (KIP-853). What the connection needs (TLS, SASL) is given with -X.
+    The controller has to run and to follow the metadata log already (KIP-853). Odradek's own quorum refuses
+    this yet. What the connection needs (TLS, SASL) is given with -X.
     """
     added = read_controller(file)
     if not dry_run:
@@ -262,7 +263,7 @@ def remove_controller(
 ) -> None:
     """Take a voter out of the quorum.
 
-    `odradek quorum describe` shows the ids of directories (KIP-853).
+    Odradek's own quorum refuses this yet. `odradek quorum describe` shows the ids of directories (KIP-853).
     """
     directory_id = id_of("--controller-directory-id", directory)
     with Admin(reached(bootstrap, settings, controllers)) as admin:

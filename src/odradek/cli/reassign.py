@@ -166,7 +166,8 @@ def execute(
 ) -> int:
     """Start moving partitions.
 
-    Prints the places before. `odradek reassign verify` shows when all is done, and takes throttles back.
+    Odradek's own brokers refuse this yet. Prints the places before.
+    `odradek reassign verify` shows when all is done, and takes throttles back.
     """
     wanted = read_reassignment(file)
     with Admin(reached(bootstrap, settings, None)) as admin:

@@ -43,7 +43,7 @@ def info(file: str) -> int:
 @command.command(name="format")
 @_config_option
 @click.option("-t", "--cluster-id", required=True, metavar="ID", help="The id of the cluster, the same on all of its nodes.")
-@click.option("-s", "--standalone", is_flag=True, help="This controller is a quorum of its own, which others may join.")
+@click.option("-s", "--standalone", is_flag=True, help="This controller is a quorum of its own. Odradek's takes no others in yet.")
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins a quorum that exists.")
 @click.option("-I", "--initial-controllers", metavar="LIST", help="The first voters: id@host:port:directory-id,...")
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted instead of failing.")
