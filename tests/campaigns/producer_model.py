@@ -206,7 +206,6 @@ async def play(servers: str, runs: int, seed: int) -> None:
 
 def campaign(runs: int, seed: int) -> None:
     """Play the runs against a broker of their own."""
-    logging.getLogger("odradek.client").setLevel(logging.CRITICAL + 1)
     with EmbeddedBroker({"auto.create.topics.enable": "false"}) as broker:
         broker.create_topic(TOPIC, PARTITIONS)
         asyncio.run(play(broker.bootstrap_servers, runs, seed))
@@ -217,5 +216,6 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    logging.disable(logging.CRITICAL)
     campaign(chosen.runs, chosen.seed)
     print(f"{chosen.runs} runs from seed {chosen.seed}: every future ended, every record once and in order")

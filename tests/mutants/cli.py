@@ -300,9 +300,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a-second-controller-listener",
-        "cli/start.py",
-        """settings["listeners"] and "CONTROLLER://" not in settings["listeners"] and not""",
-        """settings["listeners"] and not""",
+        "config/broker.py",
+        """listeners and "CONTROLLER://" not in listeners and not""",
+        """listeners and not""",
         "A controller listener that was given is not given a twin.",
         "cli/test_commands.py",
     ),
