@@ -2,8 +2,8 @@
 
     python -m tests.ci.interop [--since REVISION|base] [--seconds N] [--list] [-- ARGUMENTS]   runs pytest on the slice
 
-What does not fit into the budget is drawn by the hash of the newest tree, so that another change runs other files, and is listed. The whole is
-`make interop`, run by hand.
+What does not fit into the budget is drawn by the hash of the newest tree, so that another change runs other files, and is
+listed. The whole is `make interop`, run by hand.
 """
 
 from __future__ import annotations
