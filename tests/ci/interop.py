@@ -2,8 +2,8 @@
 
     python -m tests.ci.interop [--since REVISION|base] [--seconds N] [--list] [-- ARGUMENTS]   runs pytest on the slice
 
-What does not fit into the budget is drawn by the hash of the newest tree, so that another change runs other files, and is
-listed. The whole is `make interop`, run by hand.
+What does not fit into the budget is drawn by the hash of the base, so that another change runs other files, and is listed.
+The whole is `make interop`, run by hand.
 """
 
 from __future__ import annotations
@@ -237,8 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="only print what would run")
     options = parser.parse_args(words)
     since = changes.base() if options.since == "base" else options.since
-    seed = changes.git("rev-parse", "HEAD^{tree}").strip() if changes.is_repository() else ""
-    slice_, over = chosen(sorted(SECONDS), changes.files(since), options.seconds, seed)
+    slice_, over = chosen(sorted(SECONDS), changes.files(since), options.seconds, seed=since)
     for path in over:
         print(f"touched, but beyond the budget of {options.seconds:.0f} s: {path} ({SECONDS[path]} s)")
     print(f"{len(slice_)} of {len(SECONDS)} files, some {sum(SECONDS[path] for path in slice_) / 2:.0f} s", flush=True)

@@ -47,7 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         'if self.query else ""',
         'if False else ""',
         "After a restart nobody knows whose the last batch was.",
-        f"{_PURE} -k read_as_it_was_written",
+        f"{_PURE} -k says_whose_it_is",
         "spark/decisions.py",
     ),
     _once(
