@@ -53,6 +53,10 @@ _LEAST = (
 _GONE = (
     "A stream whose topics are all gone ends with data loss unless `failOnDataLoss` is `false`; the connector waits for them to come back."
 )
+_ANOTHER = (
+    "A topic that was deleted and created again is another topic for a stream, which reads it from its beginning with `failOnDataLoss` "
+    "`false`; the connector compares offsets alone."
+)
 _SINK_MODE = "`mode('append')` has to be written out: Spark refuses its default, `errorifexists`, for sources in Python."
 _SINK_HEADERS = "The fields of `headers` may be in either order when they are written."
 _SINK_PARTITION = (
@@ -142,6 +146,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "rows",
     ),
     Difference(_GONE, ("stream: deleted, failOnDataLoss=true",), "nothing", "data loss"),
+    Difference(_ANOTHER, ("stream: created anew, failOnDataLoss=false",), "nothing", "rows"),
     Difference(_SINK_MODE, ("mode: (errorifexists|None)",), "rows", "refused"),
     Difference(_SINK_HEADERS, ("columns: headers the other way round",), "refused", "rows"),
     Difference(_SINK_PARTITION, ("columns: a partition that is not there",), "timeout", "refused"),
