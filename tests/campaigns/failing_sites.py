@@ -1,6 +1,8 @@
 """Fails a call of the file system at every place of the broker that makes one, and looks what becomes of the partitions.
 
     python -m tests.campaigns.failing_sites --faults 2000 --seed 1
+    python -m tests.campaigns.failing_sites --faults 800 --seed 1 --skip 10     the first ten rounds are left out: a run that was cut off goes on
+    python -m tests.campaigns.failing_sites --only '["recovery", 1, ...]'       one fault, as it stands behind a problem
 
 A simulated cluster: a controller and two brokers with two log directories and a metadata log directory each. Each run plays one scenario
 (creation, move, deletion, truncation of the start of logs, truncation as a follower, recovery) while clients write to partitions with one
@@ -22,13 +24,14 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import json
 import logging
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from itertools import count
+from itertools import count, islice
 from multiprocessing import Pool
 from typing import NamedTuple
 
@@ -80,6 +83,17 @@ class Fault(NamedTuple):
     lasting: bool = False
     end: str = "stop"
     started_with_it: bool = False
+
+    def __str__(self) -> str:
+        """Return the fault as `--only` takes it."""
+        scenario, seed, site, occurrence, error, *rest = self
+        return json.dumps([scenario, seed, *(site or ()), occurrence, errno.errorcode[error], *rest])
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        """Return the fault that `str` has written."""
+        scenario, seed, operation, functions, occurrence, error, *rest = json.loads(text)
+        return cls(scenario, seed, Site(operation, functions), occurrence, getattr(errno, error), *rest)
 
 
 class SiteFailure(Failure):
@@ -475,22 +489,26 @@ def play(fault: Fault) -> Outcome:
     return outcome._replace(problems=[f"{problem} ({fault})" for problem in outcome.problems])
 
 
-def campaign(faults: int, seed: int, scenarios: Iterable[str] = SCENARIOS, jobs: int = 1) -> tuple[Counter[Site], list[str]]:
-    """Strike each call site as often as the others, until there were `faults`; return how often each was, and the problems."""
+def campaign(faults: int, seed: int, scenarios: Iterable[str] = SCENARIOS, jobs: int = 1, skip: int = 0) -> tuple[Counter[Site], list[str]]:
+    """Strike each call site as often as the others, until there were `faults`; return how often each was, and the problems.
+
+    Faults of the first `skip` rounds are drawn and left out.
+    """
     sites = plan(scenarios, seed)
-    sources = {site: faults_at(site, reached, seed) for site, reached in sites.items()}
+    sources = {site: islice(faults_at(site, reached, seed), skip, None) for site, reached in sites.items()}
     struck = Counter(dict.fromkeys(sites, 0))
     problems: list[str] = []
     began = time.monotonic()
     with Pool(jobs) if jobs > 1 else contextlib.nullcontext() as pool:
-        for _ in range(MOST_ROUNDS):
+        for number in range(skip + 1, skip + MOST_ROUNDS):
             chosen = [next(sources[site]) for site in sites][: faults - struck.total()]
             for site, outcome in zip(sites, map(play, chosen) if pool is None else pool.imap(play, chosen), strict=False):
                 struck[site] += outcome.struck
                 problems += outcome.problems
                 for problem in outcome.problems:
                     print(problem, flush=True)
-            print(f"{struck.total()} faults, {len(problems)} problems, {time.monotonic() - began:.0f} s", flush=True)
+            taken_s = time.monotonic() - began
+            print(f"round {number}: {struck.total()} faults at {len(sites)} sites, {len(problems)} problems, {taken_s:.0f} s", flush=True)
             if struck.total() >= faults:
                 break
     return struck, problems
@@ -502,9 +520,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS))
+    parser.add_argument("--skip", type=int, default=0, help="rounds to leave out; a round strikes each call site once")
+    parser.add_argument("--only", type=Fault.parse, help="one fault, as a problem names it, with what the brokers log")
     options = parser.parse_args()
+    if options.only is not None:
+        outcome = play(options.only)
+        print("\n".join(outcome.problems) or ("no problem" if outcome.struck else "the call site was not reached so often"))
+        sys.exit(1 if outcome.problems else 0)
     logging.disable(logging.CRITICAL)
-    struck, problems = campaign(options.faults, options.seed, options.scenario or SCENARIOS, options.jobs)
+    struck, problems = campaign(options.faults, options.seed, options.scenario or SCENARIOS, options.jobs, options.skip)
+    for site, times in sorted(struck.items(), key=lambda each: each[1]):
+        print(f"{times:4} {site.operation} in {site.functions}")
     least = min(struck.values(), default=0)
     print(
         f"{struck.total()} faults at {len(struck)} call sites, each {least} times or more; {len(problems)} problems (seed {options.seed})"

@@ -36,12 +36,16 @@ class Brokers:
         self.epochs = epochs
         self.shutting_down: set[int] = set()
         self.partitions: set[TopicPartition] = set()
+        self.failed_replicas: set[tuple[TopicPartition, int]] = set()
 
     def alive_broker_epoch(self, broker_id: int) -> int | None:
         return self.epochs.get(broker_id)
 
     def is_shutting_down(self, broker_id: int) -> bool:
         return broker_id in self.shutting_down
+
+    def has_online_replica(self, partition: TopicPartition, broker_id: int) -> bool:
+        return (partition, broker_id) not in self.failed_replicas
 
     def has_partition(self, partition: TopicPartition) -> bool:
         return partition in self.partitions

@@ -21,6 +21,10 @@ class ClusterView(Protocol):
         """Whether the broker is in controlled shutdown."""
         ...
 
+    def has_online_replica(self, partition: TopicPartition, broker_id: int) -> bool:
+        """Return whether the log directory of a replica works, as far as the controller has been told."""
+        ...
+
     def has_partition(self, partition: TopicPartition) -> bool:
         """Whether the partition exists in the cluster, wherever it lives."""
         ...
@@ -61,6 +65,14 @@ class ImageClusterView:
     def is_shutting_down(self, broker_id: int) -> bool:
         broker = self._metadata.image.cluster.brokers.get(broker_id)
         return broker is not None and broker.in_controlled_shutdown
+
+    def has_online_replica(self, partition: TopicPartition, broker_id: int) -> bool:
+        image = self._metadata.image
+        broker = image.cluster.brokers.get(broker_id)
+        registration = image.topics.partition(partition.topic, partition.partition)
+        if broker is None or registration is None or broker_id not in registration.replicas:
+            return False
+        return broker.has_online_directory(registration.directory(broker_id))
 
     def has_partition(self, partition: TopicPartition) -> bool:
         return self._metadata.image.topics.partition(partition.topic, partition.partition) is not None

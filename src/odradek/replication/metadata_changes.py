@@ -142,6 +142,9 @@ class MetadataChanges:
         tell_each(self.on_leadership, changes.leaders, changes.followers, changes.deletes)
         for partition in unflushed:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
+        if delta.brokers:
+            for partition in self._manager.partitions.by_name.values():
+                partition.brokers_changed()
         self._began = True
         self._manager.delayed.drain()
 

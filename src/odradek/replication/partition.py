@@ -428,6 +428,8 @@ class Partition:
                         # About to join: if it were left behind by the high watermark it could never reach it.
                         replica.is_caught_up(end_offset, now_s, self._max_lag_s)
                         and is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch)
+                        # With a log directory that failed it does not join, and Kafka 4.3.1 waits replica.lag.time.max.ms for it.
+                        and self._cluster.has_online_replica(self.topic_partition, replica.broker_id)
                     )
                 ):
                     high_watermark = replica.log_end_offset
@@ -439,6 +441,11 @@ class Partition:
     def flushed(self) -> None:
         """A flush has finished: the high watermark may move up to what is durable."""
         if self.log is not None and self.is_leader:
+            self._note_change(self._advance_high_watermark(self.log, None))
+
+    def brokers_changed(self) -> None:
+        """Raise the high watermark if a replica outside of the ISR held it back whose broker or log directory is gone by now."""
+        if self.log is not None and self.is_leader and len(self.isr.maximal_isr) <= len(self.replicas):
             self._note_change(self._advance_high_watermark(self.log, None))
 
     def reached(self, required_offset: int) -> ErrorCode | None:
