@@ -1,8 +1,8 @@
 """Fails a call of the file system at every place of the broker that makes one, and looks what becomes of the partitions.
 
     python -m tests.campaigns.failing_sites --faults 2000 --seed 1
-    python -m tests.campaigns.failing_sites --faults 800 --seed 1 --skip 10     the first ten rounds are left out: a run that was cut off goes on
-    python -m tests.campaigns.failing_sites --only '["recovery", 1, ...]'       one fault, as it stands behind a problem
+    python -m tests.campaigns.failing_sites --faults 800 --seed 1 --skip 10     goes on after the first ten rounds
+    python -m tests.campaigns.failing_sites --only '["recovery", 1, ...]'       plays one fault, as it stands behind a problem
 
 A simulated cluster: a controller and two brokers with two log directories and a metadata log directory each. Each run plays one scenario
 (creation, move, deletion, truncation of the start of logs, truncation as a follower, recovery) while clients write to partitions with one

@@ -14,6 +14,11 @@ DELETION = Site("rename", "Log.rename_directory < LogManager._dispose")
 NEW_LOG = Site("mkdir", "LogManager._make_files < LogManager._new_log")
 
 
+def test_a_fault_is_read_as_it_was_printed() -> None:
+    fault = Fault("moves", 3, FLUSH_OF_A_MOVE, 12, errno.EROFS, lasting=True, end="power cut", started_with_it=True)
+    assert Fault.parse(str(fault)) == fault
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -123,6 +123,10 @@ class Leader:
     def end(self, index: int) -> int:
         return self.broker.log_end("orders", index)
 
+    def high_watermark(self, index: int = 0) -> int:
+        log = self.partition(index).log
+        return -1 if log is None else log.high_watermark
+
     def controller_answers(self, *, accepts: bool = True, publishes: bool = True) -> None:
         """To all ISR changes that have been asked for; the metadata follows, unless it is late."""
         requests, self.broker.alter_partition_requests = self.broker.alter_partition_requests, []
