@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from uuid import UUID
 
 import pytest
@@ -12,7 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import uuid_to_string
 from odradek.config.client_metrics import subscription_of
+from odradek.metrics.catalogue import CATALOGUE
 from odradek.metrics.histogram import WINDOW_S, Histogram
+from odradek.metrics.registry import Registry
 from odradek.metrics.telemetry import Client, Telemetry
 from odradek.metrics.traffic import Traffic
 
@@ -238,3 +241,64 @@ def test_the_end_of_a_connection_says_nothing_of_a_client_that_came_back_over_an
     assert len(telemetry) == 1
     telemetry.disconnected("second")
     assert len(telemetry) == 0
+
+
+class Meters(RuleBasedStateMachine):
+    """Series of a meter come, count, go and come back, and are looked at now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.counts: dict[str, int] = {}
+        self.averages: dict[str, tuple[float, int, tuple[float, ...] | None]] = {}
+        """Series -> when it was looked at last, its count then, and its averages."""
+        self.metric = next(each for each in CATALOGUE if each.name == "BytesInPerSec")
+        self.registry = Registry([self.metric])
+        self.registry.add(self.metric.key, lambda: [(("topic",), (name,), count) for name, count in self.counts.items()])
+
+    @rule(name=st.sampled_from("abc"))
+    def comes(self, name: str) -> None:
+        self.counts.setdefault(name, 0)
+
+    @rule(name=st.sampled_from("abc"))
+    def goes(self, name: str) -> None:
+        self.counts.pop(name, None)
+
+    @rule(name=st.sampled_from("abc"), count=st.sampled_from((1, 500)))
+    def happens(self, name: str, count: int) -> None:
+        if name in self.counts:
+            self.counts[name] += count
+
+    @rule(seconds=st.sampled_from((1.0, 5.0, 7.5, 400.0)))
+    def look(self, seconds: float) -> None:
+        self.now += seconds
+        for _ in self.registry.look(self.now):
+            pass
+        before, self.averages = self.averages, {}
+        for name, count in self.counts.items():
+            if name not in before:
+                self.averages[name] = (self.now, count, None)
+                continue
+            at, former, averages = before[name]
+            passed = self.now - at
+            if passed < 5:
+                self.averages[name] = before[name]
+                continue
+            rate = (count - former) / passed
+            weights = [math.e ** (-passed / (60 * minutes)) for minutes in (1, 5, 15)]
+            mixed = [weight * old + (1 - weight) * rate for weight, old in zip(weights, averages or (rate,) * 3, strict=True)]
+            self.averages[name] = (self.now, count, tuple(mixed))
+
+    @invariant()
+    def agrees(self) -> None:
+        for name in "abc":
+            rates = self.registry.rates(self.metric, ("topic",), (name,))
+            if name not in self.averages:
+                assert rates is None, "who is gone is forgotten at the next look"
+                continue
+            assert rates is not None
+            assert rates.averages == pytest.approx(self.averages[name][2] or (0.0, 0.0, 0.0))
+
+
+TestMeters = Meters.TestCase
+TestMeters.settings = settings(max_examples=60, stateful_step_count=20)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.handlers.scopes import BROKER, CONTROLLER
@@ -78,3 +82,63 @@ def test_addresses_have_the_quotas_of_the_metadata() -> None:
     assert world.acceptor.rates is not None
     world.limits.addresses({(("ip", "10.0.0.1"),): {"connection_creation_rate": None}})
     assert world.acceptor.rates is None
+
+
+LIMITS = st.sampled_from((1, 3, 7))
+ADDRESSES = ("10.0.0.1", "10.0.0.2", None)
+
+
+class Limits(RuleBasedStateMachine):
+    """Rates of the broker, of a listener, of addresses and of all other addresses are set and taken back in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(**TWO)
+        self.set: dict[str, int] = {}
+        self.quotas: dict[str | None, int] = {}
+        self.hours = 1
+
+    def updated(self) -> None:
+        assert self.world.config.update({key: str(rate) for key, rate in self.set.items()}, {}) == []
+
+    @rule(key=st.sampled_from((RATE, "listener.name.out." + RATE, "listener.name.in." + RATE)), rate=LIMITS)
+    def configures(self, key: str, rate: int) -> None:
+        self.set[key] = rate
+        self.updated()
+
+    @rule(key=st.sampled_from((RATE, "listener.name.out." + RATE, "listener.name.in." + RATE)))
+    def takes_back(self, key: str) -> None:
+        self.set.pop(key, None)
+        self.updated()
+
+    @rule(address=st.sampled_from(ADDRESSES), rate=LIMITS)
+    def limits(self, address: str | None, rate: int) -> None:
+        self.quotas[address] = rate
+        self.world.limits.addresses({(("ip", address),): {"connection_creation_rate": float(rate)}})
+
+    @rule(address=st.sampled_from(ADDRESSES))
+    def lets_go(self, address: str | None) -> None:
+        self.quotas.pop(address, None)
+        self.world.limits.addresses({(("ip", address),): {"connection_creation_rate": None}})
+
+    def expected(self, listener: str, host: str) -> int:
+        """KIP-612: on the listener between brokers the broker's rate counts only as what its own rate is without a key."""
+        rates = [self.set.get(f"listener.name.{listener.lower()}.{RATE}", self.set.get(RATE)), self.quotas.get(host, self.quotas.get(None))]
+        if listener == "OUT":
+            rates.append(self.set.get(RATE))
+        return min([10 * each for each in rates if each is not None], default=100)
+
+    @invariant()
+    def holds(self) -> None:
+        for listener in ("IN", "OUT"):
+            for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+                self.hours += 1
+                assert self.world.at_once(listener, host=host, now_ms=self.hours * 3_600_000) == self.expected(listener, host), (
+                    listener,
+                    host,
+                )
+        assert (self.world.acceptor.rates is None) is not bool(self.set or self.quotas), "without a limit nothing is counted"
+
+
+TestLimits = Limits.TestCase
+TestLimits.settings = settings(max_examples=12, stateful_step_count=10)

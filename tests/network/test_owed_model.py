@@ -1,0 +1,88 @@
+"""Peers that owe, take, pay and come back in any order, beside a plain sum of what they owe."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from odradek.network.owed import EXEMPT, PATIENCE_S, OwedAnswers
+from tests.clock import ManualClock
+from tests.network.test_owed import MIB, Peer
+
+NAMES = st.sampled_from("abcde")
+MOST = 4 * MIB
+
+
+class Debts(RuleBasedStateMachine):
+    """What is owed is the sum of what each owes; nobody is closed below half of the room, and above it those that have taken nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+        self.owed: OwedAnswers[Peer] = OwedAnswers(2 * MOST, self.clock, self.close)
+        self.peers = {name: Peer(name) for name in "abcde"}
+        self.debts: dict[str, int] = {}
+        self.took_s = dict.fromkeys("abcde", 0.0)
+        """When each has last taken something, or begun to owe."""
+        self.asking = ""
+        self.closed = 0
+
+    def close(self, peer: Peer, size: int) -> None:
+        name = peer.name
+        total = sum(self.debts.values())
+        assert name != self.asking, "who has just asked is not closed"
+        assert self.debts.pop(name) == size
+        assert total > MOST // 2
+        assert total > MOST or self.clock.now_s - self.took_s[name] >= PATIENCE_S
+        peer.left = 0
+        self.closed += 1
+
+    def says(self, name: str, size: int) -> None:
+        self.asking = name
+        if size > EXEMPT:
+            self.debts[name] = size
+            self.took_s[name] = self.clock.now_s
+        else:
+            self.debts.pop(name, None)
+        self.owed.owes(self.peers[name], size)
+        self.asking = ""
+
+    @rule(name=NAMES, size=st.sampled_from((EXEMPT, EXEMPT + 1, MIB // 2, MIB, 2 * MIB, 5 * MIB)))
+    def asks(self, name: str, size: int) -> None:
+        before = self.debts.get(name, 0)
+        self.peers[name].left = size
+        self.says(name, size)
+        if size > max(EXEMPT, before):
+            assert sum(self.debts.values()) <= MOST or self.debts.keys() == {name}, "there is room again"
+
+    @rule(name=NAMES)
+    def pays(self, name: str) -> None:
+        """All of it is taken."""
+        self.peers[name].left = 0
+        self.says(name, 0)
+
+    @rule(name=NAMES)
+    def takes(self, name: str) -> None:
+        """A part, which the kernel does not tell anybody of."""
+        if name in self.debts and self.peers[name].left > 1:
+            self.peers[name].left //= 2
+            self.took_s[name] = self.clock.now_s
+
+    @rule(seconds=st.sampled_from((0.5, PATIENCE_S, 30.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance_s(seconds)
+
+    @rule()
+    def all_pay(self) -> None:
+        for name in "abcde":
+            self.pays(name)
+        assert self.owed.in_memory == 0
+
+    @invariant()
+    def adds_up(self) -> None:
+        assert self.owed.in_memory == sum(self.debts.values())
+
+
+TestDebts = Debts.TestCase
+TestDebts.settings = settings(max_examples=80, stateful_step_count=25)
