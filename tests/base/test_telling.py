@@ -14,11 +14,13 @@ def test_those_behind_one_that_raises_are_told(caplog: pytest.LogCaptureFixture)
         told.append(("broken", number))
         raise RuntimeError("as the test wanted")
 
-    tell_each([lambda number: told.append(("first", number)), broken, lambda number: told.append(("last", number))], 7)
-    assert told == [("first", 7), ("broken", 7), ("last", 7)]
-    (record,) = caplog.records
-    assert "broken" in record.message
-    assert record.exc_info
+    errors = tell_each([lambda number: told.append(("first", number)), broken, broken, lambda number: told.append(("last", number))], 7)
+    assert told == [("first", 7), ("broken", 7), ("broken", 7), ("last", 7)]
+    assert errors == 2
+    assert len(caplog.records) == 2
+    for record in caplog.records:
+        assert "broken" in record.message
+        assert record.exc_info
 
 
 def test_what_ends_the_process_is_raised() -> None:

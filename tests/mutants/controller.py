@@ -1651,8 +1651,8 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one-publisher-fails-for-all",
         "controller/kraft/loader.py",
-        "            except Exception:\n                name, offset",
-        "            except ZeroDivisionError:\n                name, offset",
+        "            except Exception:\n                self.apply_errors += 1\n                name, offset",
+        "            except ZeroDivisionError:\n                self.apply_errors += 1\n                name, offset",
         "a part of the broker that trips over an image takes the controller with it",
         "controller/test_kraft_reading.py -k told_of_the_next_image",
     ),

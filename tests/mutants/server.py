@@ -311,10 +311,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "image-after-the-partitions",
         "server/publisher.py",
-        "        self._cache.publish(image, self._clock.monotonic())\n        tell_each(",
-        "        tell_each(",
+        "        self._cache.publish(image, self._clock.monotonic())\n        errors = tell_each(",
+        "        errors = tell_each(",
         "the broker never sees a new image",
         _BOOT,
+    ),
+    Mutant(
+        "errors-of-roles-are-not-counted",
+        "server/publisher.py",
+        "                lambda: self._count_errors(self._replica_manager.changes.apply(delta, image)),\n",
+        "                lambda: self._replica_manager.changes.apply(delta, image),\n",
+        "metadata-apply-error-count stays 0 where a coordinator could not take over its partitions",
+        "server/test_publisher.py",
+    ),
+    Mutant(
+        "errors-of-publishing-are-not-counted",
+        "server/publisher.py",
+        "        self._count_errors(errors)\n\n    def _apply_configs",
+        "\n    def _apply_configs",
+        "metadata-apply-error-count stays 0",
+        "server/test_publisher.py",
     ),
     Mutant(
         "configs-do-not-reach-the-logs",

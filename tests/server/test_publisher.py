@@ -18,17 +18,22 @@ from odradek.server.publisher import BrokerPublisher
 from tests.clock import ManualClock
 
 STEPS = ("settings", "throttles", "logs", "configured", "roles", "coordinators", "published")
+UNCOUNTED = ("settings",)
+"""Kafka survives these errors in DynamicBrokerConfig, which counts none."""
+CONFIGURING = STEPS[1:4]
 
 
 @pytest.mark.parametrize("broken", STEPS)
 def test_a_step_that_fails_keeps_the_image_from_no_other(broken: str) -> None:
     told: list[str] = []
+    errors: list[int] = []
 
     def step(name: str) -> Any:
-        def run(*_: object) -> None:
+        def run(*_: object) -> int:
             told.append(name)
             if name == broken:
                 raise RuntimeError("as the test wanted")
+            return 0
 
         return run
 
@@ -43,6 +48,7 @@ def test_a_step_that_fails_keeps_the_image_from_no_other(broken: str) -> None:
         on_published=step("published"),
         clock=ManualClock(),
         throttles=SimpleNamespace(configure=step("throttles")),  # type: ignore[arg-type]
+        count_errors=errors.append,
     )
     publisher.on_configured = step("configured")
     delta = MetadataDelta(EMPTY)
@@ -50,3 +56,23 @@ def test_a_step_that_fails_keeps_the_image_from_no_other(broken: str) -> None:
     image: MetadataImage = delta.apply(MetadataProvenance(1, 1, 0))
     publisher.publish(delta, image, LeaderAndEpoch(1, 1))
     assert told == list(STEPS)
+    assert sum(errors) == (broken not in UNCOUNTED)
+    publisher.publish(delta, image, LeaderAndEpoch(1, 1))
+    assert sum(errors) == 2 - 2 * (broken in UNCOUNTED) - (broken in CONFIGURING)
+
+
+def test_errors_that_the_roles_survived_are_counted() -> None:
+    errors: list[int] = []
+    publisher = BrokerPublisher(
+        DynamicBrokerConfig(standalone_config({})),
+        MetadataCache(EMPTY, 0),
+        log_manager=SimpleNamespace(),  # type: ignore[arg-type]
+        replica_manager=SimpleNamespace(changes=SimpleNamespace(apply=lambda *_: 2)),  # type: ignore[arg-type]
+        coordinators=SimpleNamespace(publish=lambda *_: None),  # type: ignore[arg-type]
+        on_published=lambda _: None,
+        clock=ManualClock(),
+        throttles=SimpleNamespace(),  # type: ignore[arg-type]
+        count_errors=errors.append,
+    )
+    publisher.publish(MetadataDelta(EMPTY), EMPTY, LeaderAndEpoch(1, 1))
+    assert sum(errors) == 2

@@ -219,12 +219,12 @@ RAFT: Final = (
     _attribute("broker-metadata-metrics", "last-applied-record-offset", "The last record of the metadata log that this node goes by."),
     _attribute("broker-metadata-metrics", "last-applied-record-timestamp", "When it was appended, ms since 1970.", unit="ms"),
     _attribute("broker-metadata-metrics", "last-applied-record-lag-ms", "How long ago that was.", unit="ms"),
-    _attribute("broker-metadata-metrics", "metadata-load-error-count", "Zero: a node whose metadata cannot be loaded ends."),
+    _attribute("broker-metadata-metrics", "metadata-load-error-count", "Records of the metadata log that were left out for an error."),
     _attribute("broker-metadata-metrics", "ignored-static-voters", "1 where controller.quorum.voters is set and not what counts."),
     _attribute("authorizer-metrics", "acls-total-count", "Access rules of the cluster."),
     _attribute("node-metrics", "maximum-supported-level", "The highest level of a feature that this node serves.", tags=("feature-name",)),
     _attribute("node-metrics", "minimum-supported-level", "The lowest.", tags=("feature-name",)),
-    _attribute("broker-metadata-metrics", "metadata-apply-error-count", "Zero: a node whose metadata cannot be applied ends."),
+    _attribute("broker-metadata-metrics", "metadata-apply-error-count", "Errors while new metadata was applied."),
 )
 
 BROKER: Final = (
@@ -291,7 +291,7 @@ CONTROLLER: Final = (
     _gauge(_C, _KC, "PreferredReplicaImbalanceCount", "Partitions whose leader is not their first replica."),
     _gauge(_C, _KC, "IgnoredStaticVoters", "1 where controller.quorum.voters is set and not what counts."),
     _gauge(_C, _KC, "BrokerRegistrationState", "10 fenced, 20 leaving, 30 active.", ("broker",)),
-    _gauge(_C, _KC, "MetadataErrorCount", "Zero: a controller whose metadata is wrong ends."),
+    _gauge(_C, _KC, "MetadataErrorCount", "Errors while metadata was loaded or applied."),
     _gauge(_C, _KC, "LastAppliedRecordOffset", "The last record of the metadata log that this controller goes by."),
     _gauge(_C, _KC, "LastCommittedRecordOffset", "The last record that is committed."),
     _gauge(_C, _KC, "LastAppliedRecordTimestamp", "When the last applied record was appended, ms since 1970.", (), "ms"),

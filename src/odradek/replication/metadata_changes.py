@@ -116,8 +116,8 @@ class MetadataChanges:
 
         self._manager.run_job(creation.run).add_callback(made)
 
-    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Brings the partitions from the delta's base to `image`."""
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> int:
+        """Bring the partitions from the delta's base to `image`; returns how many subscribers of leadership raised."""
         changes = delta.topics.local_changes(self._manager.local_id)
         following: list[Partition] = []
         unflushed: list[Partition] = []
@@ -139,7 +139,7 @@ class MetadataChanges:
             self.fetchers.stop(sorted(stopped))
         if following:
             self.fetchers.start(following)
-        tell_each(self.on_leadership, changes.leaders, changes.followers, changes.deletes)
+        errors = tell_each(self.on_leadership, changes.leaders, changes.followers, changes.deletes)
         for partition in unflushed:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
         if delta.brokers:
@@ -147,6 +147,7 @@ class MetadataChanges:
                 partition.brokers_changed()
         self._began = True
         self._manager.delayed.drain()
+        return errors
 
     def _is_new(self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta) -> bool:
         """Return whether this broker has just been given the replica: the metadata before `delta` does not have it here."""

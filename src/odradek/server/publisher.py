@@ -39,7 +39,7 @@ _TOPIC, _BROKER = 2, 4
 class BrokerPublisher:
     """Publisher of a broker. The image goes first, so that every step sees it; then configurations, the partitions' roles, coordinators and
     the heartbeat. A step that raises is logged and the next ones follow: no later image would bring what one of them missed.
-    (kafka.server.metadata.BrokerMetadataPublisher)
+    Each error is counted by `count_errors`. (kafka.server.metadata.BrokerMetadataPublisher)
     """
 
     def __init__(
@@ -52,8 +52,10 @@ class BrokerPublisher:
         on_published: Callable[[MetadataImage], object],
         clock: Clock,
         throttles: ReplicationThrottles,
+        count_errors: Callable[[int], object],
     ) -> None:
         self._clock = clock
+        self._count_errors = count_errors
         self._config = config
         self._cache = cache
         self._log_manager = log_manager
@@ -73,14 +75,15 @@ class BrokerPublisher:
         """See `controller.kraft.MetadataPublisher`."""
         before = self._cache.image
         self._cache.publish(image, self._clock.monotonic())
-        tell_each(
+        errors = tell_each(
             (
                 lambda: self._apply_configs(image, before),
-                lambda: self._replica_manager.changes.apply(delta, image),
+                lambda: self._count_errors(self._replica_manager.changes.apply(delta, image)),
                 lambda: self._coordinators.publish(delta, image),
                 lambda: self._on_published(image),
             )
         )
+        self._count_errors(errors)
 
     def _apply_configs(self, image: MetadataImage, before: MetadataImage) -> None:
         if image.configs is before.configs:
@@ -95,7 +98,8 @@ class BrokerPublisher:
             self._throttles.configure,
             lambda _: self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic))),
         ]
-        tell_each(steps if self.on_configured is None else [*steps, self.on_configured], image)
+        errors = tell_each(steps if self.on_configured is None else [*steps, self.on_configured], image)
+        self._count_errors(errors)
 
 
 def apply_broker_settings(config: DynamicBrokerConfig, image: MetadataImage) -> None:
@@ -136,6 +140,7 @@ class FollowMetadata(Step[BrokerPublisher]):
             registrar.metadata_changed,
             node.clock,
             services.replication_throttles,
+            kraft.loader.count_apply_errors,
         )
 
     async def start(self) -> BrokerPublisher:

@@ -63,11 +63,13 @@ class MetadataLoader:
         "_tolerant",
         "_transaction",
         "_unpublished",
+        "apply_errors",
         "before_publishing",
         "do",
         "ends_with_a_batch",
         "image",
         "leader",
+        "load_errors",
         "next_offset",
         "on_image",
         "on_published",
@@ -81,6 +83,10 @@ class MetadataLoader:
         self.next_offset = 0
         """The first offset that was not taken in yet."""
         self.snapshots_loaded = 0
+        self.load_errors = 0
+        """Records that were left out of the image, since the start."""
+        self.apply_errors = 0
+        """Errors of publishers and their parts, since the start (SharedServer.metadataPublishingFaultHandler)."""
         self.ends_with_a_batch = True
         """Whether the image ends where a batch does. Within one, where a metadata transaction begins, there can be no snapshot."""
         self.leader = LeaderAndEpoch(-1, 0)
@@ -110,6 +116,10 @@ class MetadataLoader:
         self._new_publishers.append(publisher)
         if self._caught_up:
             self._introduce()
+
+    def count_apply_errors(self, count: int) -> None:
+        """Count errors that a publisher has survived by itself."""
+        self.apply_errors += count
 
     def remove_publisher(self, publisher: MetadataPublisher) -> None:
         self._publishers = [each for each in self._publishers if each is not publisher]
@@ -184,6 +194,7 @@ class MetadataLoader:
         except Exception:
             if not self._tolerant:
                 raise
+            self.load_errors += 1
             logger.exception("A metadata record was left out of the image: %s", message)
 
     def _replay(self, message: object) -> None:
@@ -233,7 +244,7 @@ class MetadataLoader:
 
     def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
-        tell_each(self.on_image, image)
+        self.apply_errors += tell_each(self.on_image, image)
         self._unpublished.append((delta, image))
         if not self._preparing:
             self._publish_all()
@@ -254,6 +265,7 @@ class MetadataLoader:
         try:
             return self.before_publishing(delta, image)
         except Exception:
+            self.apply_errors += 1
             logger.exception("the metadata up to offset %d could not be prepared", image.provenance.last_contained_offset)
             return None
 
@@ -270,6 +282,7 @@ class MetadataLoader:
             try:
                 publisher.publish(delta, image, self.leader)
             except Exception:
+                self.apply_errors += 1
                 name, offset = type(publisher).__name__, image.provenance.last_contained_offset
                 logger.exception("%s could not take over the metadata up to offset %d", name, offset)
 

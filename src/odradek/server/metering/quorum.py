@@ -117,11 +117,11 @@ def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: 
         add(own + "last-applied-record-timestamp", timestamp)
         add(own + "last-applied-record-lag-ms", lag)
         add(own + "ignored-static-voters", lambda: ignores_static_voters(kraft))
-        add(own + "metadata-load-error-count", lambda: 0)
-        add(own + "metadata-apply-error-count", lambda: 0)
+        add(own + "metadata-load-error-count", lambda: kraft.loader.load_errors)
+        add(own + "metadata-apply-error-count", lambda: kraft.loader.apply_errors)
     if controller:
         its = "kafka.controller:type=KafkaController,name="
-        add(its + "MetadataErrorCount", lambda: 0)
+        add(its + "MetadataErrorCount", lambda: kraft.loader.load_errors + kraft.loader.apply_errors)
         add(its + "LastAppliedRecordOffset", offset)
         add(its + "LastCommittedRecordOffset", committed)
         add(its + "LastAppliedRecordTimestamp", timestamp)
