@@ -16,6 +16,7 @@ from odradek.cli import start
 from odradek.cli.main import main
 from odradek.client import Admin, NewTopic
 from odradek.testing.embedded import EmbeddedBroker
+from tests.forking import Forks
 
 
 class Answer(NamedTuple):
@@ -40,6 +41,14 @@ def bootstrap() -> Iterator[str]:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("there", 2, 1), *[NewTopic(name, 1, 1) for name in ("only", "given", "dotted.name")]])
         yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Commands that are forked: like those of processes of their own, but for how they start."""
+    forks = Forks()
+    yield forks
+    forks.close()
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from odradek.testing.embedded import EmbeddedBroker
+from tests.forking import Forks, own_process
 
 FOLDER = Path(__file__).parents[2] / "docs" / "cli"
 BROKER = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
@@ -52,12 +53,19 @@ def commands(text: str) -> list[str]:
     return [line.removeprefix("$ ") for block in _BLOCK.finditer(text) for line in block[2].splitlines() if line.startswith("$ ")]
 
 
-def played(text: str, bootstrap: str, folder: Path) -> str:
-    """The page with what its commands print now; `folder` is where they run."""
+def played(text: str, bootstrap: str, folder: Path, forks: Forks | None = None) -> str:
+    """Return the page with what its commands print now; `folder` is where they run.
+
+    Each is a process of its own, or, with `forks`, only the first one, and the others are forked.
+    """
     (folder / "bin").mkdir(exist_ok=True)
-    for name, words in (("odradek", " -m odradek.cli.main"), ("python", "")):
+    lines = own_process()
+    if forks is not None:
+        begun = shlex.quote(f"{folder}/bin/begun")
+        lines = f"if [ -e {begun} ]; then {forks.line()}; else : > {begun}; {lines}; fi"
+    for name, run in (("odradek", lines), ("python", f'exec {shlex.quote(sys.executable)} "$@"')):
         script = folder / "bin" / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n')
+        script.write_text(f"#!/bin/sh\n{run}\n")
         script.chmod(0o755)
     typed = commands(text)
     lines = "\n".join(f"{{ {each}\n}} 2>&1\necho '{_MARK}'" for each in typed)

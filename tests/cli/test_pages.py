@@ -11,6 +11,7 @@ from odradek.cli.kafka_flags import SCRIPTS
 from odradek.cli.main import COMMANDS
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.pages import FOLDER, commands, normal, played, settings_of
+from tests.forking import Forks
 
 OF_JVM = ("delegation-tokens",)
 """Pages for which one logs in: tests/interop/test_cli_clia.py plays them to JVM Kafka, which has the same rules and tokens there."""
@@ -42,11 +43,11 @@ OURS = (
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", OURS)
-def test_a_page_shows_what_is_printed(name: str, tmp_path: Path) -> None:
+def test_a_page_shows_what_is_printed(name: str, tmp_path: Path, forks: Forks) -> None:
     text = (FOLDER / f"{name}.md").read_text()
     assert commands(text)
     with EmbeddedBroker(settings_of(name)) as broker:
-        assert normal(played(text, broker.bootstrap_servers, tmp_path)) == normal(text)
+        assert normal(played(text, broker.bootstrap_servers, tmp_path, forks)) == normal(text)
 
 
 def test_every_page_is_in_the_site() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from interop.peers import free_port, run_jvm_tool
 from tests.cli.pages import commands, normal, played
+from tests.forking import Forks
 from tests.processes import end
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
@@ -26,8 +27,9 @@ AFTER = PAGE.partition(BEGIN)[2]
 class Guide:
     """The page on ports of the test's own, as far as the broker that it starts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forks: Forks) -> None:
         self.folder = folder
+        self._forks = forks
         self._shown: str | None = None
         self._ports = {str(port): str(free_port()) for port in (9092, 9093, 9094)}
         for name, text in FILES:
@@ -40,7 +42,7 @@ class Guide:
 
     def played(self, text: str) -> str:
         """What is printed now, in the place of what the page shows."""
-        return played(self.here(text), self.here("localhost:9092"), self.folder)
+        return played(self.here(text), self.here("localhost:9092"), self.folder, self._forks)
 
     def followed(self) -> str:
         """What is printed to the end of the page; it is played once."""
@@ -59,8 +61,8 @@ class Guide:
 
 
 @pytest.fixture(scope="module")
-def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guide]:
-    guide = Guide(tmp_path_factory.mktemp("guide"))
+def guide(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> Iterator[Guide]:
+    guide = Guide(tmp_path_factory.mktemp("guide"), forks)
     guide.played(MAKE)
     said = guide.played(f"```console\n$ {commands(BEGIN)[0]}\n```")
     assert "Formatting" in said, said

@@ -1,0 +1,48 @@
+"""The side of a forked command that a shell starts. It imports only what is built into the interpreter, as it has to start fast."""
+
+import _signal
+import _socket
+import marshal
+import os
+import sys
+
+_PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
+
+
+def main() -> None:
+    """Have the server fork the command; pass signals on to it; end as it did."""
+    pid = 0
+    early: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        if pid:
+            os.kill(pid, number)
+        else:
+            early.append(number)
+
+    ignored = [number for number in _PASSED_ON if _signal.getsignal(number) == _signal.SIG_IGN]
+    for number in _PASSED_ON:
+        if number not in ignored:
+            _signal.signal(number, pass_on)
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection.connect(sys.argv[1])
+    request = marshal.dumps((sys.argv[2:], os.getcwd(), dict(os.environ), os.umask(0), ignored))
+    streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in (0, 1, 2))
+    connection.sendmsg([len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+    sent = 0
+    while sent < len(request):
+        sent += connection.send(request[sent:])
+    for stream in (0, 1, 2):
+        os.close(stream)  # a pipe ends when the command closes it
+    pid = int.from_bytes(connection.recv(4, _socket.MSG_WAITALL), "big")
+    for number in early:
+        os.kill(pid, number)
+    status = int.from_bytes(connection.recv(4, _socket.MSG_WAITALL), "big", signed=True)
+    if status < 0:
+        _signal.signal(-status, _signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()
