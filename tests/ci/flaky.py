@@ -134,12 +134,14 @@ def load(runs: int, loops: int, arguments: Sequence[str]) -> int:
     return 1 if failures else 0
 
 
+def parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words before the first `--`, which are for a command of tests.ci, and those after it, which are for pytest."""
+    place = [*words, "--"].index("--")
+    return [*words[:place]], [*words[place + 1 :]]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
-    arguments: list[str] = []
-    if "--" in words:
-        place = words.index("--")
-        words, arguments = words[:place], words[place + 1 :]
+    words, arguments = parted(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="python -m tests.ci.flaky", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("check", "run", "report", "load"))
     parser.add_argument("--runs", type=int, default=20)

@@ -226,11 +226,7 @@ def chosen(files: Sequence[str], changed: Collection[str], budget_s: float, seed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
-    arguments: list[str] = []
-    if "--" in words:
-        place = words.index("--")
-        words, arguments = words[:place], words[place + 1 :]
+    words, arguments = flaky.parted(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="python -m tests.ci.interop", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--since", default="base", metavar="REVISION")
     parser.add_argument("--seconds", type=float, default=BUDGET_S)

@@ -90,3 +90,8 @@ def test_busy_loops_end_with_their_block() -> None:
     with flaky.busy(2) as loops:
         assert [loop.poll() for loop in loops] == [None, None]
     assert all(loop.returncode is not None for loop in loops)
+
+
+def test_only_the_first_two_dashes_part_the_words() -> None:
+    assert flaky.parted(["load", "--runs", "3", "--", "-k", "a", "--", "b"]) == (["load", "--runs", "3"], ["-k", "a", "--", "b"])
+    assert flaky.parted(["check"]) == (["check"], [])
