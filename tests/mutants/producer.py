@@ -81,4 +81,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A blocking producer's record that is awaited in a loop of the application wakes nobody there.",
         "client/test_clients.py -k awaited",
     ),
+    Mutant(
+        "metadata-that-is-not-wanted-is-due",
+        "client/producer/engine.py",
+        "            return work.wake_in_ms\n",
+        "            return min(work.wake_in_ms, self.cluster.metadata.due_in_ms(self.cluster.now_ms()))\n",
+        "An idle producer turns its loop a thousand times a second.",
+        "client/test_idle_turns.py",
+    ),
+    Mutant(
+        "waiting-topics-are-unused",
+        "client/producer/engine.py",
+        "                self.cluster.metadata.want(self._sender.waiting_topics())\n",
+        "                pass\n",
+        "A record that waits longer than metadata.max.idle.ms is never sent.",
+        "client/test_idle_turns.py",
+    ),
 )

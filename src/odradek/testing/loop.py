@@ -54,6 +54,7 @@ class _JumpingSelector(selectors.BaseSelector):
         self.now = 0.0
         self.end = math.inf
         """When the clock stops."""
+        self.turns = 0
         self._spins = 0
         self._map: dict[Any, selectors.SelectorKey] = {}
 
@@ -70,6 +71,7 @@ class _JumpingSelector(selectors.BaseSelector):
         return self.register(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turns += 1
         if timeout is None:
             raise SimulationStalled(f"at virtual second {self.now:.6f}")
         if timeout > 0:
@@ -106,6 +108,11 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+    @property
+    def turns(self) -> int:
+        """Iterations of the loop until now. What is idle has few of them in a minute."""
+        return self._jumping.turns
 
     def new_process(self, name: str) -> SimulatedProcess:
         """A process whose callbacks and tasks this loop runs as long as it lives."""

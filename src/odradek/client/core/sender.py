@@ -171,6 +171,10 @@ class Sender:
         waiting = [batch for queue in self._accumulator.queues.values() for batch in queue]
         return waiting + [batch for state in self._partitions.values() for batch in state.in_flight]
 
+    def waiting_topics(self) -> set[str]:
+        """Return the topics of records that wait to be sent."""
+        return {topic_partition.topic for topic_partition, queue in self._accumulator.queues.items() if queue}
+
     # -- what to do -----------------------------------------------------------------------------------------------------------------
 
     def poll(self, view: ClusterView, is_connected: Callable[[int], bool], now_ms: int) -> Work:

@@ -414,14 +414,19 @@ class ProducerEngine:
                     self._send(dispatch)
                 if not work.dispatches:
                     break
+            if work.needs_metadata:
+                # Records wait for longer than metadata.max.idle.ms: their topics are no longer asked for otherwise.
+                self.cluster.metadata.want(self._sender.waiting_topics())
         if work.needs_partitions and self._transactions is not None:
             self._help("partitions", self._transactions.add_partitions)
         if work.needs_producer_id:
             self._help("producer id", self._ask_producer_id)
         for node_id in work.connect:
             self._help(node_id, partial(self._connect, node_id))
+        if not self.cluster.metadata.wanted:
+            return work.wake_in_ms
         due = self.cluster.metadata.due_in_ms(self.cluster.now_ms())
-        if (work.needs_metadata or due == 0) and self.cluster.metadata.wanted:
+        if work.needs_metadata or due == 0:
             self._help("metadata", self._refresh)
             due = _LONG_MS
         return min(work.wake_in_ms, due)
