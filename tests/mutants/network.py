@@ -6,6 +6,9 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_DESCRIPTORS: Final = "network/test_descriptors.py"
+_LINES: Final = "network/test_mute.py -k 'closed_by_now or that_wait or in_line or place'"
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one-keeps-all-waiting",
@@ -242,8 +245,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "kernel-sends-in-plain",
         "network/acceptor.py",
-        '            if transport.get_extra_info("sslcontext") is None:\n                connection.socket = own.fileno()\n',
-        "            connection.socket = own.fileno()\n",
+        '            if transport.get_extra_info("sslcontext") is None:\n                connection.socket = descriptor\n',
+        "            connection.socket = descriptor\n",
         "files go unencrypted into an encrypted connection",
         "network/test_sent_files.py",
     ),
@@ -846,5 +849,111 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        now = self.clock",
         "idle connections stay once there were none",
         "network/test_sweep.py",
+    ),
+    # Descriptors.
+    Mutant(
+        "the-last-descriptors-for-clients",
+        "network/acceptor.py",
+        "        if self._is_kept(descriptor, connection.listener):\n",
+        "        if descriptor < 0:\n",
+        "clients that only connect use up the descriptors of segments, indexes and checkpoints",
+        _DESCRIPTORS,
+    ),
+    Mutant(
+        "nodes-are-refused-with-clients",
+        "network/acceptor.py",
+        "            return descriptor >= most - descriptors.kept_from_nodes(most, self._backlog)\n",
+        "            return descriptor >= most - descriptors.kept_from_clients(most, self._backlog)\n",
+        "clients that only connect keep brokers and controllers from one another",
+        _DESCRIPTORS,
+    ),
+    Mutant(
+        "clients-are-refused-with-nodes",
+        "network/acceptor.py",
+        "        return descriptor >= most - descriptors.kept_from_clients(most, self._backlog)\n",
+        "        return descriptor >= most - descriptors.kept_from_nodes(most, self._backlog)\n",
+        "clients take what is kept for brokers and controllers",
+        _DESCRIPTORS,
+    ),
+    Mutant(
+        "each-refusal-is-a-line",
+        "network/acceptor.py",
+        "self._descriptor_log = QuietLog(logger, clock, burst=1)",
+        "self._descriptor_log = QuietLog(logger, clock, burst=1000)",
+        "clients that connect again and again fill the log",
+        _DESCRIPTORS,
+    ),
+    Mutant(
+        "the-limit-is-read-once",
+        "network/acceptor.py",
+        "        self._descriptor_limit = descriptor_limit\n",
+        "        most = descriptor_limit()\n        self._descriptor_limit = lambda: most\n",
+        "a limit that is raised while the broker runs has no effect",
+        _DESCRIPTORS,
+    ),
+    Mutant(
+        "half-of-few-descriptors-is-not-left",
+        "network/descriptors.py",
+        " + backlog, most // 2)\n",
+        " + backlog, most)\n",
+        "with a low limit nobody can connect at all",
+        _DESCRIPTORS,
+    ),
+    # Lines of new connections.
+    Mutant(
+        "the-first-keeps-its-place",
+        "network/admission.py",
+        "        if line.first is connection:\n            line.timer.cancel()\n",
+        "        if line.first is connection and False:\n            line.timer.cancel()\n",
+        "those behind a connection that is closed by now wait for its turn",
+        _LINES,
+    ),
+    Mutant(
+        "the-closed-keep-their-places",
+        "network/admission.py",
+        "        line.waiting.pop(connection, None)\n",
+        "",
+        "connections that are closed by now use up the rate",
+        _LINES,
+    ),
+    Mutant(
+        "the-first-is-not-given-back",
+        "network/admission.py",
+        "            self._give_back(name, connection)\n",
+        "            pass\n",
+        "each connection that is closed as the first in line takes its turn all the same",
+        _LINES,
+    ),
+    Mutant(
+        "the-gone-take-their-turns",
+        "network/admission.py",
+        "            if not self._is_gone(connection, descriptor) and self._counted",
+        "            if self._counted",
+        "those behind connections that nobody reads any more wait for all of them",
+        _LINES,
+    ),
+    Mutant(
+        "the-first-that-is-gone-takes-its-turn",
+        "network/admission.py",
+        "            self._give_back(name, line.first)\n        elif",
+        "            pass\n        elif",
+        "those behind a connection that nobody reads any more wait for it",
+        _LINES,
+    ),
+    Mutant(
+        "the-gone-stay-in-line",
+        "network/admission.py",
+        "            for connection in [each for each, descriptor in line.waiting.items() if descriptor in gone] if gone else ():\n",
+        "            for connection in ():\n",
+        "connections that are long gone hold descriptors until their turn",
+        "network/test_mute.py -k peers_are_gone",
+    ),
+    Mutant(
+        "all-in-line-are-counted",
+        "network/admission.py",
+        "        while waiting and name not in self._lines:\n",
+        "        while waiting:\n",
+        "the second in line pushes the first out of it",
+        _LINES,
     ),
 )

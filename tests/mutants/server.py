@@ -1436,4 +1436,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "after a change of the leader nobody is fenced for a lost connection",
         "server/test_heartbeat_connections_model.py",
     ),
+    Mutant(
+        "the-first-handler-ends-the-loading",
+        "server/handler_loading.py",
+        "        self._timer = self._clock.call_later(PAUSE_S, self._next)\n",
+        "",
+        "all but the first of the handlers are imported with their first request",
+        "server/test_handler_loading.py",
+    ),
+    Mutant(
+        "handlers-are-loaded-in-the-start",
+        "server/handler_loading.py",
+        "call_later(FIRST_AFTER_S, self._next)",
+        "call_later(0.0, self._next)",
+        "the first client waits for the handlers of all APIs",
+        "server/test_handler_loading.py",
+    ),
+    Mutant(
+        "loading-does-not-stop",
+        "server/handler_loading.py",
+        "        if self._stopped or done.cancelled():\n",
+        "        if done.cancelled():\n",
+        "handlers are imported while the node shuts down",
+        "server/test_handler_loading.py",
+    ),
 )

@@ -12,7 +12,7 @@ from odradek.base.deferred import Applied, Deferred
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
-from odradek.quotas.connections import ConnectionRates
+from odradek.quotas.connections import UNLIMITED_RATE, Admission, ConnectionRates
 from odradek.quotas.samples import Window
 from tests.clock import ManualClock
 from tests.network.support import FakeHandler, Peer, Run, framed, peer, until
@@ -228,8 +228,184 @@ def test_a_connection_beyond_the_rate_is_served_when_it_is_its_turn(run: Run) ->
     run(main())
 
 
+def test_connections_that_are_closed_by_now_give_their_places_back(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, acceptor, bound):
+            acceptor.rates = rates()
+            for _ in range(2):
+                async with peer(bound) as first:
+                    first.send(b"E")
+                    await answered(first, b"E")
+                    # The first of those that wait has been counted already, the others are behind it.
+                    gone = [await asyncio.open_connection("127.0.0.1", bound.port) for _ in range(30)]
+                    await until(lambda: len(acceptor.connections) == 31)
+                    async with peer(bound) as last:
+                        last.send(b"E")
+                        await until(lambda: len(acceptor.connections) == 32)
+                        for _, writer in gone:
+                            writer.transport.abort()
+                        await turns()
+                        assert len(handler.seen) == 1
+                        clock.advance_s(1)
+                        clock.advance_s(1)
+                        await answered(last, b"E")
+                        await until(lambda: len(acceptor.connections) == 2)
+                await until(lambda: not acceptor.connections)
+                clock.advance_s(60)
+                handler.seen.clear()
+
+    run(main())
+
+
+class CountingRates(ConnectionRates):
+    """Everybody waits for a second; counts who was admitted, and for whom that was undone."""
+
+    def __init__(self) -> None:
+        super().__init__(Window(2, 1000))
+        self.admitted = 0
+        self.given_back: list[tuple[str, int, bool]] = []
+
+    def admit(self, listener: str, address: str, now_ms: int, *, protected: bool = False) -> Admission:
+        self.admitted += 1
+        return Admission(1000, None)
+
+    def give_back(self, listener: str, now_ms: int, *, protected: bool = False) -> None:
+        self.given_back.append((listener, now_ms, protected))
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_only_the_first_in_line_has_been_counted_and_has_something_to_give_back(run: Run, protected: bool) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, acceptor, bound):
+            counting = CountingRates()
+            acceptor.rates = {"broker": counting}
+            acceptor.protected = "PLAINTEXT" if protected else None
+            for round_ in range(1, 3):
+                async with peer(bound) as first, peer(bound), peer(bound) as third:
+                    await until(lambda: len(acceptor.connections) == 3)
+                    counting.admitted, counting.given_back = 1, []
+                    first.writer.transport.abort()
+                    await turns()
+                    clock.advance_s(1)
+                    await until(lambda: len(acceptor.connections) == 2)
+                    assert [each[::2] for each in counting.given_back] == [("PLAINTEXT", protected)]
+                    third.send(b"E")
+                    clock.advance_s(1)
+                    clock.advance_s(1)
+                    await answered(third, b"E")
+                    assert (len(handler.seen), counting.admitted, len(counting.given_back)) == (round_, 3, 1)
+                await until(lambda: not acceptor.connections)
+
+    run(main())
+
+
+def test_those_in_line_that_are_closed_here_leave_it_at_once(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (_, clock, acceptor, bound):
+            counting = CountingRates()
+            acceptor.rates = {"broker": counting}
+            async with peer(bound), peer(bound), peer(bound) as third:
+                await until(lambda: len(acceptor.connections) == 3)
+                first, second, _ = acceptor.connections
+                first.abort()
+                await until(lambda: len(acceptor.connections) == 2)
+                assert (counting.admitted, len(counting.given_back)) == (2, 1)
+                second.abort()
+                await until(lambda: len(acceptor.connections) == 1)
+                assert (counting.admitted, len(counting.given_back)) == (3, 2)
+                third.send(b"E")
+                clock.advance_s(1)
+                await answered(third, b"E")
+
+    run(main())
+
+
+def test_a_place_in_line_is_not_taken_over_with_the_descriptor(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (_, clock, acceptor, bound):
+            counting = CountingRates()
+            acceptor.rates = {"broker": counting}
+            async with peer(bound), peer(bound):
+                await until(lambda: len(acceptor.connections) == 2)
+                list(acceptor.connections)[1].abort()
+                await until(lambda: len(acceptor.connections) == 1)
+                async with peer(bound), peer(bound) as last:
+                    await until(lambda: len(acceptor.connections) == 3)
+                    last.send(b"E")
+                    for _ in range(3):
+                        clock.advance_s(1)
+                    await answered(last, b"E")
+                    assert counting.admitted == 3
+
+    run(main())
+
+
+def test_those_in_line_whose_peers_are_gone_are_closed_before_their_turn(run: Run) -> None:
+    async def main() -> None:
+        async with world(AcceptorLimits(idle_s=40)) as (_, clock, acceptor, bound):
+            made = rates()
+            made["broker"].limit_broker(UNLIMITED_RATE, {"PLAINTEXT": 1})
+            acceptor.rates = made
+            async with peer(bound) as first, peer(bound) as second, peer(bound) as third:
+                # The second is the first in line for up to a second; the sweep comes every five.
+                await until(lambda: len(acceptor.connections) == 3)
+                gone = [await asyncio.open_connection("127.0.0.1", bound.port) for _ in range(30)]
+                for _, writer in gone:
+                    writer.write(b"a beginning")
+                await until(lambda: len(acceptor.connections) == 33)
+                for _, writer in gone:
+                    writer.transport.abort()
+                await turns()
+                acceptor.admission.sweep()
+                await until(lambda: len(acceptor.connections) == 3)
+                for each in (first, second, third):
+                    each.send(b"E")
+                clock.advance_s(1)
+                clock.advance_s(1)
+                for each in (first, second, third):
+                    await answered(each, b"E")
+
+    run(main())
+
+
+def test_those_that_wait_are_served_in_their_order_at_the_rate(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (handler, clock, acceptor, bound):
+            acceptor.rates = rates()
+            async with peer(bound) as first, peer(bound) as second, peer(bound) as third, peer(bound) as fourth:
+                await until(lambda: len(acceptor.connections) == 4)
+                for number, each in enumerate((first, second, third, fourth)):
+                    each.send(b"ABCD"[number : number + 1])
+                await answered(first, b"A")
+                third.writer.transport.abort()
+                clock.advance_s(1)
+                await answered(second, b"B")
+                await turns()
+                assert handler.seen == [b"A", b"B"]
+                clock.advance_s(1)
+                await answered(fourth, b"D")
+
+    run(main())
+
+
+def test_those_that_wait_are_all_served_when_the_limit_is_lifted(run: Run) -> None:
+    async def main() -> None:
+        async with world() as (_, clock, acceptor, bound):
+            acceptor.rates = rates()
+            async with peer(bound) as first, peer(bound) as second, peer(bound) as third:
+                await until(lambda: len(acceptor.connections) == 3)
+                acceptor.rates = None
+                for each in (first, second, third):
+                    each.send(b"E")
+                clock.advance_s(1)
+                for each in (first, second, third):
+                    await answered(each, b"E")
+
+    run(main())
+
+
 def test_only_so_many_connections_are_kept_before_they_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.network.acceptor._MOST_HELD", 1)
+    monkeypatch.setattr("odradek.network.admission.MOST_HELD", 1)
 
     async def main() -> None:
         async with world() as (_, clock, acceptor, bound):

@@ -47,6 +47,28 @@ def test_no_wait_is_longer_than_a_sample() -> None:
     assert max(later - earlier for earlier, later in itertools.pairwise(waits)) <= 1000
 
 
+def test_what_was_closed_before_its_turn_did_not_count() -> None:
+    rates, others = ConnectionRates(WINDOW), ConnectionRates(WINDOW)
+    for each in (rates, others):
+        each.limit_broker(2, {"A": 1})
+        assert [each.admit("A", "h", T0).read_after_ms for _ in range(10)] == [0] * 10
+    expected = [others.admit("A", "h", T0).read_after_ms, others.admit("B", "h", T0).read_after_ms]
+    for _ in range(50):
+        assert rates.admit("A", "h", T0).read_after_ms == expected[0]
+        rates.give_back("A", T0)
+    assert [rates.admit("A", "h", T0).read_after_ms, rates.admit("B", "h", T0).read_after_ms] == expected
+    assert rates.admit("A", "h", T0).read_after_ms > expected[0]
+
+
+def test_what_never_counted_for_the_broker_is_not_given_back_to_it() -> None:
+    rates = ConnectionRates(WINDOW)
+    rates.limit_broker(1, {"INTERNAL": 1, "A": 100})
+    for _ in range(20):
+        rates.admit("INTERNAL", "h", T0, protected=True)
+        rates.give_back("INTERNAL", T0, protected=True)
+    assert sum(rates.admit("A", "h", T0).read_after_ms == 0 for _ in range(20)) == 10
+
+
 def test_an_address_that_comes_too_often_is_closed_and_those_do_not_count() -> None:
     rates = ConnectionRates(WINDOW)
     rates.limit_address("10.0.0.1", 2)

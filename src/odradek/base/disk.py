@@ -7,8 +7,20 @@ All methods raise `OSError` (with `errno`) exactly as the operating system would
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Protocol
+
+_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+def out_of_descriptors(error: object) -> bool:
+    """Return whether an error says that the process (EMFILE) or the machine (ENFILE) has no file descriptor left.
+
+    It comes before anything is touched, and says nothing about the disk: the operation may be tried again. ENOMEM is not among these
+    errors, as it may come from the middle of a write or an fsync.
+    """
+    return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
 
 
 class File(Protocol):

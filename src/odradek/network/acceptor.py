@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.base.addresses import host_address, host_port, without_scope
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
+from odradek.network import descriptors
+from odradek.network.admission import Admission
 from odradek.network.connection import Answer, Connection
 from odradek.network.frames import FLOOR_CAPACITY, BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
@@ -32,8 +34,6 @@ logger = logging.getLogger(__name__)
 _LONGEST_SWEEP_S = 5.0
 _LINE_S = 0.001
 """Seconds of each turn of the loop for connections that had more than their share."""
-_MOST_HELD = 1000
-"""Connections that are kept for a while before they are closed; more are closed at once."""
 
 
 class ListenError(OdradekError):
@@ -103,8 +103,16 @@ class Acceptor:
     """All listeners of one process and their connections."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Clock, handler: FrameHandler, limits: AcceptorLimits, *, backlog: int = 50
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        handler: FrameHandler,
+        limits: AcceptorLimits,
+        *,
+        backlog: int = 50,
+        descriptor_limit: Callable[[], int] = descriptors.limit,
     ) -> None:
+        """`descriptor_limit` returns how many descriptors the process may have open."""
         self.loop = loop
         self.clock = clock
         self.handler = handler
@@ -114,6 +122,7 @@ class Acceptor:
         """Memory of connections that have not logged in, apart from that of clients."""
         self.owed: OwedAnswers[Connection] = OwedAnswers(limits.response_memory, clock, self._close_debtor)
         self.quiet_log = QuietLog(logger, clock)
+        self._descriptor_log = QuietLog(logger, clock, burst=1)
         self.on_disconnect: Callable[[str], object] | None = None
         """Told the id of each connection that has ended."""
         self.on_connect: Callable[[Connection], object] | None = None
@@ -122,12 +131,14 @@ class Acceptor:
         """Scope -> how many connections a second there may be; None while nobody limits them."""
         self.protected: str | None = None
         """The listener on which the broker's own rate does not hold."""
-        self._held = 0
+        self.admission = Admission(self)
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
         self.listeners: list[BoundListener] = []
         self.idle_closed = 0
         """Connections that were closed because nothing came for too long."""
+        self.descriptors_refused = 0
+        """Connections that were closed at once because their descriptors were among the last ones."""
         self.handshakes: Handshakes
         """Of TLS, like `ciphertext` from the first listener on that has it."""
         self.ciphertext: memoryview
@@ -141,6 +152,7 @@ class Acceptor:
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
+        self._descriptor_limit = descriptor_limit
         self._per_ip: dict[str, int] = {}
         self._index = 0
         self._sweep: TimerHandle | None = None
@@ -262,16 +274,27 @@ class Acceptor:
         self._index += 1
         connection.connection_id = f"{host_address(str(local[0]))}:{local[1]}-{host}:{peer[1]}-{self._index}"
         limits = self.limits
+        descriptor = -1
         if (own := transport.get_extra_info("socket")) is not None:
+            descriptor = own.fileno()
             transport.set_write_buffer_limits(high=0)
             if transport.get_extra_info("sslcontext") is None:
-                connection.socket = own.fileno()
+                connection.socket = descriptor
             if limits.send_buffer > 0:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
         connection.listener.connections += 1
         count = self._per_ip[address] = self._per_ip.get(address, 0) + 1
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
+            connection.abort()
+            return
+        if self._is_kept(descriptor, connection.listener):
+            self.descriptors_refused += 1
+            self._descriptor_log.warning(
+                "refusing %s: nearly all of the %d file descriptors are open; raise the limit (ulimit -n) or set max.connections",
+                connection.connection_id,
+                self._descriptor_limit(),
+            )
             connection.abort()
             return
         if len(self.connections) - len(self._ending) > limits.max_connections and not self._make_way(connection):
@@ -294,9 +317,16 @@ class Acceptor:
         if self.on_connect is not None:
             self.on_connect(connection)
         if self.rates is not None:
-            self._delay(self.rates[connection.listener.scope], connection, transport, now)
+            self.admission.connected(connection, transport, descriptor)
         if self._sweep is None:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
+
+    def _is_kept(self, descriptor: int, listener: Listener) -> bool:
+        """Return whether a descriptor is among the last ones, which connections to this listener may not have."""
+        most = self._descriptor_limit()
+        if listener.name in self.limits.protected:
+            return descriptor >= most - descriptors.kept_from_nodes(most, self._backlog)
+        return descriptor >= most - descriptors.kept_from_clients(most, self._backlog)
 
     def _make_way(self, connection: Connection) -> bool:
         """Whether another connection was ended for one to a protected listener: that of the others which was idle for longest
@@ -314,27 +344,6 @@ class Acceptor:
         longest.abort()
         return True
 
-    def _delay(self, rates: ConnectionRates, connection: Connection, transport: asyncio.Transport, now: float) -> None:
-        """Has a connection that came too soon wait for its turn, or closes it after a while where its address has had too many."""
-        listener = connection.listener.name
-        host = without_scope(connection.peer_host)
-        read_after_ms, close_after_ms = rates.admit(listener, host, int(now * 1000), protected=listener == self.protected)
-        if not read_after_ms and close_after_ms is None:
-            return
-        connection.delayed = True
-        transport.pause_reading()
-        if close_after_ms is None:
-            self.clock.call_later(read_after_ms / 1000, connection.start_reading)
-        elif self._held >= _MOST_HELD:
-            connection.abort()
-        else:
-            self._held += 1
-            self.clock.call_later(close_after_ms / 1000, self._end_hold, connection)
-
-    def _end_hold(self, connection: Connection) -> None:
-        self._held -= 1
-        connection.abort()
-
     def make_room_for_login(self, connection: Connection) -> None:
         """Close the connection that holds the most without having logged in, where that is more than `connection` holds."""
         pool = self.login_pool
@@ -351,6 +360,7 @@ class Acceptor:
         self.connections.pop(connection, None)
         connection.listener.connections -= 1
         self._ending.discard(connection)
+        self.admission.disconnected(connection)
         if self.on_disconnect is not None:
             self.on_disconnect(connection.connection_id)
         address = without_scope(connection.peer_host)
@@ -467,6 +477,7 @@ class Acceptor:
                     "closing %s: %d bytes of a request in %.0f s", connection.connection_id, pending, now - connection.partial_since
                 )
                 connection.abort()
+        self.admission.sweep()
         self.pool.release_spare()
         self.login_pool.release_spare()
         if self.connections or self.pool.retained or self.login_pool.retained:

@@ -73,7 +73,7 @@ class AcceptorLimits:
         self.idle_s = idle_s  # connections.max.idle.ms
         self.max_connections = max_connections  # max.connections
         self.max_connections_of = dict(max_connections_of or {})  # listener.name.NAME.max.connections, by the names of listeners
-        self.protected = frozenset(protected)  # the names of listeners for which others give way when max.connections are open
+        self.protected = frozenset(protected)  # the names of listeners of nodes, for which others give way when max.connections are open
         self.max_connections_per_ip = max_connections_per_ip  # max.connections.per.ip
         self.per_ip_overrides = dict(per_ip_overrides or {})  # max.connections.per.ip.overrides
         self.frame_grace_s = frame_grace_s

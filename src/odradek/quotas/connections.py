@@ -1,8 +1,9 @@
 """How many new connections a second there may be: of an address, on a listener, and in all (KIP-612; kafka.network.ConnectionQuotas).
 
 A connection beyond the rate of its listener or of the broker is not read until its turn, and those behind it on the listener wait for it,
-as behind the thread that accepts in Kafka. One beyond the rate of its address is closed, after a while, so that its client does not come
-back at once. The broker's rate does not hold on the listener between brokers where clients have one of their own.
+as behind the thread that accepts in Kafka (`network.admission` has the lines). One beyond the rate of its address is closed, after a while,
+so that its client does not come back at once. The broker's rate does not hold on the listener between brokers where clients have one of
+their own.
 """
 
 from __future__ import annotations
@@ -100,6 +101,17 @@ class ConnectionRates:
         begin_ms = usage.free_ms = start_ms + wait_ms
         refused_ms = self._record_address(address, begin_ms)
         return Admission(begin_ms - now_ms, begin_ms - now_ms + refused_ms if refused_ms else None)
+
+    def give_back(self, listener: str, now_ms: int, *, protected: bool = False) -> None:
+        """Undo `admit` for a connection that was closed before its turn; it was the last one that `admit` had wait on the listener.
+
+        What its address has used stays used: a client that connects and closes is no better off than one that waits.
+        """
+        usage = self._listener(listener)
+        usage.free_ms = now_ms
+        usage.meter.record(-1.0, now_ms)
+        if not protected:
+            self._broker.meter.record(-1.0, now_ms)
 
     def forget_listener(self, name: str) -> None:
         """Forget what connections to the listener have used; another one may come under its name."""

@@ -75,7 +75,8 @@ class ApiRange(NamedTuple):
 
 
 class Route:
-    """How requests of one API on one listener scope are served. The modules are imported with the first request."""
+    """How requests of one API on one listener scope are served. The modules are imported with the first request,
+    or before it (`server.handler_loading`)."""
 
     __slots__ = (
         "api_key",
@@ -104,6 +105,12 @@ class Route:
         self.function: HandlerFunction | None = None
         self.request_class: type[Message] | None = None
         self.error_response: Callable[[Message, KafkaError], Message] | None = None
+
+    def import_modules(self) -> None:
+        """Import all that `load` needs. Any thread; what it raises, `load` raises as well."""
+        import_module(self.decider.module)
+        request_class(self.api_key)
+        response_class(self.api_key)
 
     def load(self) -> None:
         """Imports what answers; AttributeError when the table names a function that is not there."""
@@ -198,6 +205,11 @@ class Dispatcher:
         """Set by the wiring on nodes with broker listeners: sends a request on to the active controller."""
         self.throttling: Throttling | None = None
         """Only while clients have quotas."""
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes of all listener scopes."""
+        return [route for routes in self._routes.values() for route in routes.values()]
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         header, offset = decode_request_header(frame)

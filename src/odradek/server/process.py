@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.base.disk import out_of_descriptors
+from odradek.network.descriptors import raise_limit
 from odradek.server.logs import set_up
 
 if TYPE_CHECKING:
@@ -24,12 +26,22 @@ _COLLECT_AFTER = 10_000
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed, else asyncio's."""
+    """Return uvloop's event loop where it is installed, else asyncio's."""
     try:
         import uvloop
     except ImportError:
-        return asyncio.new_event_loop()
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(_on_loop_error)
+        return loop
     return uvloop.new_event_loop()
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error of the loop. Without a free descriptor asyncio tells of each connection that it cannot accept, every second; it goes on
+    listening by itself, and `network.acceptor` says in time that descriptors run out. uvloop closes such connections, and tells nothing.
+    """
+    if not out_of_descriptors(context.get("exception")):
+        loop.default_exception_handler(context)
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
@@ -39,10 +51,12 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_ready: Callable[[Broker], object] | None = None) -> None:
-    """Runs a broker until a signal; a second one keeps the shutdown from waiting for other nodes.
+    """Run a broker until a signal; a second one keeps the shutdown from waiting for other nodes.
 
-    OdradekError when it cannot start or go on, after all that was started has been stopped.
+    The process is the broker's: its soft limit on descriptors is raised to the hard one. Raises OdradekError when the broker cannot start
+    or go on, after all that was started has been stopped.
     """
+    raise_limit()
     set_up(config, quiet=quiet)
     run_loop(_serve(config, format_if_empty, on_ready))
 
@@ -61,6 +75,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from odradek.server.broker import Broker
+    from odradek.server.handler_loading import HandlerLoader
     from odradek.server.memory import MemoryKeeper, find_trim
 
     loop = asyncio.get_running_loop()
@@ -92,6 +107,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     broker.services.dynamic_config.subscribe(("background.threads",), resize)
     broker.on_fatal = lambda error: None if stopped.done() else stopped.set_exception(error)
     memory = MemoryKeeper(loop, broker.clock, find_trim())
+    handlers: HandlerLoader | None = None
     starting = asyncio.ensure_future(broker.start())
     try:
         await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -104,9 +120,13 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             memory.start()
             if on_ready is not None and not stopped.done():
                 on_ready(broker)
+            handlers = HandlerLoader(loop, broker.clock, broker.services.dispatcher.routes)
+            handlers.start()
         await stopped
     finally:
         memory.stop()
+        if handlers is not None:
+            handlers.stop()
         await broker.stop()
         if stopped.done():
             stopped.exception()  # is raised, or is the same as what ended the start

@@ -15,6 +15,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from odradek.network.descriptors import raise_limit
 from odradek.testing.node_agent import NodeAgent, NodeSpec
 from odradek.testing.node_thread import MortalDisk, NodeLoop
 from odradek.testing.pipe import Unpacker, packed, packed_error
@@ -106,6 +107,7 @@ def main() -> None:
     """Runs a node as the parent tells."""
     # Ctrl-C is for the parent, which then stops its brokers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise_limit()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     parent = socket.socket(fileno=int(sys.argv[1]))
     parent.setblocking(False)

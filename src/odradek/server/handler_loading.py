@@ -1,0 +1,60 @@
+"""Handlers that are imported before their first request.
+
+Imports would make the start slower, so they begin when the node has been ready for a moment: one API after the other, in the loop's
+executor. The first client of an API does not wait for them, and a request finds its handler when no descriptor is free to import it with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from odradek.base.clock import Clock, TimerHandle
+    from odradek.server.dispatch import Route
+
+logger = logging.getLogger(__name__)
+
+FIRST_AFTER_S: Final = 1.0
+PAUSE_S: Final = 0.02
+"""Between two APIs, so that what is imported costs the first clients at most half of a core."""
+
+
+class HandlerLoader:
+    """Loads routes from `start` to `stop`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, routes: Iterable[Route]) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._routes = iter(routes)
+        self._timer: TimerHandle | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin in a moment."""
+        self._timer = self._clock.call_later(FIRST_AFTER_S, self._next)
+
+    def stop(self) -> None:
+        """Begin no further import; the one under way goes on to its end."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _next(self) -> None:
+        route = next((each for each in self._routes if each.function is None), None)
+        if route is not None:
+            self._loop.run_in_executor(None, route.import_modules).add_done_callback(lambda done: self._imported(route, done))
+
+    def _imported(self, route: Route, done: asyncio.Future[None]) -> None:
+        if self._stopped or done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            # The first request tries again, and is told.
+            logger.warning("the handler of %s cannot be loaded yet: %s", route.api_key.name, error)
+        elif route.function is None:
+            route.load()
+        self._timer = self._clock.call_later(PAUSE_S, self._next)
