@@ -97,4 +97,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A record that waits longer than metadata.max.idle.ms is never sent.",
         "client/test_idle_turns.py",
     ),
+    Mutant(
+        "futures-before-an-error-are-lost",
+        "client/producer/futures.py",
+        "        vars(error)[_SENT] = futures\n",
+        "",
+        "What becomes of the records before one that fails in send_many is known to nobody.",
+        "client/test_sent_before.py",
+    ),
+    Mutant(
+        "futures-before-a-time-limit-are-lost",
+        "client/producer/futures.py",
+        "        cause = cause.__cause__\n",
+        "        cause = None\n",
+        "asyncio.timeout around send_many loses the futures of what was taken.",
+        "client/test_sent_before.py",
+    ),
 )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from odradek.client.producer.aio import AsyncProducer as AsyncProducer
     from odradek.client.producer.blocking import Producer as Producer
     from odradek.client.producer.futures import RecordFuture as RecordFuture
+    from odradek.client.producer.futures import sent_before as sent_before
     from odradek.client.types import ConfigChange as ConfigChange
     from odradek.client.types import ConfigResource as ConfigResource
     from odradek.client.types import ConsumerGroupMetadata as ConsumerGroupMetadata
@@ -82,6 +83,7 @@ _HOMES = {
     "TransactionAborted": "odradek.client.core.transactions",
     "TransactionError": "odradek.client.core.transactions",
     "WakeupError": "odradek.client.failures",
+    "sent_before": "odradek.client.producer.futures",
 }
 
 __all__ = [
@@ -117,6 +119,7 @@ __all__ = [
     "TransactionAborted",
     "TransactionError",
     "WakeupError",
+    "sent_before",
 ]
 
 

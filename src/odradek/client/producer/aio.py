@@ -20,7 +20,7 @@ from odradek.client.core.outgoing import Outgoing, checked_batch, checked_partit
 from odradek.client.core.transactions import PreparedTransaction
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
-from odradek.client.producer.futures import RecordFuture
+from odradek.client.producer.futures import RecordFuture, reachable_after_an_error
 from odradek.client.producer.hooks import Delivered, Given, Hooks, producer_settings
 from odradek.client.producer.transactions import GivenOffsets
 from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, RecordMetadata, encode_content
@@ -153,28 +153,34 @@ class AsyncProducer:
         Returns one future per run of records that went into the same batch, in order; it has the metadata of the run's first record. With
         serializers, interceptors or partitioner.class it is `send` for each, with as many futures.
 
-        TypeError, ValueError and KafkaError (MESSAGE_TOO_LARGE) as `send`, before any of the records is taken.
+        TypeError, ValueError and KafkaError (MESSAGE_TOO_LARGE) as `send`, before any of the records is taken; with serializers,
+        interceptors or partitioner.class when it is the record's turn. Of what was taken before an error `sent_before(error)` returns the
+        futures, also when buffer.memory stays full (KafkaError) or the call is cancelled.
         """
         engine = self.engine
+        futures: list[RecordFuture] = []
         if engine.hooks is not None:
-            return [await self.send(topic, value, partition=partition, timestamp=timestamp) for value in values]
+            with reachable_after_an_error(futures):
+                for value in values:
+                    futures.append(await self.send(topic, value, partition=partition, timestamp=timestamp))
+            return futures
         many = checked_values(values)
         engine.check_values(many)
         partition = None if partition is None else checked_partition(partition)
         timestamp = None if timestamp is None else checked_timestamp(timestamp)
         deadline = engine.deadline_ms()
         info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
-        futures: list[RecordFuture] = []
         start = 0
-        while start < len(many.values):
-            taken = engine.append_run(info, many, start, partition, timestamp)
-            if taken is None:
-                await engine.wait_for_room(deadline)
-                continue
-            futures.append(taken[0])
-            start += taken[1]
-            deadline = engine.deadline_ms()
-            engine.wake()
+        with reachable_after_an_error(futures):
+            while start < len(many.values):
+                taken = engine.append_run(info, many, start, partition, timestamp)
+                if taken is None:
+                    await engine.wait_for_room(deadline)
+                    continue
+                futures.append(taken[0])
+                start += taken[1]
+                deadline = engine.deadline_ms()
+                engine.wake()
         return futures
 
     async def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
@@ -187,7 +193,7 @@ class AsyncProducer:
 
         Before anything is sent: ValueError for a partition or a column that there is not, and for columns and headers that records cannot
         have; KeyError without `value`; OdradekError without pyarrow, and with serializers, interceptors or partitioner.class. A row larger
-        than max.request.size is a KafkaError (MESSAGE_TOO_LARGE) after those before it.
+        than max.request.size is a KafkaError (MESSAGE_TOO_LARGE) after those before it. `sent_before(error)` returns the futures of those.
         """
         engine = self.engine
         if engine.hooks is not None:
@@ -198,13 +204,14 @@ class AsyncProducer:
         run = asyncio.get_running_loop().run_in_executor
         encoded = await run(None, engine.encode_rows, info, rows, partition)
         futures: list[RecordFuture] = []
-        while some := await run(None, list, islice(encoded, _ENCODED_AT_ONCE)):
-            for each in some:
-                deadline = engine.deadline_ms()
-                while (future := engine.append_rows(info, each)) is None:
-                    await engine.wait_for_room(deadline)
-                futures.append(future)
-                engine.wake()
+        with reachable_after_an_error(futures):
+            while some := await run(None, list, islice(encoded, _ENCODED_AT_ONCE)):
+                for each in some:
+                    deadline = engine.deadline_ms()
+                    while (future := engine.append_rows(info, each)) is None:
+                        await engine.wait_for_room(deadline)
+                    futures.append(future)
+                    engine.wake()
         return futures
 
     async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:

@@ -18,7 +18,7 @@ from odradek.client.core.transactions import PreparedTransaction
 from odradek.client.loop_thread import shared_loop
 from odradek.client.metrics import MetricName
 from odradek.client.producer.engine import ProducerEngine
-from odradek.client.producer.futures import RecordFuture
+from odradek.client.producer.futures import RecordFuture, reachable_after_an_error
 from odradek.client.producer.hooks import Delivered, Given, Hooks, ProducerSettings, producer_settings
 from odradek.client.producer.transactions import GivenOffsets
 from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, encode_content
@@ -120,25 +120,29 @@ class Producer:
     ) -> list[RecordFuture]:
         """The fast way for many records without keys and headers; see `AsyncProducer.send_many`."""
         engine = self._engine
+        futures: list[RecordFuture] = []
         if engine.hooks is not None:
-            return [self.send(topic, value, partition=partition, timestamp=timestamp) for value in values]
+            with reachable_after_an_error(futures):
+                for value in values:
+                    futures.append(self.send(topic, value, partition=partition, timestamp=timestamp))
+            return futures
         many = checked_values(values)
         engine.check_values(many)
         partition = None if partition is None else checked_partition(partition)
         timestamp = None if timestamp is None else checked_timestamp(timestamp)
         deadline = engine.deadline_ms()
         info = self._topic(topic, partition)
-        futures: list[RecordFuture] = []
         start = 0
-        while start < len(many.values):
-            taken = engine.append_run(info, many, start, partition, timestamp)
-            if taken is None:
-                self._wait_for_room(deadline)
-                continue
-            futures.append(taken[0])
-            start += taken[1]
-            deadline = engine.deadline_ms()
-            self._thread.call_soon(engine.wake)
+        with reachable_after_an_error(futures):
+            while start < len(many.values):
+                taken = engine.append_run(info, many, start, partition, timestamp)
+                if taken is None:
+                    self._wait_for_room(deadline)
+                    continue
+                futures.append(taken[0])
+                start += taken[1]
+                deadline = engine.deadline_ms()
+                self._thread.call_soon(engine.wake)
         return futures
 
     def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
@@ -149,12 +153,13 @@ class Producer:
         partition = None if partition is None else checked_partition(partition)
         info = self._topic(topic, partition)
         futures: list[RecordFuture] = []
-        for each in engine.encode_rows(info, rows, partition):
-            deadline = engine.deadline_ms()
-            while (future := engine.append_rows(info, each)) is None:
-                self._wait_for_room(deadline)
-            futures.append(future)
-            self._thread.call_soon(engine.wake)
+        with reachable_after_an_error(futures):
+            for each in engine.encode_rows(info, rows, partition):
+                deadline = engine.deadline_ms()
+                while (future := engine.append_rows(info, each)) is None:
+                    self._wait_for_room(deadline)
+                futures.append(future)
+                self._thread.call_soon(engine.wake)
         return futures
 
     def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:

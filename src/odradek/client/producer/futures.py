@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -97,6 +98,34 @@ class RecordFuture(Ticket):
         offset = batch.base_offset + first if batch.base_offset >= 0 else -1
         timestamp = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp
         return RecordMetadata(batch.topic_partition.topic, batch.topic_partition.partition, offset, timestamp)
+
+
+_SENT = "_odradek_sent"
+
+
+@contextmanager
+def reachable_after_an_error(futures: list[RecordFuture]) -> Generator[None]:
+    """Leave `futures` with whatever the block raises, for `sent_before`."""
+    try:
+        yield
+    except BaseException as error:
+        vars(error)[_SENT] = futures
+        raise
+
+
+def sent_before(error: BaseException) -> list[RecordFuture]:
+    """Return the futures of the records that `send_many` or `send_batch` had taken before it raised `error`.
+
+    The records are on their way, and their futures say what becomes of them. For a call that was cancelled by a time limit,
+    `error` may be the TimeoutError of that limit.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        sent: list[RecordFuture] | None = vars(cause).get(_SENT)
+        if sent is not None:
+            return [*sent]
+        cause = cause.__cause__
+    return []
 
 
 def _resolve(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
