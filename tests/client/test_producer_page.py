@@ -19,12 +19,13 @@ def test_what_the_page_shows_works(bootstrap: str, capsys: pytest.CaptureFixture
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(name, 1, 1) for name in topics.values()])
     snippets = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(snippets) == 8
+    assert len(snippets) == 9
     for snippet in snippets:
         code = re.sub("greetings|farewells|shouts", lambda name: topics[name[0]], snippet.replace("localhost:9092", bootstrap))
         exec(compile(code, "docs/producer.md", "exec"), {})
     said = capsys.readouterr().out
     assert f"topic='{topics['greetings']}'" in said
+    assert "2 records are on their way" in said
     assert "written at offset" in said
     assert "no more countries" in said
     assert f"the key of a record for topic {topics['farewells']} cannot be serialized by uuid" in said
