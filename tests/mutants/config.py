@@ -208,8 +208,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "topics-keep-old-defaults",
         "dynamic_broker",
-        "        self._topic_configs.clear()\n        tell_each(callback",
-        "        tell_each(callback",
+        "            self._topic_configs.clear()\n            tell_each(callback",
+        "            tell_each(callback",
         "topics keep the defaults that were in force when they were first asked for",
     ),
     _bug(
@@ -373,7 +373,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "no-warning-without-effect",
         "dynamic_broker",
-        '        problems += _ineffective(self.node, node, "this broker") + _ineffective(self.cluster, cluster, "all brokers")\n',
+        '            problems += _ineffective(self.node, settings.node, "this broker")'
+        ' + _ineffective(self.cluster, settings.cluster, "all brokers")\n',
         "",
         "an operator believes that a setting works when it does nothing",
         "config/test_dynamic_broker.py -k changes_nothing",
@@ -479,9 +480,41 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "what-is-over-all-stays-set",
         "config/dynamic_broker.py",
-        "old, self.current, self.node, self.cluster = self.current, new, node, cluster",
-        "old, self.current, self.node, self.cluster = self.current, new, node, {**self.cluster, **cluster}",
+        "self.current, new, settings.node, settings.cluster",
+        "self.current, new, settings.node, {**self.cluster, **settings.cluster}",
         "a setting of all brokers that was taken back is still shown",
         "config/test_model.py",
+    ),
+    Mutant(
+        "three-share-a-port",
+        "config/listeners.py",
+        '        if families != ["4", "6"]:',
+        '        if set(families) != {"4", "6"}:',
+        "two listeners of one family on one port are found out by the socket only",
+        "config/test_listeners.py",
+    ),
+    Mutant(
+        "a-port-of-none-is-taken",
+        "config/listeners.py",
+        "        if endpoint.port > 0:",
+        "        if endpoint.port >= 0:",
+        "two listeners on free ports are refused",
+        "config/test_listeners.py",
+    ),
+    Mutant(
+        "renewed-for-settings-of-all",
+        "config/dynamic_broker.py",
+        "        return node is not self._seen and bool(node or self._seen)",
+        "        return True",
+        "files are looked at with every setting of all brokers",
+        "server/test_publisher.py",
+    ),
+    Mutant(
+        "not-renewed-when-taken-back",
+        "config/dynamic_broker.py",
+        "        return node is not self._seen and bool(node or self._seen)",
+        "        return node is not self._seen and bool(node)",
+        "a store that is set back to the file's is not read",
+        "server/test_publisher.py",
     ),
 )

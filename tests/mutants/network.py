@@ -956,4 +956,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the second in line pushes the first out of it",
         _LINES,
     ),
+    Mutant(
+        "paid-down-is-owed-for-good",
+        "network/owed.py",
+        "        if debt is not None:\n            self.in_memory -= debt.size\n        if size <= EXEMPT:\n            return\n",
+        "        if size <= EXEMPT:\n            return\n        if debt is not None:\n            self.in_memory -= debt.size\n",
+        "the memory of answers fills up although all is taken",
+        "network/test_owed_model.py",
+    ),
+    Mutant(
+        "who-asks-makes-room-by-itself",
+        "network/owed.py",
+        "            if debtor is newest:\n                return\n",
+        "",
+        "a peer is closed for its first large answer",
+        "network/test_owed_model.py",
+    ),
 )

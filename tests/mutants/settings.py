@@ -109,7 +109,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _bug(
         "read-once",
         "config/dynamic_broker.py",
-        " and not (node_values.references or cluster_values.references):",
+        " or node_values.references or cluster_values.references:",
         ":",
         "a reference that is set again is not read again",
         _RESOLVING,

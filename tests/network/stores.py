@@ -1,12 +1,16 @@
-"""Stores in Java's own format, written here for those who read it."""
+"""Stores in Java's own format, written here for those who read it, and who reads them."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import struct
+import threading
 from pathlib import Path
 
+import pytest
+
+from odradek.network import keystores
 from tests.client.certificates import openssl
 
 
@@ -59,3 +63,16 @@ def _protected(key: bytes, password: str) -> bytes:
     algorithm = bytes.fromhex("300e060a2b060104012a021101010500")
     octets = b"\x04\x82" + struct.pack(">H", len(content)) + content
     return b"\x30\x82" + struct.pack(">H", len(algorithm) + len(octets)) + algorithm + octets
+
+
+def readers_of_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the threads that read stores from now on."""
+    readers: list[str] = []
+    read = keystores.read_file
+
+    def noted(path: str) -> bytes:
+        readers.append(threading.current_thread().name)
+        return read(path)
+
+    monkeypatch.setattr(keystores, "read_file", noted)
+    return readers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -11,17 +12,23 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import NodeLogins
+from odradek.server.process import run_loop
 from odradek.testing import EmbeddedBroker
 from odradek.testing.places import free_ports
 from tests.client.certificates import Certificates
+from tests.network.stores import readers_of_files
 
 BROKER = ConfigResource("broker", "1")
 API_VERSIONS, ANSWERED = bytes.fromhex("0000000b0012000000000007000178"), bytes.fromhex("00000007")
@@ -163,7 +170,7 @@ def test_a_listener_comes_with_tls_and_sasl_of_its_own(made: Certificates) -> No
             broker.admin.incremental_alter_configs({BROKER: [ConfigChange("listener.name.extra.ssl.client.auth", "none")]})
 
 
-def test_a_listener_with_tls_goes_with_all_that_was_set_for_it(made: Certificates) -> None:
+def test_a_listener_with_tls_goes_with_all_that_was_set_for_it(made: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = free_ports(1)
     settings = {
         "listener.name.extra.ssl.keystore.type": "PEM",
@@ -171,6 +178,7 @@ def test_a_listener_with_tls_goes_with_all_that_was_set_for_it(made: Certificate
         "listener.name.extra.ssl.client.auth": "requested",
     }
     with changing() as broker:
+        readers = readers_of_files(monkeypatch)
         broker.set(settings, f"EXTRA://localhost:{port} SSL")
         wait_for(lambda: listens(port))
         gone = [ConfigChange(name, None, "delete") for name in ("listeners", "listener.security.protocol.map", *settings)]
@@ -178,6 +186,8 @@ def test_a_listener_with_tls_goes_with_all_that_was_set_for_it(made: Certificate
         wait_for(lambda: not listens(port))
         broker.set(settings | {"listener.name.extra.ssl.client.auth": "none"}, f"EXTRA://localhost:{port} SSL")
         wait_for(lambda: listens(port))
+        assert len(readers) >= 4
+        assert not [name for name in readers if not name.startswith("apart")], "its files are read in threads of their own only"
 
 
 def login(port: int, name: str, password: str) -> bool:
@@ -336,3 +346,48 @@ def test_what_a_listener_of_the_file_has_is_not_overridden_by_metadata() -> None
     (line,) = config.update({name: "PLAIN"}, {})
     assert line == f"A setting of this broker is ignored: the listener IN has what the file says: {name}"
     assert name not in config.current.given
+
+
+def test_stores_that_change_while_a_new_listener_reads_them_are_read_again() -> None:
+    static = {"listeners": "PLAINTEXT://localhost:1,CONTROLLER://localhost:2"}
+    added = {
+        "listeners": "PLAINTEXT://localhost:1,EXTRA://localhost:3,CONTROLLER://localhost:2",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:SSL,CONTROLLER:PLAINTEXT",
+    }
+    served: list[object] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        config = DynamicBrokerConfig(standalone_config(static))
+        jobs: list[tuple[Callable[[], object], Deferred[object]]] = []
+
+        def apart(job: Callable[[], object]) -> Deferred[object]:
+            jobs.append((job, Deferred()))
+            return jobs[-1][1]
+
+        async def bind(listener: object) -> object:
+            return listener
+
+        async def serve(listener: object) -> None:
+            served.append(listener)
+
+        tls = SimpleNamespace(read=lambda config, name: config.text("ssl.truststore.type"), serve=lambda name, made: f"{name} with {made}")
+        services = SimpleNamespace(dynamic_config=config, tls=tls)
+        there = SimpleNamespace(name="PLAINTEXT", scope="broker", host="localhost", listener=SimpleNamespace(port=1))
+        acceptor = SimpleNamespace(bind=bind, serve=serve)
+        binding = SimpleNamespace(listeners=SimpleNamespace(bound=[there], acceptor=acceptor))
+        node = SimpleNamespace(services=services, loop=loop, jobs=SimpleNamespace(apart=apart))
+        dynamic = DynamicListeners(cast(Any, node), cast(Any, binding))
+        config.update(added, {})
+        following = loop.create_task(dynamic.follow())
+        for type_ in ("PKCS12", None):
+            while not jobs:
+                await asyncio.sleep(0)
+            job, done = jobs.pop()
+            if type_ is not None:
+                config.update({**added, "ssl.truststore.type": type_}, {})
+            done.complete(job() if type_ is not None else "PKCS12")
+        await following
+
+    run_loop(main())
+    assert [each.tls for each in cast("list[Any]", served)] == ["EXTRA with PKCS12"]

@@ -21,7 +21,7 @@ from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.tls import ListenerKeys, NodeTls
 from odradek.testing.embedded import EmbeddedBroker
 from tests.client.certificates import Certificates
-from tests.network.stores import der_of
+from tests.network.stores import der_of, readers_of_files
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +226,41 @@ def test_other_nodes_are_dialled_with_the_new_certificate(made: Certificates, st
     assert tls.towards("IN") is not before
 
 
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_listener_that_goes_while_its_files_are_read_is_not_renewed(
+    made: Certificates, store: Store, renewed: dict[str, Path], caplog: pytest.LogCaptureFixture, comes_back: bool
+) -> None:
+    dynamic, tls = node(settings(made) | {LOCATION: str(store.path)})
+    tls.serving("IN")
+    store.holds(renewed["same"])
+    read = dynamic.read({LOCATION: str(store.path)}, {})
+    tls.forget("IN")
+    serving = tls.serving("IN") if comes_back else None
+    context = None if serving is None else serving.context
+    dynamic.take(read)
+    assert caplog.messages == []
+    assert serving is None or serving.context is context, "it has read the files for itself"
+
+
+def test_who_is_dialled_only_is_dialled_with_the_new_store_or_else_with_the_old(
+    made: Certificates, store: Store, renewed: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    dynamic, tls = node(settings(made) | {LOCATION: str(store.path)})
+    before = tls.towards("IN")
+    store.holds(renewed["same"])
+    dynamic.update({LOCATION: str(store.path)}, {})
+    after = tls.towards("IN")
+    assert after is not None
+    assert after is not before
+    store.path.write_text("no store")
+    dynamic.update({LOCATION: str(store.path)}, {})
+    assert tls.towards("IN") is after
+    assert "listener IN is dialled with what it was dialled with before" in caplog.text
+    store.holds(renewed["same"])
+    dynamic.update({LOCATION: str(store.path)}, {})
+    assert tls.towards("IN") not in (before, after)
+
+
 def test_a_trust_store_is_not_added_later(made: Certificates) -> None:
     given = {"listener.name.out.ssl.keystore.location": str(made.broker), "listener.name.out.ssl.keystore.type": "PEM"}
     config = {"listeners": "OUT://h:1,IN://h:3,CONTROLLER://h:2", "inter.broker.listener.name": "IN"}
@@ -251,7 +286,9 @@ def shown(port: int, made: Certificates) -> bytes:
         return wrapped.getpeercert(binary_form=True) or b""
 
 
-def test_certificates_change_while_clients_stay(made: Certificates, store: Store, renewed: dict[str, Path]) -> None:
+def test_certificates_change_while_clients_stay(
+    made: Certificates, store: Store, renewed: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     properties = {
         "listeners": "OUT://localhost:0,PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OUT:SSL",
@@ -267,6 +304,7 @@ def test_certificates_change_while_clients_stay(made: Certificates, store: Store
         "ssl.keystore.location": str(made.client),
     }
     with EmbeddedBroker(properties) as broker, Admin({**keys, "bootstrap.servers": f"localhost:{broker.port}"}) as admin:
+        readers = readers_of_files(monkeypatch)
         old = der_of(made.folder / "broker.crt")
         assert shown(broker.port, made) == old
         store.holds(renewed["less"])
@@ -292,6 +330,8 @@ def test_certificates_change_while_clients_stay(made: Certificates, store: Store
                 admin.incremental_alter_configs({BROKER: [ConfigChange(name, "requested")]})
         with pytest.raises(KafkaError, match="broker id must be specified"):
             admin.incremental_alter_configs({ConfigResource("broker", ""): [ConfigChange(OUT, str(store.path))]})
+        assert len(readers) > 5
+        assert not [name for name in readers if not name.startswith("apart")], "files are read in threads of their own only"
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

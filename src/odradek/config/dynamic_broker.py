@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from functools import partial
+from typing import NamedTuple, cast
 
 from odradek.base.errors import ConfigError
 from odradek.base.telling import tell_each
@@ -35,11 +36,28 @@ Resolve = Callable[[Mapping[str, str], Mapping[str, str]], Resolved]
 """Follows the references of settings (the first argument) to the providers that other settings (the second) name; raises ConfigError."""
 
 
+Renewal = Callable[[BrokerConfig], Callable[[], object]]
+"""Reads files anew for a configuration, in any thread; the result, called on the loop, takes over what was read."""
+
+
+class SettingsRead(NamedTuple):
+    """Settings of this broker and of all brokers with what stands behind them, to be taken over by `DynamicBrokerConfig.take`."""
+
+    asked: Mapping[str, str]
+    """The settings for this broker as the metadata has them."""
+    problems: list[str]
+    node: Mapping[str, str]
+    cluster: Mapping[str, str]
+    effective: BrokerConfig | None
+    """The new configuration; None where it stays as it is."""
+    renewed: list[Callable[[], object]]
+
+
 class DynamicBrokerConfig:
     """`static` is the file's configuration, `current` the effective one. Read single values through the accessors, each time anew.
 
-    `update` takes over the settings in the metadata; whoever must act on a change subscribes. Everything runs on the event loop; other
-    threads may read single values.
+    `update` takes over the settings in the metadata; whoever must act on a change subscribes. Everything runs on the event loop, but for
+    `check` and `read`, which open files; other threads may read single values as well.
 
     A setting may have references to configuration providers in it, and stays as it is in `node` and `cluster`: each broker follows them
     for itself, whenever settings change.
@@ -55,6 +73,7 @@ class DynamicBrokerConfig:
         "current",
         "node",
         "on_set",
+        "renewals",
         "static",
         "validators",
     )
@@ -73,6 +92,8 @@ class DynamicBrokerConfig:
         self._seen: Mapping[str, str] = {}
         self.on_set: list[Callable[[], object]] = []
         """Called after each update in which a key was set for this broker, be it to the value that it had."""
+        self.renewals: list[Renewal] = []
+        """Called with each update in which a key was set for this broker: Kafka then looks at all files, though no name has changed."""
         self.validators: list[Callable[[BrokerConfig], object]] = []
         """Asked of each change besides, in a thread; they raise ConfigError, one line, for what cannot be followed, and change nothing."""
 
@@ -133,30 +154,52 @@ class DynamicBrokerConfig:
         """Takes over what is set for this broker and for all brokers.
 
         An invalid setting (of another implementation in the same metadata, say) is left out; a line for each such key is returned, and one
-        for each that was set and changes nothing.
+        for each that was set and changes nothing. Where that opens files (`opens_files`), `read` is for a thread and `take` for the loop.
         """
-        problems = self._update(node, cluster)
-        if node is not self._seen and (node or self._seen):
-            tell_each(self.on_set)
-        self._seen = node
-        return problems
+        return self.take(self.read(node, cluster))
 
-    def _update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
+    def opens_files(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> bool:
+        """Return whether `read` may open files for these settings."""
+        if self._is_set(node) and self.renewals:
+            return True
+        named = self._resolve is not None and (PROVIDERS in node or PROVIDERS in cluster)
+        return named or (self._resolve is not None and any(has_reference(text) for layer in (node, cluster) for text in layer.values()))
+
+    def _is_set(self, node: Mapping[str, str]) -> bool:
+        """Whether these settings for this broker are others than those seen last, be they equal."""
+        return node is not self._seen and bool(node or self._seen)
+
+    def read(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> SettingsRead:
+        """Return what `take` needs; changes nothing, and may run in a thread as long as nothing else is taken over before."""
         problems: list[str] = []
         named = self._providers(node, cluster)
-        node, node_values = self._usable(node, "this broker", problems, named)
-        cluster, cluster_values = self._usable(cluster, "all brokers", problems, named)
-        if node == self.node and cluster == self.cluster and not (node_values.references or cluster_values.references):
-            return problems
-        try:
-            new = self._effective(node_values, cluster_values)
-        except ConfigError as error:
-            return [*problems, f"The settings of brokers contradict one another and are not taken over: {error}"]
-        problems += _ineffective(self.node, node, "this broker") + _ineffective(self.cluster, cluster, "all brokers")
-        old, self.current, self.node, self.cluster = self.current, new, node, cluster
-        self._defaults = topic_defaults(new)
-        self._topic_configs.clear()
-        tell_each(callback for keys, callback in self._subscribers if any(_value(old, key) != _value(new, key) for key in keys))
+        usable, node_values = self._usable(node, "this broker", problems, named)
+        usable_of_all, cluster_values = self._usable(cluster, "all brokers", problems, named)
+        effective: BrokerConfig | None = None
+        if usable != self.node or usable_of_all != self.cluster or node_values.references or cluster_values.references:
+            try:
+                effective = self._effective(node_values, cluster_values)
+            except ConfigError as error:
+                problems.append(f"The settings of brokers contradict one another and are not taken over: {error}")
+        renewed: list[Callable[[], object]] = []
+        if self._is_set(node):
+            config = effective or self.current
+            tell_each(partial(_renew, renewal, config, renewed) for renewal in self.renewals)
+        return SettingsRead(node, problems, usable, usable_of_all, effective, renewed)
+
+    def take(self, settings: SettingsRead) -> list[str]:
+        """Take over what was read; return the lines that `update` returns."""
+        problems, new = settings.problems, settings.effective
+        if new is not None:
+            problems += _ineffective(self.node, settings.node, "this broker") + _ineffective(self.cluster, settings.cluster, "all brokers")
+            old, self.current, self.node, self.cluster = self.current, new, settings.node, settings.cluster
+            self._defaults = topic_defaults(new)
+            self._topic_configs.clear()
+            tell_each(callback for keys, callback in self._subscribers if any(_value(old, key) != _value(new, key) for key in keys))
+        tell_each(settings.renewed)
+        if self._is_set(settings.asked):
+            tell_each(self.on_set)
+        self._seen = settings.asked
         return problems
 
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
@@ -248,6 +291,10 @@ class DynamicBrokerConfig:
                 references |= followed.references
                 found |= followed.found
         return usable, Resolved(values, references, found)
+
+
+def _renew(renewal: Renewal, config: BrokerConfig, renewed: list[Callable[[], object]]) -> None:
+    renewed.append(renewal(config))
 
 
 def _check_followed(values: Resolved, name: str) -> None:

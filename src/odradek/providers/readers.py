@@ -62,7 +62,7 @@ def _real(path: str) -> PurePosixPath:
 
 
 def _content(path: Path) -> bytes:
-    """What a file holds. OSError, also for a pipe or a device, which might never end: a broker does nothing else meanwhile."""
+    """What a file holds. OSError, also for a pipe or a device, whose reader might wait for good."""
     if not path.is_file():
         raise OSError(0, "it is no file" if path.exists() else "No such file or directory")
     with path.open("rb") as file:

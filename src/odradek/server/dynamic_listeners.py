@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError, OdradekError
@@ -23,6 +24,7 @@ from odradek.server.jobs import as_future
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.config.listeners import Endpoint
+    from odradek.network.secure import TlsServing
     from odradek.server.listeners import BindListeners
     from odradek.server.node import Node
 
@@ -111,16 +113,25 @@ class DynamicListeners:
                     logger.error("the listener %s that was added is not served: %s", endpoint, error, exc_info=not expected)
 
     async def _open(self, endpoint: Endpoint) -> None:
-        binding, services = self._binding, self._node.services
+        binding = self._binding
         if endpoint.security_protocol in SASL_PROTOCOLS:
             for loading in binding.authenticate(endpoint.listener, self._config.current):
                 await as_future(self._node.loop, loading)
-        tls = services.tls.serving(endpoint.listener)
+        tls = await self._tls(endpoint.listener)
         listeners = binding.listeners
         bound = await listeners.acceptor.bind(Listener(endpoint.listener, BROKER, endpoint.host, endpoint.port, tls))
         listeners.bound.append(bound)
         await listeners.acceptor.serve(bound)
         logger.info("listener %s is served", endpoint)
+
+    async def _tls(self, listener: str) -> TlsServing | None:
+        tls, node = self._node.services.tls, self._node
+        while True:
+            config = self._config.current
+            made = await as_future(node.loop, node.jobs.apart(partial(tls.read, config, listener)))
+            # Stores may have changed while they were read: a renewal knows only what is served.
+            if self._config.current is config:
+                return tls.serve(listener, made)
 
     def _close(self, name: str) -> None:
         listeners = self._binding.listeners

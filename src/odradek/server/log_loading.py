@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.server.jobs import as_future
-from odradek.server.publisher import apply_broker_settings
+from odradek.server.publisher import BrokerSettings
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ class LoadLogs(Step[None]):
 
     async def start(self) -> None:
         log_manager = self._directories.log_manager
-        apply_broker_settings(self._node.services.dynamic_config, self._image)
+        settings = BrokerSettings(self._node.services.dynamic_config, self._node.jobs.apart)
+        reading = settings.prepare(self._image)
+        if reading is not None:
+            await as_future(self._node.loop, reading)
+        settings.apply(self._image)
         for loading in await asyncio.gather(*[self._load(directory) for directory in log_manager.online_directories]):
             log_manager.adopt(loading, self._is_stray, self._assigned_directory)
         self._directories.raise_failure()

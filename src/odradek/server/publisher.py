@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from odradek.base.deferred import Deferred
 from odradek.base.telling import tell_each
 from odradek.config.without_effect import TopicWarnings
 from odradek.server.coordinators import Coordinators
@@ -16,12 +17,11 @@ from odradek.server.step import Step
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
-    from odradek.base.deferred import Deferred
-    from odradek.config.dynamic_broker import DynamicBrokerConfig
+    from odradek.config.dynamic_broker import DynamicBrokerConfig, SettingsRead
     from odradek.consensus.messages import LeaderAndEpoch
     from odradek.controller.kraft.node import KRaftNode
     from odradek.metadata.delta import MetadataDelta
-    from odradek.metadata.image import MetadataImage
+    from odradek.metadata.image import ConfigurationsImage, MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.server.channel import InterBrokerChannel
     from odradek.server.metadata_cache import MetadataCache
@@ -32,8 +32,52 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+RunJob: TypeAlias = "Callable[[Callable[[], SettingsRead]], Deferred[SettingsRead]]"
+"""`Jobs.apart`."""
 _TOPIC, _BROKER = 2, 4
 """ConfigResource.Type."""
+
+
+class BrokerSettings:
+    """Settings of brokers in the metadata, taken over image by image. Files behind them are read in a thread before the image is published
+    (`MetadataLoader.before_publishing`), so that changes keep their order and the loop does not wait for a disk.
+    """
+
+    def __init__(self, config: DynamicBrokerConfig, run_job: RunJob) -> None:
+        self._config = config
+        self._run_job = run_job
+        self._read: tuple[ConfigurationsImage, SettingsRead] | None = None
+
+    def prepare(self, image: MetadataImage) -> Deferred[None] | None:
+        """Read what `apply` needs of files; None where it needs none. The result never fails: `apply` then reads for itself."""
+        self._read = None
+        node, cluster = self._settings(image)
+        if not self._config.opens_files(node, cluster):
+            return None
+        prepared: Deferred[None] = Deferred()
+
+        def read(done: Deferred[SettingsRead]) -> None:
+            if done.error is not None:
+                logger.error("the settings of brokers could not be read in a thread", exc_info=done.error)
+            else:
+                self._read = (image.configs, done.result())
+            prepared.complete(None)
+
+        self._run_job(partial(self._config.read, node, cluster)).add_callback(read)
+        return prepared
+
+    def apply(self, image: MetadataImage) -> None:
+        """Take over what the metadata sets for this broker and for all of them, with a warning for each key that cannot hold."""
+        read, self._read = self._read, None
+        if read is not None and read[0] is image.configs:
+            lines = self._config.take(read[1])
+        else:
+            lines = self._config.update(*self._settings(image))
+        for line in lines:
+            logger.warning("%s", line)
+
+    def _settings(self, image: MetadataImage) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        return image.configs.of(_BROKER, str(self._config.static.node_id)), image.configs.of(_BROKER, "")
 
 
 class BrokerPublisher:
@@ -53,7 +97,9 @@ class BrokerPublisher:
         clock: Clock,
         throttles: ReplicationThrottles,
         count_errors: Callable[[int], object],
+        run_job: RunJob,
     ) -> None:
+        self.settings = BrokerSettings(config, run_job)
         self._clock = clock
         self._count_errors = count_errors
         self._config = config
@@ -69,7 +115,13 @@ class BrokerPublisher:
 
     def prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
         """What takes time is done before `publish`; see `MetadataLoader.before_publishing`."""
-        return self._replica_manager.changes.prepare(delta, image)
+        logs = self._replica_manager.changes.prepare(delta, image)
+        settings = None if image.configs is self._cache.image.configs else self.settings.prepare(image)
+        if logs is None or settings is None:
+            return settings if logs is None else logs
+        both: Deferred[None] = Deferred()
+        logs.add_callback(lambda _: settings.add_callback(lambda _: both.complete(None)))
+        return both
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
@@ -94,19 +146,12 @@ class BrokerPublisher:
                 for line in self._warnings.lines(resource[1], overrides.items()):
                     logger.warning("%s", line)
         steps: list[Callable[[MetadataImage], object]] = [
-            partial(apply_broker_settings, self._config),
+            self.settings.apply,
             self._throttles.configure,
             lambda _: self._log_manager.reconfigure(lambda topic: self._config.topic_config(image.configs.topic(topic))),
         ]
         errors = tell_each(steps if self.on_configured is None else [*steps, self.on_configured], image)
         self._count_errors(errors)
-
-
-def apply_broker_settings(config: DynamicBrokerConfig, image: MetadataImage) -> None:
-    """Takes over what the metadata sets for this broker and for all of them, with a warning for each key that cannot hold."""
-    settings = image.configs
-    for line in config.update(settings.of(_BROKER, str(config.static.node_id)), settings.of(_BROKER, "")):
-        logger.warning("%s", line)
 
 
 class FollowMetadata(Step[BrokerPublisher]):
@@ -141,9 +186,13 @@ class FollowMetadata(Step[BrokerPublisher]):
             node.clock,
             services.replication_throttles,
             kraft.loader.count_apply_errors,
+            node.jobs.apart,
         )
 
     async def start(self) -> BrokerPublisher:
+        reading = self._publisher.settings.prepare(self._kraft.image)
+        if reading is not None:
+            await as_future(self._loop, reading)
         self._kraft.add_publisher(self._publisher)
         self._kraft.loader.before_publishing = self._prepare
         return self._publisher
@@ -164,17 +213,21 @@ class FollowMetadata(Step[BrokerPublisher]):
 class ControllerPublisher:
     """For a node that is no broker: what it answers about the cluster, and its own dynamic configuration, follow the metadata."""
 
-    def __init__(self, config: DynamicBrokerConfig, cache: MetadataCache, clock: Clock) -> None:
-        self._config = config
+    def __init__(self, config: DynamicBrokerConfig, cache: MetadataCache, clock: Clock, run_job: RunJob) -> None:
+        self._settings = BrokerSettings(config, run_job)
         self._cache = cache
         self._clock = clock
+
+    def prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
+        """See `MetadataLoader.before_publishing`."""
+        return None if image.configs is self._cache.image.configs else self._settings.prepare(image)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
         """See `controller.kraft.MetadataPublisher`."""
         before = self._cache.image
         self._cache.publish(image, self._clock.monotonic())
         if image.configs is not before.configs:
-            apply_broker_settings(self._config, image)
+            self._settings.apply(image)
 
 
 class FollowAsController(Step[None]):
@@ -184,10 +237,12 @@ class FollowAsController(Step[None]):
 
     def __init__(self, node: Node, kraft: KRaftNode) -> None:
         self._kraft = kraft
-        self._publisher = ControllerPublisher(node.services.dynamic_config, node.services.metadata, node.clock)
+        self._publisher = ControllerPublisher(node.services.dynamic_config, node.services.metadata, node.clock, node.jobs.apart)
 
     async def start(self) -> None:
         self._kraft.add_publisher(self._publisher)
+        self._kraft.loader.before_publishing = self._publisher.prepare
 
     async def stop(self) -> None:
+        self._kraft.loader.before_publishing = None
         self._kraft.loader.remove_publisher(self._publisher)

@@ -20,7 +20,7 @@ from odradek.security.principal import ANONYMOUS, USER, Principal
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from odradek.config.broker import BrokerConfig
     from odradek.config.dynamic_broker import DynamicBrokerConfig
@@ -70,6 +70,8 @@ class ListenerKeys:
 
 
 class _Made(NamedTuple):
+    """What the stores of a listener are made into."""
+
     fingerprint: Fingerprint
     server: ServerTls
     client: ssl.SSLContext
@@ -88,26 +90,33 @@ class NodeTls:
         self._made: dict[str, _Made] = {}
         self._towards: dict[str, ssl.SSLContext] = {}
         dynamic.validators.append(self._check)
-        dynamic.on_set.append(self.reload)
+        dynamic.renewals.append(self._renewal)
 
     def serving(self, listener: str) -> TlsServing | None:
         """What connections to a listener of this node are accepted with; None where that is without TLS. ConfigError, one line, for
-        settings that cannot be used.
+        settings that cannot be used. Opens files: once the node runs, `read` and `serve` part that from the loop.
         """
-        config = self._dynamic.current
-        protocol = config.listener_security_protocols[listener]
-        if protocol not in _PROTOCOLS:
+        return self.serve(listener, self.read(self._dynamic.current, listener))
+
+    def read(self, config: BrokerConfig, listener: str) -> _Made | None:
+        """Return what `serve` needs of files, in any thread; None without TLS. Raises ConfigError as `serving`."""
+        return _make(config, listener, None) if config.listener_security_protocols[listener] in _PROTOCOLS else None
+
+    def serve(self, listener: str, made: _Made | None) -> TlsServing | None:
+        """Return what connections to the listener are accepted with, made of what `read` has found in the current configuration."""
+        if made is None:
             return None
         from odradek.network.secure import TlsServing
 
-        made = self._made[listener] = _make(config, listener, None)
-        serving = self._serving[listener] = TlsServing(made.server.context, _principals(config, listener) if protocol == "SSL" else None)
+        self._made[listener] = made
+        config = made.born
+        names = _principals(config, listener) if config.listener_security_protocols[listener] == "SSL" else None
+        serving = self._serving[listener] = TlsServing(made.server.context, names)
         return serving
 
     def try_serving(self, config: BrokerConfig, listener: str) -> None:
         """ConfigError when `serving` could not serve the listener with this configuration."""
-        if config.listener_security_protocols[listener] in _PROTOCOLS:
-            _make(config, listener, None)
+        self.read(config, listener)
 
     def forget(self, listener: str) -> None:
         """The listener is no more."""
@@ -124,9 +133,7 @@ class NodeTls:
             return made.client
         known = self._towards.get(listener)
         if known is None:
-            from odradek.network.tls import client_context
-
-            known = self._towards[listener] = client_context(ListenerKeys(config, listener))
+            known = self._towards[listener] = _dialling(config, listener)
         return known
 
     def principal(self, listener: str) -> Principal:
@@ -152,21 +159,49 @@ class NodeTls:
             if _has(config, listener) and _fingerprint(config, listener) != made.fingerprint:
                 _make(config, listener, made)
 
-    def reload(self) -> None:
-        """Takes over the stores that hold now, also where a file has changed under its name. What cannot be used leaves all as it was."""
-        config = self._dynamic.current
-        self._towards.clear()
+    def _renewal(self, config: BrokerConfig) -> Callable[[], None]:
+        """Read the stores of `config`, also where a file has changed under its name: `DynamicBrokerConfig.renewals`. What cannot be used
+        leaves all as it was.
+        """
+        found: list[tuple[str, _Made, _Made | ConfigError]] = []
         for listener, made in list(self._made.items()):
-            if not _has(config, listener) or _fingerprint(config, listener) == made.fingerprint:
-                continue
+            if _has(config, listener) and _fingerprint(config, listener) != made.fingerprint:
+                try:
+                    found.append((listener, made, _make(config, listener, made)))
+                except ConfigError as error:
+                    found.append((listener, made, error))
+        towards: dict[str, ssl.SSLContext | ConfigError] = {}
+        for listener in list(self._towards):
             try:
-                new = _make(config, listener, made)
+                towards[listener] = _dialling(config, listener)
             except ConfigError as error:
-                logger.error("listener %s keeps its certificates: %s", listener, config.hide(str(error)))
-                continue
-            self._made[listener] = new
-            self._serving[listener].context = new.server.context
-            logger.info("listener %s has new certificates", listener)
+                towards[listener] = error
+        return lambda: self._renew(config, found, towards)
+
+    def _renew(
+        self,
+        config: BrokerConfig,
+        found: list[tuple[str, _Made, _Made | ConfigError]],
+        towards: Mapping[str, ssl.SSLContext | ConfigError],
+    ) -> None:
+        for listener, context in towards.items():
+            if isinstance(context, ConfigError):
+                logger.error("listener %s is dialled with what it was dialled with before: %s", listener, config.hide(str(context)))
+            else:
+                self._towards[listener] = context
+        for listener, made, new in found:
+            if isinstance(new, ConfigError):
+                logger.error("listener %s keeps its certificates: %s", listener, config.hide(str(new)))
+            elif self._made.get(listener) is made:  # it may have gone while files were read
+                self._made[listener] = new
+                self._serving[listener].context = new.server.context
+                logger.info("listener %s has new certificates", listener)
+
+
+def _dialling(config: BrokerConfig, listener: str) -> ssl.SSLContext:
+    from odradek.network.tls import client_context
+
+    return client_context(ListenerKeys(config, listener))
 
 
 def _has(config: BrokerConfig, listener: str) -> bool:
