@@ -200,6 +200,30 @@ def test_stores_of_a_listener_are_set_for_one_broker() -> None:
     assert asked == ["y"]
 
 
+@pytest.mark.parametrize("key", ["ssl.client.auth", "sasl.enabled.mechanisms", "plain.connections.max.reauth.ms", "ssl.keystore.location"])
+def test_what_a_listener_was_made_with_is_neither_added_nor_changed_nor_taken_back_while_it_is_there(key: str) -> None:
+    """DynamicListenerConfig.validateReconfiguration: stores change, for the rest the listener has to go."""
+    fixed = key != "ssl.keystore.location"
+    values = {"ssl.client.auth": ("none", "requested"), "sasl.enabled.mechanisms": ("PLAIN", "PLAIN,SCRAM-SHA-256")}.get(key, ("1", "2"))
+    names = {"listeners": "PLAINTEXT://127.0.0.1:9092,EXTRA://127.0.0.1:9096,CONTROLLER://127.0.0.1:9093"}
+    names["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    name = f"listener.name.extra.{key}"
+    for there in ({}, {name: values[0]}):
+        config = dynamic()
+        config.check({**names, **there}, for_node=True)
+        assert config.update({**names, **there}, {}) == []
+        for changed in ({}, {name: values[0]}, {name: values[1]}):
+            if fixed and changed != there:
+                with pytest.raises(
+                    ConfigError, match=f"existing listener EXTRA, restart broker or create a new listener for update: {name}"
+                ):
+                    config.check({**names, **changed}, for_node=True)
+            else:
+                config.check({**names, **changed}, for_node=True)
+            without = {**names, **changed, "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}
+            config.check(without, for_node=True)  # the listener goes with it
+
+
 def test_limits_of_a_listener_are_set_for_one_broker_or_for_all() -> None:
     config, heard = dynamic(max_connections="100"), []
     config.subscribe(("max.connections",), lambda: heard.append(dict(acceptor_limits(config.current).max_connections_of)))

@@ -53,6 +53,10 @@ def validate(token: str, rules: Rules = RULES, keys: PublicKeys = KEYS) -> Beare
     return validate_signed(token, keys, rules, NOW, missing.append)
 
 
+SIGNED = signed()
+UNNAMED = signed(header={"kid": None})
+
+
 @pytest.mark.parametrize(("key", "alg"), [(RSA, "RS256"), (RSA, "PS512"), (EC, "ES256")])
 def test_a_signed_token_is_whose_it_says(key: RSAKey | ECKey, alg: str) -> None:
     assert validate(signed(key, alg)) == BearerToken("alice", (NOW + 100) * 1000, frozenset({"read write"}))
@@ -318,3 +322,41 @@ def test_a_key_that_is_not_understood_is_left_out(odd: object) -> None:
 def test_what_is_no_set_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="JWKS"):
         PublicKeys(text)
+
+
+OTHERS = st.tuples(st.sampled_from(("EC", "RSA")), st.sampled_from((None, "RS256", "ES256")), st.sampled_from((None, "rsa", "x")))
+
+
+@given(st.lists(OTHERS, max_size=20), st.integers(0, 20), st.booleans())
+def test_a_key_is_found_wherever_it_stands_among_those_that_do_not_fit(
+    others: list[tuple[str, str | None, str | None]], place: int, named: bool
+) -> None:
+    """Only keys that the header leaves room for are tried, and of those no more than eight."""
+    public = {"EC": EC.as_dict(private=False), "RSA": STRANGER.as_dict(private=False)}
+    place = min(place, len(others))
+    keys = []
+    for kind, algorithm, key_id in others:
+        key = {**public[kind], "alg": algorithm, "kid": key_id}
+        keys.append({name: value for name, value in key.items() if value is not None})
+    keys.insert(place, RSA.as_dict(private=False))
+    fitting = [key_id == "rsa" or not named for kind, algorithm, key_id in others[:place] if kind == "RSA" and algorithm in (None, "RS256")]
+    before = sum(fitting)
+    found = PublicKeys(json.dumps({"keys": keys}))
+    token = SIGNED if named else UNNAMED
+    if before < 8:
+        assert validate(token, keys=found).principal == "alice"
+    else:
+        with pytest.raises(TokenRefused, match="signature"):
+            validate(token, keys=found)
+
+
+@pytest.mark.parametrize("before", [7, 8])
+def test_a_token_is_tried_with_eight_keys(before: int) -> None:
+    keys = [{**STRANGER.as_dict(private=False), "kid": str(number)} for number in range(before)]
+    found = PublicKeys(json.dumps({"keys": [*keys, RSA.as_dict(private=False)]}))
+    if before < 8:
+        assert validate(UNNAMED, keys=found).principal == "alice"
+    else:
+        with pytest.raises(TokenRefused, match="signature"):
+            validate(UNNAMED, keys=found)
+    assert validate(SIGNED, keys=found).principal == "alice", "its name says which one"

@@ -22,6 +22,7 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.network.acceptor import Listener
 from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import NodeLogins
 from odradek.server.process import run_loop
@@ -29,6 +30,7 @@ from odradek.testing import EmbeddedBroker
 from odradek.testing.places import free_ports
 from tests.client.certificates import Certificates
 from tests.network.stores import readers_of_files
+from tests.network.support import until
 
 BROKER = ConfigResource("broker", "1")
 API_VERSIONS, ANSWERED = bytes.fromhex("0000000b0012000000000007000178"), bytes.fromhex("00000007")
@@ -365,8 +367,8 @@ def test_stores_that_change_while_a_new_listener_reads_them_are_read_again() -> 
             jobs.append((job, Deferred()))
             return jobs[-1][1]
 
-        async def bind(listener: object) -> object:
-            return listener
+        async def bind(listener: Listener) -> object:
+            return SimpleNamespace(name=listener.name, scope=listener.scope, host=listener.host, listener=listener)
 
         async def serve(listener: object) -> None:
             served.append(listener)
@@ -381,8 +383,7 @@ def test_stores_that_change_while_a_new_listener_reads_them_are_read_again() -> 
         config.update(added, {})
         following = loop.create_task(dynamic.follow())
         for type_ in ("PKCS12", None):
-            while not jobs:
-                await asyncio.sleep(0)
+            await until(lambda: bool(jobs))
             job, done = jobs.pop()
             if type_ is not None:
                 config.update({**added, "ssl.truststore.type": type_}, {})
@@ -390,4 +391,4 @@ def test_stores_that_change_while_a_new_listener_reads_them_are_read_again() -> 
         await following
 
     run_loop(main())
-    assert [each.tls for each in cast("list[Any]", served)] == ["EXTRA with PKCS12"]
+    assert [each.listener.tls for each in cast("list[Any]", served)] == ["EXTRA with PKCS12"]
