@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odradek.base.errors import ConfigError
@@ -14,7 +14,11 @@ from odradek.config.listeners import Endpoint, parse_listeners, parse_security_p
 HOSTS = {"": "", "broker.example": "", "127.0.0.1": "4", "10.1.2.3": "4", "[::1]": "6", "[fe80::1%eth0]": "6"}
 """Host as it is written -> the family of an address, "" for none."""
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-ENTRIES = st.lists(st.tuples(st.sampled_from("ABCDE"), st.sampled_from(sorted(HOSTS)), st.sampled_from((0, 9092, 9092, 9093))), max_size=4)
+PLACES = st.tuples(st.sampled_from(sorted(HOSTS)), st.sampled_from((0, 9092, 9092, 9093)))
+NAMES = st.permutations("ABCDE") | st.lists(st.sampled_from("ABCDE"), min_size=4, max_size=4)
+ENTRIES = st.builds(
+    lambda names, places: [(name, *place) for name, place in zip(names, places, strict=False)], NAMES, st.lists(PLACES, max_size=4)
+)
 
 
 def fits(entries: list[tuple[str, str, int]]) -> bool:
@@ -25,6 +29,7 @@ def fits(entries: list[tuple[str, str, int]]) -> bool:
     return len(set(names)) == len(names) and all(len(families) == 1 or families == ["4", "6"] for families in by_port)
 
 
+@example([("A", "127.0.0.1", 9092), ("B", "10.1.2.3", 9092), ("C", "[::1]", 9092)], list(PROTOCOLS) * 2)
 @given(ENTRIES, st.lists(st.sampled_from(PROTOCOLS), min_size=5, max_size=5))
 def test_a_port_is_used_once_or_by_one_address_of_each_family(entries: list[tuple[str, str, int]], protocols: list[str]) -> None:
     served = dict(zip("ABCDE", protocols, strict=True))
