@@ -1459,6 +1459,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if done.cancelled():\n",
         "handlers are imported while the node shuts down",
         "server/test_handler_loading.py",
+    ),
+    Mutant(
         "what-was-read-is-taken-for-any-image",
         "server/publisher.py",
         "        if read is not None and read[0] is image.configs:",
