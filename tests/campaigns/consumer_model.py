@@ -1,43 +1,73 @@
-"""A consumer against a model of what it has handed out, with a real broker.
+"""A consumer against a model of what it has handed out, with real brokers; hypothesis chooses the calls, and shrinks what fails.
 
     python -m tests.campaigns.consumer_model --runs 20000 --seed 1
 
-One run is a consumer of its own (blocking or asyncio, assigned or a member of a group) and a random script: poll, iterate and break,
-iterate and raise, chunks, calls that are interrupted or cancelled, seek, pause, position, commit, refused and failed requests, leaders
-that say they lead no more, rebalances, close. The model is one number for each partition: the offset after the last record handed out.
+One run is one or two consumers (blocking or asyncio; assigned, or members of a classic or a KIP-848 group) and a script: poll, iterate and
+break, iterate and raise, chunks, calls that are interrupted or cancelled, seek, pause, position, commit, refused requests, cut connections,
+leaders that move, members that come and go, close. The model is a set of numbers for each partition: the offsets at which it may go on. It
+is one number but where nobody can know whether a commit took effect.
 
 - each record comes once and in order (`next_record`), from where the last seek or the committed offset was;
 - position() is that number, and what is committed is that number (`position`, `committed`);
+- a partition is with one member at a time (`owner`);
 - at the end all that is left is read (`rest`), and close() commits it (`closed`).
 
-A failure prints its seed and number; `--seed S --only N` plays that run again.
+Runs go in portions of 250. A failure prints its script at once, and in the end the shortest one that fails and the portion's seed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
-import random
 import sys
+import threading
 import time
-import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from odradek.client import AsyncConsumer, Consumer, KafkaError, Producer, RebalanceListener, TopicPartition
-from odradek.testing import EmbeddedBroker
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from odradek.client import AsyncConsumer, Consumer, KafkaError, Producer, RebalanceListener, TopicPartition, WakeupError
+from tests.campaigns.model_world import TOPIC, Model, World, play
 from tests.client.interrupts import CtrlC
 
-TOPIC = "model"
-PARTITIONS = (TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1))
+T = TypeVar("T")
 COUNT = 24
 """Records of a partition, in batches of six."""
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000", "auto.create.topics.enable": "false"}
-_POLL_MS = 50
-_PATIENCE = 200
-"""So many polls may give nothing before a run counts as stuck."""
+STEPS = 14
+_POLL_MS = 20
+_LIMIT_S = 60.0
+"""How long a run may hand out nothing before it counts as stuck."""
+_LOOP_S = 1.0
+"""After which a loop over a consumer is ended by wakeup(): its partitions may have gone to the other member."""
+
+_HEALING = "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"
+FAULTS: dict[str, tuple[str, ...]] = {
+    "Fetch": (
+        "NOT_LEADER_OR_FOLLOWER",
+        "UNKNOWN_LEADER_EPOCH",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_SERVER_ERROR",
+        "TOPIC_AUTHORIZATION_FAILED",
+    ),
+    "ListOffsets": ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"),
+    "OffsetForLeaderEpoch": ("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_LEADER_EPOCH"),
+    "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
+    "OffsetFetch": _HEALING,
+    "OffsetCommit": (*_HEALING, "REQUEST_TIMED_OUT", "GROUP_AUTHORIZATION_FAILED"),
+    "Heartbeat": (*_HEALING, "REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION"),
+    "JoinGroup": _HEALING,
+    "SyncGroup": (*_HEALING, "REBALANCE_IN_PROGRESS"),
+    "ConsumerGroupHeartbeat": (*_HEALING, "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
+}
+_UNSURE = frozenset({"GROUP_AUTHORIZATION_FAILED", "ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"})
+"""Commits may be refused for good after these, and partitions may be lost."""
+_TOLD = frozenset({"REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR", "TOPIC_AUTHORIZATION_FAILED", *_UNSURE})
+"""Errors that the application hears of."""
 
 
 class ViolationError(AssertionError):
@@ -49,15 +79,34 @@ class Left(Exception):
 
 
 class Face(Protocol):
-    """Either of the two consumers, as the model uses them: (partition, offset) of what was handed out."""
+    """Either of the two consumers, as the model uses them."""
 
     client: Any
 
-    async def call(self, method: str, *arguments: Any, **named: Any) -> Any: ...
+    async def start(self) -> None: ...
 
-    async def loop(self, count: int, *, raises: bool, each: Callable[[Any], Awaitable[None]]) -> None: ...
+    def listener(self, action: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
+        """Return what a listener of this consumer gives back, to perform the action."""
+        ...
 
-    async def interrupted(self, method: str, at: int, *arguments: Any) -> tuple[bool, Any]: ...
+    async def call(self, method: str, *arguments: Any) -> Any: ...
+
+    async def each(self, enough: Callable[[Any], Awaitable[bool]]) -> None:
+        """Iterate until a record is enough."""
+        ...
+
+    async def interrupted(self, method: str, at: int, *arguments: Any) -> tuple[bool, Any]:
+        """Make a call that ends early, at a place that `at` chooses; whether it returned, and what."""
+        ...
+
+
+def drive(action: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing, without an event loop."""
+    try:
+        action.send(None)
+    except StopIteration as result:
+        return result.value  # type: ignore[no-any-return]
+    raise AssertionError("a blocking call has waited in an event loop")
 
 
 class Blocking:
@@ -66,20 +115,19 @@ class Blocking:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.client = Consumer(settings)
 
-    async def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        return getattr(self.client, method)(*arguments, **named)
+    async def start(self) -> None:
+        """Do nothing: the consumer has begun."""
 
-    async def loop(self, count: int, *, raises: bool, each: Callable[[Any], Awaitable[None]]) -> None:
-        try:
-            for record in self.client:
-                count -= 1
-                await each(record)
-                if not count:
-                    if raises:
-                        raise Left
-                    break
-        except Left:
-            return
+    def listener(self, action: Coroutine[Any, Any, None]) -> None:
+        drive(action)
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.client, method)(*arguments)
+
+    async def each(self, enough: Callable[[Any], Awaitable[bool]]) -> None:
+        for record in self.client:
+            if await enough(record):
+                break
 
     async def interrupted(self, method: str, at: int, *arguments: Any) -> tuple[bool, Any]:
         try:
@@ -89,26 +137,25 @@ class Blocking:
 
 
 class Coroutines:
-    """The asyncio consumer; cancelled after some turns of the loop."""
+    """The asyncio consumer; cancelled after some turns of the loop. The loop stands still between two steps."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.client = AsyncConsumer(settings)
 
-    async def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        result = getattr(self.client, method)(*arguments, **named)
+    async def start(self) -> None:
+        await self.client.start()
+
+    def listener(self, action: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        return action
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        result = getattr(self.client, method)(*arguments)
         return await result if asyncio.iscoroutine(result) else result
 
-    async def loop(self, count: int, *, raises: bool, each: Callable[[Any], Awaitable[None]]) -> None:
-        try:
-            async for record in self.client:
-                count -= 1
-                await each(record)
-                if not count:
-                    if raises:
-                        raise Left
-                    break
-        except Left:
-            return
+    async def each(self, enough: Callable[[Any], Awaitable[bool]]) -> None:
+        async for record in self.client:
+            if await enough(record):
+                break
 
     async def interrupted(self, method: str, at: int, *arguments: Any) -> tuple[bool, Any]:
         calling = asyncio.ensure_future(getattr(self.client, method)(*arguments))
@@ -121,271 +168,536 @@ class Coroutines:
             return False, None
 
 
-class Story(RebalanceListener):
-    """One run."""
+class Group:
+    """What the members of a run share: the offsets that may be committed, and how they commit."""
 
-    def __init__(self, broker: EmbeddedBroker, number: int, chance: random.Random) -> None:
-        self.broker = broker
-        self.chance = chance
-        self.done: Counter[str] = Counter()
-        self.script: list[str] = []
-        self.member = chance.random() < 0.3
-        self.automatic = chance.random() < 0.5
-        self.group = f"model-{number}"
-        settings: dict[str, Any] = {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": self.group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": self.automatic,
-            "max.poll.records": chance.choice((3, 500)),
-            "max.partition.fetch.bytes": chance.choice((150, 1 << 20)),
-            "fetch.max.wait.ms": 20,
-            "retry.backoff.ms": 5,
-            "heartbeat.interval.ms": 100,
-            "partition.assignment.strategy": chance.choice(("range", "cooperative-sticky")),
-        }
-        self.face: Face = Coroutines(settings) if chance.random() < 0.5 else Blocking(settings)
-        self.next: dict[TopicPartition, int] = dict.fromkeys(PARTITIONS, 0)
-        self.kept: dict[TopicPartition, int] = {}
-        """What is known to be committed."""
-        self.owned: set[TopicPartition] = set()
+    def __init__(self, topic: str, name: str, how: str, *, automatic: bool, in_listener: bool) -> None:
+        self.name, self.how, self.automatic, self.in_listener = name, how, automatic, in_listener
+        self.partitions = [TopicPartition(topic, number) for number in range(2)]
+        self.kept: dict[TopicPartition, set[int]] = {where: {0} for where in self.partitions}
+        self.members: list[Member] = []
+        self.unsure = False
+        """Whether a commit may fail for good, and a member lose its partitions unasked."""
+
+    @property
+    def is_assigned(self) -> bool:
+        return self.how == "assigned"
+
+
+class Member(RebalanceListener):
+    """One consumer and its model."""
+
+    def __init__(self, face: Face, group: Group) -> None:
+        self.face, self.group = face, group
+        self.next: dict[TopicPartition, set[int]] = {}
+        """Of the partitions that it has: the offset that comes next, one of these."""
+        self.since: dict[TopicPartition, set[int]] = {}
+        """Where each has been since it came: what automatic commits may have committed."""
         self.paused: set[TopicPartition] = set()
 
-    # -- the model ------------------------------------------------------------------------------------------------------------------
+    # -- rebalances -----------------------------------------------------------------------------------------------------------------
+
+    def take(self, partitions: list[TopicPartition]) -> None:
+        for where in partitions:
+            self.next[where] = set(self.group.kept[where])
+            self.since[where] = set()
+
+    def give_up(self, partitions: list[TopicPartition]) -> None:
+        for where in partitions:
+            self.next.pop(where, None)
+            self.since.pop(where, None)
+            self.paused.discard(where)
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        self.owned.update(partitions)
-        for partition in partitions:
-            self.next[partition] = self.kept.get(partition, 0)
+        for other in self.group.members:
+            if other is not self and not self.group.unsure and (twice := other.next.keys() & set(partitions)):
+                raise ViolationError(f"owner: {twice} came to a member while another one has it")
+        self.take(partitions)
 
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self.owned.difference_update(partitions)
-        self.paused.difference_update(partitions)
-        if self.automatic:
-            self.kept.update({partition: self.next[partition] for partition in partitions})
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
+        return self.face.listener(self._revoked(partitions))
+
+    async def _revoked(self, partitions: list[TopicPartition]) -> None:
+        try:
+            if self.group.automatic:
+                for where in self.next.keys() & set(partitions):
+                    self.commits(where)
+            elif self.group.in_listener:
+                with contextlib.suppress(KafkaError):
+                    # Refused where close() comes while the member joins again.
+                    await self.commit()
+        finally:
+            # Also a listener that is cancelled or interrupted has been called.
+            self.give_up(partitions)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        if not self.group.unsure:
+            raise ViolationError(f"lost: {partitions} without a reason")
+        if self.group.automatic:
+            for where in self.next.keys() & set(partitions):
+                self.group.kept[where] |= self.since[where]
+        self.give_up(partitions)
+
+    def commits(self, where: TopicPartition) -> None:
+        """Note that what is next has been committed."""
+        if len(self.next[where]) == 1:
+            if self.group.unsure:
+                self.group.kept[where] |= self.next[where] | (self.since[where] if self.group.automatic else set())
+            else:
+                self.group.kept[where] = set(self.next[where])
+
+    # -- what it says ---------------------------------------------------------------------------------------------------------------
+
+    def goes_on(self, where: TopicPartition, offset: int) -> None:
+        self.next[where] = {offset}
+        self.since[where].add(offset)
 
     def got(self, topic: str, partition: int, offset: int) -> None:
         where = TopicPartition(topic, partition)
-        if where not in self.owned or where in self.paused:
+        if where not in self.next or where in self.paused:
             raise ViolationError(f"{where} at {offset} was handed out, and is not to be read")
-        if offset != self.next[where]:
-            raise ViolationError(f"next_record: {where} gave offset {offset} after {self.next[where] - 1}")
-        self.next[where] += 1
+        if offset not in self.next[where]:
+            raise ViolationError(f"next_record: {topic}-{partition} gave offset {offset}, and {self.next[where]} is next")
+        self.goes_on(where, offset + 1)
 
     def got_all(self, records: list[Any]) -> None:
         for record in records:
             self.got(record.topic, record.partition, record.offset)
 
-    async def check_position(self, where: TopicPartition) -> None:
-        found = await self.face.call("position", where, 20_000)
-        if found != self.next[where]:
-            raise ViolationError(f"position: {where} is at {found}, and {self.next[where]} is next")
-
-    async def check_committed(self) -> None:
-        found = await self.face.call("committed", list(self.owned))
-        for where, offset in found.items():
-            if (0 if offset is None else offset.offset) != self.kept.get(where, 0):
-                raise ViolationError(f"committed: {where} has {offset}, and {self.kept.get(where, 0)} was committed")
-
-    # -- steps ----------------------------------------------------------------------------------------------------------------------
-
-    def one(self) -> TopicPartition:
-        return self.chance.choice(sorted(self.owned))
-
-    async def poll(self) -> None:
-        self.got_all(await self.face.call("poll", _POLL_MS, self.chance.choice((None, 1, 2, 7))))
-
-    async def chunk(self) -> None:
-        self.take_chunk(await self.face.call("next_chunk", _POLL_MS))
-
-    def take_chunk(self, chunk: Any) -> None:
+    def got_chunk(self, chunk: Any) -> None:
         if chunk is not None:
             for offset in range(chunk.offset, chunk.end_offset):
                 self.got(chunk.topic_partition.topic, chunk.topic_partition.partition, offset)
 
-    async def iterate(self) -> None:
-        if not any(self.next[where] < COUNT for where in self.owned - self.paused):
-            return
-        left = sum(COUNT - self.next[where] for where in self.owned - self.paused)
-        sought = self.chance.random() < 0.3
+    async def check_position(self, where: TopicPartition) -> None:
+        found = await self.face.call("position", where, 30_000)
+        if found not in self.next[where]:
+            raise ViolationError(f"position: {where} is at {found}, and {self.next[where]} is next")
+        self.goes_on(where, found)
 
-        async def each(record: Any) -> None:
+    # -- steps ----------------------------------------------------------------------------------------------------------------------
+
+    def one(self, choice: int) -> TopicPartition:
+        return sorted(self.next)[choice % len(self.next)]
+
+    async def poll(self, limit: int | None = None) -> None:
+        self.got_all(await self.face.call("poll", _POLL_MS, limit))
+
+    async def chunk(self) -> None:
+        self.got_chunk(await self.face.call("next_chunk", _POLL_MS))
+
+    def left(self) -> int:
+        """Return how many records it can read before it would wait for more."""
+        return sum(COUNT - max(self.next[where]) for where in self.next.keys() - self.paused)
+
+    async def iterate(self, count: int, doing: list[tuple[str, int]], *, raises: bool) -> None:
+        count = min(count, self.left())
+        if count < 1:
+            return
+        todo = iter(doing)
+
+        async def enough(record: Any) -> bool:
+            nonlocal count
             self.got_all([record])
             where = TopicPartition(record.topic, record.partition)
-            if self.chance.random() < 0.2:
+            what, offset = next(todo, ("", 0))
+            if what == "position":
                 await self.check_position(where)
-            if sought and self.chance.random() < 0.2:
-                await self.seek(lambda: self.chance.randrange(self.next[where] + 1), where)
+            elif what == "seek":
+                await self.seek(where, offset % (record.offset + 2))
+            count -= 1
+            if not count and raises:
+                raise Left
+            return not count
 
-        await self.face.loop(self.chance.randint(1, min(left, 8)), raises=self.chance.random() < 0.5, each=each)
+        waking = threading.Timer(_LOOP_S, self.face.client.wakeup)
+        waking.start()
+        try:
+            await self.face.each(enough)
+        except Left:
+            pass
+        finally:
+            waking.cancel()
+            waking.join()
 
-    async def interrupted(self) -> None:
-        method, arguments = self.chance.choice((("poll", (_POLL_MS, 4)), ("poll", (_POLL_MS,)), ("next_chunk", (_POLL_MS,))))
-        returned, result = await self.face.interrupted(method, self.chance.randint(1, 60), *arguments)
-        self.done["ended early"] += not returned
-        if returned and method == "poll":
-            self.got_all(result)
-        elif returned:
-            self.take_chunk(result)
+    async def ends_early(self, method: str, at: int) -> bool:
+        returned, result = await self.face.interrupted(method, at, _POLL_MS)
+        if returned:
+            self.got_all(result) if method == "poll" else self.got_chunk(result)
+        return returned
 
-    async def left_call(self) -> None:
-        where = self.one()
-        method, arguments = self.chance.choice((("position", (where,)), ("end_offsets", ([where],)), ("committed", ([where],))))
-        await self.face.interrupted(method, self.chance.randint(1, 30), *arguments)
+    async def left_call(self, method: str, at: int, where: TopicPartition) -> None:
+        if method == "commit":
+            if self.group.automatic:
+                return
+            before = {each: set(offsets) for each, offsets in self.group.kept.items()}
+            for each in self.next:
+                self.commits(each)
+                self.group.kept[each] |= before[each]
+            await self.face.interrupted("commit", at)
+        else:
+            await self.face.interrupted(method, at, where if method == "position" else [where])
 
-    async def seek(self, choose: Callable[[], int] | None = None, where: TopicPartition | None = None) -> None:
-        where = where or self.one()
-        offset = self.chance.randrange(COUNT) if choose is None else choose()
+    async def seek(self, where: TopicPartition, offset: int) -> None:
         await self.face.call("seek", where, offset)
-        self.next[where] = offset
-        if self.chance.random() < 0.5:
-            await self.check_position(where)
+        self.goes_on(where, offset)
 
-    async def seek_to_beginning(self) -> None:
-        where = self.one()
+    async def seek_to_beginning(self, where: TopicPartition) -> None:
         await self.face.call("seek_to_beginning", where)
-        self.next[where] = 0
+        self.goes_on(where, 0)
+        try:
+            await self.check_position(where)
+        except KafkaError:
+            # Not looked up yet: a commit leaves the partition out.
+            self.group.unsure = True
+            raise
 
-    async def pause(self) -> None:
-        where = self.one()
+    async def pause(self, where: TopicPartition) -> None:
         await self.face.call("pause", where)
         self.paused.add(where)
 
     async def resume(self) -> None:
-        for where in self.paused:
+        for where in sorted(self.paused):
             await self.face.call("resume", where)
-        self.paused.clear()
-
-    async def position(self) -> None:
-        await self.check_position(self.one())
+            self.paused.discard(where)
 
     async def commit(self) -> None:
-        if self.automatic:
-            return
-        for where in self.owned:
-            await self.check_position(where)
-        await self.face.call("commit")
-        self.kept.update({where: self.next[where] for where in self.owned})
-        await self.check_committed()
-
-    async def failing(self) -> None:
-        error = self.chance.choice(("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_SERVER_ERROR", "TOPIC_AUTHORIZATION_FAILED"))
-        self.broker.faults.fail("Fetch", error, topic=TOPIC, partition=self.chance.randrange(2), times=1)
-        await self.poll()
-
-    async def rebalance(self) -> None:
-        if not self.member:
-            chosen = self.chance.choice((PARTITIONS, PARTITIONS[:1], PARTITIONS[1:]))
-            if not self.automatic:
-                await self.face.call("assign", chosen)
-                for where in set(chosen) - self.owned:
-                    self.next[where] = self.kept.get(where, 0)
-                self.owned = set(chosen)
-                self.paused &= self.owned
-            return
-        if not self.automatic:
-            await self.commit()
-        await self.face.call("enforce_rebalance")
-
-    STEPS = (poll, poll, chunk, iterate, iterate, interrupted, interrupted, left_call, seek, pause, resume, position, commit, failing)
-    RARE = (seek_to_beginning, rebalance)
-
-    # -- a run ----------------------------------------------------------------------------------------------------------------------
-
-    async def run(self) -> None:
-        if isinstance(self.face, Coroutines):
-            await self.face.client.start()
-        if self.member:
-            await self.face.call("subscribe", [TOPIC], self)
-        else:
-            await self.face.call("assign", PARTITIONS)
-            self.owned = set(PARTITIONS)
+        """Commit by hand; where it fails nobody knows whether it took effect."""
+        before = {where: set(offsets) for where, offsets in self.group.kept.items()}
+        for where in self.next:
+            self.commits(where)
         try:
-            await self.until(lambda: bool(self.owned))
-            for _ in range(self.chance.randint(4, 14)):
-                step = self.chance.choice(self.RARE if self.chance.random() < 0.1 else self.STEPS)
-                self.script.append(step.__name__)
-                self.done[step.__name__] += 1
-                await self.tried(step)
-                await self.until(lambda: bool(self.owned))
-            self.broker.faults.clear()
-            await self.resume()
-            await self.until(lambda: all(self.next[where] >= COUNT for where in self.owned) and bool(self.owned))
-            for where in list(self.owned):
-                await self.check_position(where)
-        finally:
-            await self.face.call("close")
-        if self.automatic and self.next:
-            with Consumer({"bootstrap.servers": self.broker.bootstrap_servers, "group.id": self.group}) as other:
-                for where, offset in other.committed(list(self.owned or PARTITIONS)).items():
-                    if offset is None or offset.offset != self.next[where]:
-                        raise ViolationError(f"closed: {where} is committed at {offset}, and {self.next[where]} is next")
+            await self.face.call("commit")
+        except BaseException:
+            for where in self.next:
+                self.group.kept[where] |= before[where]
+            raise
 
-    async def tried(self, step: Callable[[Story], Awaitable[None]]) -> None:
+    async def check_committed(self) -> None:
+        for where, offset in (await self.face.call("committed", self.group.partitions)).items():
+            self.check_kept(where, offset, "committed")
+
+    def check_kept(self, where: TopicPartition, offset: Any, word: str) -> None:
+        kept = self.group.kept[where]
+        if (0 if offset is None else offset.offset) not in kept:
+            raise ViolationError(f"{word}: {where} has {offset}, and {kept} was committed")
+
+    async def close(self) -> None:
+        if self.group.is_assigned and self.group.automatic:
+            for where in self.next:
+                self.commits(where)
+        await self.face.call("close")
+        if not self.group.is_assigned and self.next:
+            raise ViolationError(f"closed: no listener was told of {sorted(self.next)}")
+
+
+WHO = st.integers(0, 1)
+AT = st.integers(1, 90)
+
+
+class ConsumerModel(Model):
+    """One run of one or two consumers."""
+
+    done: ClassVar[Counter[str]] = Counter()
+
+    @initialize(
+        asynchronous=st.booleans(),
+        how=st.sampled_from(("assigned", "range", "cooperative-sticky", "consumer")),
+        automatic=st.booleans(),
+        in_listener=st.booleans(),
+        often=st.booleans(),
+        records=st.sampled_from((3, 500)),
+        size=st.sampled_from((150, 1 << 20)),
+        moves=st.integers(0, 3).map(lambda number: number == 3),
+    )
+    def begin(
+        self, asynchronous: bool, how: str, automatic: bool, in_listener: bool, often: bool, records: int, size: int, moves: bool
+    ) -> None:
+        """Make the first consumer, and wait until it has partitions."""
+        self.topic = self.world.lend() if moves else TOPIC
+        self.runner = asyncio.Runner() if asynchronous else None
+        self.script.append(
+            f"{'asyncio' if asynchronous else 'blocking'} {how} automatic={automatic} records={records} size={size} {moves=}"
+        )
+        self.group = Group(self.topic, f"model-{self.number}", how, automatic=automatic, in_listener=in_listener)
+        self.settings: dict[str, Any] = {
+            "bootstrap.servers": self.world.servers,
+            "client.id": f"run-{self.number}",
+            "group.id": self.group.name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": automatic,
+            "auto.commit.interval.ms": 20 if often else 5000,
+            "max.poll.records": records,
+            "max.partition.fetch.bytes": size,
+            "fetch.max.wait.ms": 20,
+            "retry.backoff.ms": 5,
+            "retry.backoff.max.ms": 20,
+            "reconnect.backoff.ms": 5,
+            "reconnect.backoff.max.ms": 20,
+        }
+        if how == "consumer":
+            self.settings["group.protocol"] = "consumer"
+        elif how != "assigned":
+            self.settings |= {"partition.assignment.strategy": how, "heartbeat.interval.ms": 30, "session.timeout.ms": 10_000}
+        self.step(self.come)
+
+    def step(self, action: Callable[[], Awaitable[None]], name: str = "") -> None:
+        """Perform a step, and hear of the errors that an application hears of."""
+        self.script.append(name or action.__name__)
+        type(self).done[(name or action.__name__).split()[0]] += 1
         try:
-            await step(self)
+            self.run(self.tried(action))
+        except BaseException as error:
+            self.tell(error)
+            raise
+
+    def run(self, action: Coroutine[Any, Any, None]) -> None:
+        drive(action) if self.runner is None else self.runner.run(action)
+
+    async def tried(self, action: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await action()
+        except WakeupError:
+            self.done["woken"] += 1
         except KafkaError as error:
             self.done["refused"] += 1
-            if error.code.name not in ("TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR", "REBALANCE_IN_PROGRESS"):
+            if error.code.name not in _TOLD:
                 raise
 
+    async def come(self) -> None:
+        """A consumer begins; the first one waits until it has partitions."""
+        group = self.group
+        face: Face = Blocking(self.settings) if self.runner is None else Coroutines(self.settings)
+        await face.start()
+        member = Member(face, group)
+        group.members.append(member)
+        if group.is_assigned:
+            await face.call("assign", group.partitions)
+            member.take(group.partitions)
+            return
+        await face.call("subscribe", [self.topic], member)
+        if len(group.members) == 1:
+            await self.until(lambda: bool(member.next))
+
     async def until(self, done: Callable[[], bool]) -> None:
-        for _ in range(_PATIENCE):
-            if done():
-                return
-            await self.tried(Story.poll)
-        raise ViolationError(f"rest: nothing more comes, next are {self.next} of {sorted(self.owned)}")
+        """Poll with all members until it is done."""
+        limit = time.monotonic() + _LIMIT_S
+        while not done():
+            if time.monotonic() > limit:
+                states = [{where: each.next[where] for where in sorted(each.next)} for each in self.group.members]
+                raise ViolationError(f"rest: nothing more comes, next are {states}")
+            for member in self.group.members:
+                await self.tried(member.poll)
 
+    def by(self, who: int, action: Callable[[Member], Awaitable[None]], name: str) -> None:
+        """Let a member make a step; one without partitions polls instead."""
+        member = self.group.members[who % len(self.group.members)]
+        self.step(lambda: action(member) if member.next else member.poll(), name if member.next else "poll")
 
-class World:
-    """A broker with the records; runs use it one after the other."""
+    # -- what may happen ------------------------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> World:
-        self.broker = EmbeddedBroker(SETTINGS, memory=True).__enter__()
-        self.broker.create_topic(TOPIC, len(PARTITIONS))
-        with Producer(bootstrap_servers=self.broker.bootstrap_servers) as producer:
-            for _ in range(COUNT // 6):
-                for where in PARTITIONS:
-                    producer.send_many(TOPIC, [b"x" * 20] * 6, partition=where.partition)
-                producer.flush()
-        return self
+    @rule(who=WHO, limit=st.sampled_from((None, 1, 2, 7)))
+    def poll(self, who: int, limit: int | None) -> None:
+        self.by(who, lambda member: member.poll(limit), "poll")
 
-    def __exit__(self, *error: object) -> None:
-        self.broker.__exit__(None, None, None)
+    @rule(who=WHO)
+    def chunk(self, who: int) -> None:
+        self.by(who, Member.chunk, "chunk")
 
-    def run(self, seed: int, number: int) -> Counter[str]:
-        """Play one run; ViolationError, or whatever the consumer raises, with its script."""
-        story = Story(self.broker, number, random.Random(f"{seed}/{number}"))
+    @rule(
+        who=WHO,
+        count=st.integers(1, 8),
+        doing=st.lists(st.tuples(st.sampled_from(("", "", "position", "seek")), st.integers(0, COUNT)), max_size=8),
+        raises=st.booleans(),
+    )
+    def iterate(self, who: int, count: int, doing: list[tuple[str, int]], raises: bool) -> None:
+        self.by(who, lambda member: member.iterate(count, doing, raises=raises), f"iterate {count} {doing if any(doing) else ''}")
+
+    @rule(who=WHO, method=st.sampled_from(("poll", "poll", "next_chunk")), at=AT)
+    def interrupted(self, who: int, method: str, at: int) -> None:
+        async def action(member: Member) -> None:
+            self.done["ended early"] += await member.ends_early(method, at)
+
+        self.by(who, action, f"interrupted {method} at {at}")
+
+    @rule(who=WHO, method=st.sampled_from(("position", "end_offsets", "committed", "commit")), at=AT, choice=WHO)
+    def left_call(self, who: int, method: str, at: int, choice: int) -> None:
+        self.by(who, lambda member: member.left_call(method, at, member.one(choice)), f"left {method} at {at}")
+
+    @rule(who=WHO, choice=WHO, offset=st.integers(0, COUNT), checks=st.booleans())
+    def seek(self, who: int, choice: int, offset: int, checks: bool) -> None:
+        async def action(member: Member) -> None:
+            where = member.one(choice)
+            await member.seek(where, offset)
+            if checks:
+                await member.check_position(where)
+
+        self.by(who, action, f"seek {offset}")
+
+    @rule(who=WHO, choice=WHO)
+    def seek_to_beginning(self, who: int, choice: int) -> None:
+        self.by(who, lambda member: member.seek_to_beginning(member.one(choice)), "seek_to_beginning")
+
+    @rule(who=WHO, choice=WHO)
+    def pause(self, who: int, choice: int) -> None:
+        self.by(who, lambda member: member.pause(member.one(choice)), "pause")
+
+    @rule(who=WHO)
+    def resume(self, who: int) -> None:
+        self.by(who, Member.resume, "resume")
+
+    @rule(who=WHO, choice=WHO)
+    def position(self, who: int, choice: int) -> None:
+        self.by(who, lambda member: member.check_position(member.one(choice)), "position")
+
+    @rule(who=WHO)
+    def commit(self, who: int) -> None:
+        async def action(member: Member) -> None:
+            if not self.group.automatic:
+                await member.commit()
+                await member.check_committed()
+
+        self.by(who, action, "commit")
+
+    @rule(
+        what=st.sampled_from([(api, error) for api, errors in FAULTS.items() for error in (*errors, None)]),
+        applied=st.booleans(),
+        who=WHO,
+    )
+    def refused(self, what: tuple[str, str | None], applied: bool, who: int) -> None:
+        """The next request of this kind is refused, or its connection cut; a lost JoinGroup would leave a member behind."""
+        api, error = what
+        self.group.unsure |= error in _UNSURE
+        applied &= api != "JoinGroup"
+        self.world.fail(api, error, self.settings["client.id"], applied=applied, topic=self.topic if api == "Fetch" and error else None)
+        self.by(who, Member.poll, f"refused {api} {error} {applied}")
+
+    @rule()
+    def cut(self) -> None:
+        """All connections of the run end."""
+        self.script.append("cut")
+        self.done["cut"] += 1
+        self.world.cluster.faults.disconnect(self.settings["client.id"])
+
+    @rule(choice=WHO)
+    def leader_moves(self, choice: int) -> None:
+        if self.topic != TOPIC:
+            self.script.append(f"leader_moves {choice}")
+            self.done["leader_moves"] += 1
+            self.world.move(self.group.partitions[choice])
+
+    @rule(which=st.sampled_from(((0,), (1,), (0, 1))), who=WHO)
+    def reassigned(self, which: tuple[int, ...], who: int) -> None:
+        """Assign other partitions, or rebalance the group."""
+
+        async def action(member: Member) -> None:
+            if not self.group.is_assigned:
+                await member.face.call("enforce_rebalance")
+            elif not self.group.automatic:
+                chosen = [self.group.partitions[number] for number in which]
+                await member.face.call("assign", chosen)
+                member.take([where for where in chosen if where not in member.next])
+                member.give_up([where for where in member.next if where not in chosen])
+
+        self.by(who, action, "reassigned")
+
+    @rule()
+    def joins(self) -> None:
+        if not self.group.is_assigned and len(self.group.members) == 1:
+            self.step(self.come, "joins")
+
+    @rule(who=WHO)
+    def leaves(self, who: int) -> None:
+        async def leave() -> None:
+            await self.group.members.pop(who).close()
+
+        if len(self.group.members) == 2:
+            self.step(leave, "leaves")
+
+    @rule(who=WHO)
+    def subscribes_again(self, who: int) -> None:
+        async def action(member: Member) -> None:
+            if not self.group.is_assigned:
+                await member.face.call("unsubscribe")
+                await member.face.call("subscribe", [self.topic], member)
+
+        self.by(who, action, "subscribes_again")
+
+    # -- the end --------------------------------------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        """Read what is left, close, and compare what is committed."""
+        if not hasattr(self, "group"):
+            return
+        self.world.cluster.faults.clear()
         try:
-            asyncio.run(story.run())
+            if not self.failed:
+                self.step(self.rest)
+            for member in self.group.members:
+                self.closes(member)
+            if not self.failed:
+                self.compare()
+        finally:
+            if self.runner is not None:
+                self.runner.close()
+            self.world.forget(self.group.name)
+
+    async def rest(self) -> None:
+        group = self.group
+        for member in group.members:
+            await member.resume()
+        await self.until(lambda: {where for each in group.members for where in each.next} >= self.wanted())
+        await self.until(lambda: all(min(each.next[where]) >= COUNT for each in group.members for where in each.next))
+        for member in group.members:
+            for where in sorted(member.next):
+                await member.check_position(where)
+
+    def wanted(self) -> set[TopicPartition]:
+        return set(self.group.members[0].next if self.group.is_assigned else self.group.partitions)
+
+    def closes(self, member: Member) -> None:
+        try:
+            self.run(member.close())
         except BaseException as error:
-            self.broker.faults.clear()
-            error.add_note(f"--seed {seed} --only {number}: {type(story.face).__name__} {', '.join(story.script)}")
-            raise
-        return story.done
+            if not self.failed:
+                self.tell(error)
+                raise
+
+    def compare(self) -> None:
+        found = self.world.admin.list_consumer_group_offsets([self.group.name])[self.group.name]
+        for where in self.group.partitions:
+            try:
+                Member(None, self.group).check_kept(where, found.get(where), "closed")  # type: ignore[arg-type]
+            except ViolationError as error:
+                self.tell(error)
+                raise
+
+
+def fill(servers: str, topics: list[str]) -> None:
+    """Write what is to be read."""
+    with Producer(bootstrap_servers=servers) as producer:
+        for _ in range(COUNT // 6):
+            for topic in topics:
+                for partition in range(2):
+                    producer.send_many(topic, [b"x" * 20] * 6, partition=partition)
+            producer.flush()
+
+
+def campaign(runs: int, seed: int, *, lent: int = 100) -> tuple[int, Counter[str]]:
+    """Play the runs; return how many portions failed, and what was done how often."""
+    done: Counter[str] = Counter()
+    with World(2, fill, lent) as world:
+        return play(ConsumerModel, world, runs, seed, STEPS, done=done), done
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, default=None, help="play this run alone")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    done: Counter[str] = Counter()
-    failed = 0
-    begin = time.monotonic()
-    numbers = range(options.runs) if options.only is None else [options.only]
-    with World() as world:
-        for number in numbers:
-            try:
-                done += world.run(options.seed, number)
-            except Exception:
-                failed += 1
-                traceback.print_exc()
-            if number % 500 == 499:
-                print(f"{number + 1} runs, {failed} failed, {time.monotonic() - begin:.0f} s", flush=True)
-    print(f"seed {options.seed}: {len(numbers)} runs, {failed} failed, {time.monotonic() - begin:.0f} s; {dict(done)}")
+    failed, done = campaign(options.runs, options.seed)
+    print(f"{options.runs} runs from seed {options.seed}, {failed} portions failed; {dict(done)}")
     return 1 if failed else 0
 
 

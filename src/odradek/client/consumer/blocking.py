@@ -289,12 +289,18 @@ class Consumer:
             self._make(outcome)
 
     def _make(self, call: Call) -> None:
+        engine = self._consumer.engine
         try:
-            self._consumer.engine.calling = True
-            call.make()
-        finally:
-            # Without waiting, which a Ctrl-C could end before the loop has heard of it.
-            self._thread.call_soon(self._consumer.engine.called, call)
+            try:
+                engine.calling = True
+                call.make()
+            finally:
+                # Without waiting, which a Ctrl-C could end before the loop has heard of it.
+                self._thread.call_soon(engine.called, call)
+        except BaseException:
+            # A Ctrl-C may have come before the line above; to be told twice changes nothing.
+            self._thread.call_soon(engine.called, call)
+            raise
 
     def _do(self, action: Callable[[], None]) -> None:
         async def call() -> None:

@@ -204,7 +204,7 @@ class Committer:
                     assert error is not None
                     gone.append(error)
             outcome = worst_outcome(outcomes[each] for each in left)
-            if in_rebalance and outcome.error is not None and outcome.error.code is ErrorCode.REBALANCE_IN_PROGRESS:
+            if in_rebalance and outcome.error is not None and self._in_next_generation(outcome.error.code, member):
                 return CommitOutcome(Verdict.AGAIN, outcome.error)
             if outcome.verdict is Verdict.FAILED and outcome.error is not None:
                 self.refused(outcome.error.code, member)
@@ -215,6 +215,17 @@ class Committer:
         await self._insist("commit", attempt, timeout_ms, again=again, turn=turn)
         if gone:
             raise gone[0]
+
+    def _in_next_generation(self, error: ErrorCode, member: ConsumerGroupMetadata) -> bool:
+        """Return whether a commit that was refused to `member` can be made once the rebalance that it takes part in is over.
+
+        The coordinator answers ILLEGAL_GENERATION as soon as all have joined, to a member whose JoinGroup is not answered yet, too.
+        """
+        if error is not ErrorCode.ILLEGAL_GENERATION:
+            return error is ErrorCode.REBALANCE_IN_PROGRESS
+        now, obstacle = self.member(), self.obstacle()
+        rebalancing = obstacle is not None and obstacle.code is ErrorCode.REBALANCE_IN_PROGRESS
+        return now.generation_id >= 0 and (rebalancing or now != member)
 
     def _committed(self, offsets: Offsets) -> None:
         if not offsets:

@@ -189,8 +189,10 @@ class ConsumerEngine:
         return call
 
     def called(self, call: Call) -> None:
-        """The application's function has been called."""
+        """The application's function has been called, or was about to be when a Ctrl-C came: then the next call makes it."""
         self.calling = False
+        if not call.made:
+            return
         if self.committer is not None and self.committer.callbacks and self.committer.callbacks[0] is call:
             self.committer.callbacks.popleft()
         if self.group is not None:

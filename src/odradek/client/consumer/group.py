@@ -78,6 +78,8 @@ class GroupDriver:
         self._open: Work | None = None
         """The work that the application is at."""
         self._committing: asyncio.Task[None] | None = None
+        self._attempted: Offsets = {}
+        """What `_committing` commits."""
         self._departing: GiveUp | None = None
         self._departure_told = False
         self._left = False
@@ -162,19 +164,22 @@ class GroupDriver:
     async def _commit_consumed(self, deadline_s: float) -> bool:
         """Commits what was handed out, if that is automatic; a failure is logged, and does not stop the rebalance."""
         auto = self._committer.auto
-        if auto is None:
-            return True
-        if self._committing is None:
-            offsets = auto.changed(self._reader.consumed())
-            if not offsets:
-                return True
-            self._committing = asyncio.create_task(self._committer.commit_before_loss(offsets))
-        await asyncio.wait({self._committing}, timeout=max(deadline_s - self._loop.time(), 0.0))
-        return self._committing.done()
+        while auto is not None:
+            if self._committing is None or self._committing.done():
+                # A second time where the poll that began it was cancelled, and a seek came before this one.
+                offsets = auto.changed(self._reader.consumed())
+                if offsets.items() <= self._attempted.items():
+                    return True
+                self._attempted = offsets
+                self._committing = asyncio.create_task(self._committer.commit_before_loss(offsets))
+            await asyncio.wait({self._committing}, timeout=max(deadline_s - self._loop.time(), 0.0))
+            if not self._committing.done():
+                return False
+        return True
 
     def _finish(self) -> None:
         work, self._open = self._open, None
-        self._committing = None
+        self._committing, self._attempted = None, {}
         assert work is not None
         if isinstance(work, GiveUp):
             self._give_up(work.partitions)

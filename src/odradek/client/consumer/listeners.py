@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from odradek.base.ids import TopicPartition
 from odradek.client.core.membership import GiveUp, Loss, Work
@@ -33,15 +34,19 @@ class RebalanceListener:
         return self.on_partitions_revoked(partitions)
 
 
-class Call(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Call:
     """A function of the application that is due. `ends` is the work that is done with it."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     ends: Work | None = None
+    made: bool = False
+    """Whether the function has been entered: a Ctrl-C before that leaves the call to the next poll."""
 
     def make(self) -> None:
         """Within a thread of the application; a coroutine cannot be awaited there."""
+        self.made = True
         result = self.function(*self.arguments)
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
@@ -50,6 +55,7 @@ class Call(NamedTuple):
 
     async def make_async(self) -> None:
         """Within a task of the application."""
+        self.made = True
         result = self.function(*self.arguments)
         if inspect.isawaitable(result):
             await result
