@@ -318,4 +318,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A consumer that has records at hand is not woken before they are read.",
         "client/test_wakeup.py",
     ),
+    Mutant(
+        "ctrl-c-before-the-loop-is-told",
+        "client/consumer/blocking.py",
+        "            # A Ctrl-C may have come before the line above; to be told twice changes nothing.\n"
+        "            self._thread.call_soon(engine.called, call)\n",
+        "",
+        "After a Ctrl-C beside a listener every poll is refused as one of a listener.",
+        "client/test_left_in_rebalances.py",
+    ),
+    Mutant(
+        "calls-that-were-not-made-are-over",
+        "client/consumer/engine.py",
+        "        if not call.made:\n            return\n",
+        "",
+        "A Ctrl-C keeps a rebalance from its listener.",
+        "client/test_left_in_rebalances.py",
+    ),
+    Mutant(
+        "a-seek-after-a-cancelled-poll-is-not-committed",
+        "client/consumer/group.py",
+        "            if self._committing is None or self._committing.done():\n",
+        "            if self._committing is not None and self._committing.done():\n                return True\n"
+        "            if self._committing is None:\n",
+        "A rebalance commits where the application was when a cancelled poll began it.",
+        "client/test_left_in_rebalances.py",
+    ),
+    Mutant(
+        "the-next-generation-is-not-waited-for",
+        "client/consumer/commits.py",
+        "        return now.generation_id >= 0 and (rebalancing or now != member)\n",
+        "        return False\n",
+        "close() commits nothing while the member joins again.",
+        "client/test_left_in_rebalances.py",
+    ),
 )
