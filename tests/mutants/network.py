@@ -77,7 +77,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one-family-refuses-for-all",
         "network/probes.py",
-        "                refused = True\n",
+        "                continue\n",
         "                return None\n",
         "a broker that listens at the second address of its name is taken for gone",
         "network/test_probes.py",

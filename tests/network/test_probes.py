@@ -54,21 +54,39 @@ def test_a_connection_that_stays_means_that_somebody_listens(host: str) -> None:
     run_loop(main())
 
 
-def test_one_family_of_addresses_that_refuses_is_not_enough() -> None:
+def test_one_address_that_refuses_is_not_enough() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         with socket.socket() as server:
             server.bind(("127.0.0.1", 0))
             server.listen()
-            address, connect = server.getsockname(), loop.create_connection
+            port, refused = server.getsockname()[1], "127.0.0.2"
 
-            async def second_only(factory: Callable[[], asyncio.Protocol], host: str, port: int, *, family: int) -> object:
-                if family == socket.AF_INET:
-                    raise ConnectionRefusedError
-                return await connect(factory, *address)
+            async def both(host: str, port: int, **_: object) -> list[object]:
+                assert host == "both.example"
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in (refused, "127.0.0.1")]
 
-            loop.create_connection = second_only  # type: ignore[assignment,method-assign]
-            assert not await answer("both.example", 9092, 0.1)
+            loop.getaddrinfo = both  # type: ignore[assignment,method-assign]
+            assert not await answer("both.example", port, 0.1)
+        assert await answer("both.example", port, 60.0)
+
+    run_loop(main())
+
+
+def test_an_address_is_looked_up_in_no_other_family() -> None:
+    """uvloop logs the failure of such a look-up as an error when the attempt has been given up meanwhile."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        asked, connect = [], loop.create_connection
+
+        async def watched(factory: Callable[[], asyncio.Protocol], host: str, port: int, *, family: int) -> object:
+            asked.append((host, family))
+            return await connect(factory, host, port, family=family)
+
+        loop.create_connection = watched  # type: ignore[assignment,method-assign]
+        assert await answer("127.0.0.1", free_port(), 60.0)
+        assert asked == [("127.0.0.1", socket.AF_INET)]
 
     run_loop(main())
 

@@ -58,19 +58,16 @@ class Probes:
             return False
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.Transport, _Watch] | None:
-        """None when it is refused; OSError for any other failure."""
-        refused = False
-        # One family after the other: asyncio does not tell the causes apart when an attempt has failed at several addresses.
-        for family in (socket.AF_INET, socket.AF_INET6):
+        """Return None when every address of the host refuses. OSError for any other failure, and for a host without an address.
+
+        The name is resolved here: uvloop logs the error of a resolver whose `create_connection` was cancelled meanwhile as never retrieved.
+        """
+        for family, _, _, _, address in await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             try:
-                return await self._loop.create_connection(lambda: _Watch(self._loop), host, port, family=family)
+                return await self._loop.create_connection(lambda: _Watch(self._loop), address[0], port, family=family)
             except ConnectionRefusedError:
-                refused = True
-            except socket.gaierror:
                 continue
-        if refused:
-            return None
-        raise OSError(f"{host} has no address")
+        return None
 
 
 class _Watch(asyncio.Protocol):
