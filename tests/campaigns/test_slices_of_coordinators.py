@@ -10,9 +10,9 @@ from tests.campaigns import cluster, coordinator_interleavings, coordinator_move
 
 
 def test_a_few_hundred_crash_states_of_the_log_layer() -> None:
-    run = crash_states.campaign(1000, 1)
+    run = crash_states.campaign(300, 1)  # as many as tests/campaigns/test_crash_states.py finds bugs with
     assert run.failures == []
-    assert run.states >= 1000
+    assert run.states >= 300
 
 
 @pytest.mark.timeout(240)
@@ -29,9 +29,9 @@ def test_some_interleavings_of_coordinators(core: str, count: int) -> None:
 
 
 def test_a_few_stories_of_whole_clusters() -> None:
-    played = list(cluster.campaign(range(1, 5), seconds=8))
+    played = list(cluster.campaign(range(1, 3), seconds=8))
     assert [(each.seed, each.problems) for each in played if each.problems] == []
-    assert sum(each.virtual_s for each in played) > 100
+    assert sum(each.virtual_s for each in played) > 50
 
 
 def test_a_few_moves_of_coordinators_between_brokers() -> None:

@@ -161,10 +161,10 @@ def test_ctrl_c_shows_what_was_measured(bootstrap: str) -> None:
 
 
 def test_payloads_of_letters_do_not_repeat_soon() -> None:
-    make = random_payloads(1000)
+    make, other = random_payloads(1000), random_payloads(1000)
     every = [value for first in range(0, 9000, 60) for value in make(first, 60)]
     assert {len(each) for each in every} == {1000}
-    assert every == [value for first in range(0, 9000, 45) for value in random_payloads(1000)(first, 45)]
+    assert every == [value for first in range(0, 9000, 45) for value in other(first, 45)]
     assert len(set(every)) == 9000
     assert len(make(10**12, 1)[0]) == 1000
     assert [len(each) for each in random_payloads(5_000_000)(3, 1)] == [5_000_000]

@@ -35,8 +35,10 @@ from odradek.client.admin.types.replicas import PartitionReassignment, TopicPart
 from odradek.client.admin.types.topics import TopicDescription
 from odradek.client.core.metadata import Broker
 from odradek.client.types import ClusterDescription, ConfigEntry
+from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.testing.embedded import EmbeddedCluster
 from tests.cli.conftest import Command
+from tests.testing.wire import Wire
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -419,10 +421,17 @@ def test_the_preferred_replica_leads_again(cluster: EmbeddedCluster, admin: Admi
     until(lambda: [len(part.isr) for part in admin.describe_topics(["spread"])["spread"].partitions.values()] == [2, 2], "the replicas", 30)
 
 
+def brokers_known_at(port: int) -> set[int]:
+    with Wire(port) as wire:
+        return {broker.node_id for broker in wire.ask(MetadataRequest(topics=[]), 12).brokers}
+
+
 def test_an_unclean_election_is_told_first(cluster: EmbeddedCluster, admin: Admin, command: Command) -> None:
     """The last story: broker 3 ends, and with it the only replica of `alone`."""
     at = cluster.bootstrap_servers
     cluster.stop(3)
+    # The commands ask any broker, and each follows the metadata by itself.
+    until(lambda: all(brokers_known_at(cluster.port(node)) == {1, 2} for node in (1, 2)), "the others to know that broker 3 has ended", 60)
     told = command("elections", "unclean", "alone:0", "-J", "-b", at)
     assert [(row["topic"], row["replicas"], row["candidates"]) for row in json.loads(told.out)] == [("alone", [3], [])]
     assert told.err == "odradek elections: nothing has been changed; --execute does it\n"

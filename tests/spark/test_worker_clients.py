@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -94,13 +93,12 @@ class TestReading:
         topic = Topic(bootstrap, name, 2)
         topic.fill(0, 10)
         topic.fill(1, 10)
-        begin = time.monotonic()
-        slow = options(topic, **{"kafka.fetch.max.wait.ms": "25000"})
+        # Longer than the test may take.
+        slow = options(topic, **{"kafka.fetch.max.wait.ms": "600000", "kafka.request.timeout.ms": "700000"})
         for _ in range(5):
             for partition in (0, 1):
                 # A Fetch at the end of the log would wait there, and the next range for it.
                 assert len(values(read_range(slow, OffsetRange(topic[partition], 0, 10)))) == 10
-        assert time.monotonic() - begin < 25
 
     def test_a_client_that_was_not_read_to_the_end_is_closed(self, bootstrap: str, name: str, world: World) -> None:
         topic = Topic(bootstrap, name, 1)
