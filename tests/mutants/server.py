@@ -40,6 +40,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "who asks and leaves has the loop work for nobody",
         "server/test_long_answers.py",
     ),
+    Mutant(
+        "clients-go-first",
+        "server/dispatch.py",
+        "        return connection.listener.scope == CONTROLLER and head in _FIRST\n",
+        "        return head in _FIRST\n",
+        "fetches of clients keep the quorum waiting as if they were its own",
+        "server/test_dispatch.py",
+    ),
+    Mutant(
+        "heartbeats-of-brokers-last",
+        "server/dispatch.py",
+        "        ApiKey.BROKER_HEARTBEAT,\n",
+        "",
+        "a broker is fenced, or waits when it leaves, because clients ask much of the controller's node",
+        "server/test_dispatch.py",
+    ),
     # -- registration first
     Mutant(
         "roles-before-the-registration",

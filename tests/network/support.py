@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from odradek.base.clock import Clock
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.connection import Answer, Connection
 from odradek.network.limits import AcceptorLimits
@@ -31,6 +32,9 @@ class FakeHandler:
     def may_follow(self, frame: memoryview) -> bool:
         return frame[:1] == b"P"
 
+    def goes_first(self, connection: Connection, head: bytes) -> bool:
+        return head == b"1s"
+
 
 def framed(*bodies: bytes) -> bytes:
     return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
@@ -42,10 +46,14 @@ def echo(connection: Connection, frame: memoryview) -> Answer:
 
 @asynccontextmanager
 async def listening(
-    handle: Handle = echo, limits: AcceptorLimits | None = None, host: str = "127.0.0.1", tls: TlsServing | None = None
+    handle: Handle = echo,
+    limits: AcceptorLimits | None = None,
+    host: str = "127.0.0.1",
+    tls: TlsServing | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[tuple[Acceptor, BoundListener]]:
     loop = asyncio.get_running_loop()
-    acceptor = Acceptor(loop, LoopClock(loop), FakeHandler(handle), limits or AcceptorLimits())
+    acceptor = Acceptor(loop, clock or LoopClock(loop), FakeHandler(handle), limits or AcceptorLimits())
     bound = await acceptor.bind(Listener("PLAINTEXT" if tls is None else "SSL", "broker", host, 0, tls))
     await acceptor.serve(bound)
     try:

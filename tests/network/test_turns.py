@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from odradek.base.deferred import Deferred
 from odradek.network import connection as connections
 from odradek.network.connection import Answer, Connection
+from odradek.server.clock import LoopClock
 from odradek.server.process import run_loop
-from tests.network.support import framed, listening, peer, until
+from tests.network.support import Peer, framed, listening, peer, until
 
 MANY = 2000
 
@@ -154,8 +158,181 @@ def test_a_line_goes_on_when_one_in_it_fails(monkeypatch: pytest.MonkeyPatch) ->
         async with listening() as (_, bound), peer(bound) as one, peer(bound) as other:
             for each in (one, other):
                 each.send(*[b"x"] * 40)
-            assert [await other.frame() for _ in range(40)] == [b"x"] * 40
+            await until(lambda: bool(failed))
+            port = one.writer.get_extra_info("sockname")[1]
+            survivor = other if failed[0].peer_port == port else one
+            assert [await survivor.frame() for _ in range(40)] == [b"x"] * 40
 
     monkeypatch.setattr(Connection, "go_on", fail_once)
     run_loop(asyncio.wait_for(main(), 30))
     assert failed
+
+
+LONG_S = 0.002
+"""What a request takes on the clock of `counted`."""
+A_TURN = 3
+"""Requests that begin within the time that clients have in a turn."""
+TWO_TURNS = 2 * A_TURN
+"""What is sent together may be read in two turns, after whatever clients had been read before."""
+CROWD = 40
+FIRST = b"1st"
+"""A request that goes first by the word of `FakeHandler`."""
+
+
+class CountedClock(LoopClock):
+    """The loop's timers, and a monotonic clock that only requests move."""
+
+    now_s = 1.0
+
+    def monotonic(self) -> float:  # type: ignore[override]
+        return self.now_s
+
+
+class Crowd:
+    """Connections to an acceptor on a `CountedClock`, and what was served, in order."""
+
+    def __init__(self) -> None:
+        self.clock = CountedClock(asyncio.get_running_loop())
+        self.served: list[bytes] = []
+        self.held: list[Deferred[Any]] = []
+
+    def handle(self, connection: Connection, frame: memoryview) -> Answer:
+        request = bytes(frame)
+        self.served.append(request)
+        if request == b"held":
+            self.held.append(Deferred())
+            return self.held[-1]
+        if request != FIRST:
+            self.clock.now_s += LONG_S
+        return [framed(request)]
+
+    async def turns(self, count: int) -> list[int]:
+        """How many requests each turn of the loop served, until `count` have been served."""
+        seen = [len(self.served)]
+        while seen[-1] < count:
+            await asyncio.sleep(0)
+            seen.append(len(self.served))
+        return [end - begin for begin, end in pairwise(seen)]
+
+
+@asynccontextmanager
+async def crowd(size: int) -> AsyncIterator[tuple[Crowd, list[Peer]]]:
+    """`size` connections."""
+    each = Crowd()
+    async with AsyncExitStack() as stack:
+        _, bound = await stack.enter_async_context(listening(each.handle, clock=each.clock))
+        yield each, [await stack.enter_async_context(peer(bound)) for _ in range(size)]
+
+
+def test_what_goes_first_waits_for_the_time_of_one_turn_however_many_clients_ask() -> None:
+    async def main() -> None:
+        async with crowd(CROWD + 1) as (crowded, (*clients, node)):
+            for _ in range(2):
+                crowded.served.clear()
+                for each in clients:
+                    each.send(b"client")
+                node.send(FIRST)
+                assert await node.frame() == FIRST
+                assert crowded.served.index(FIRST) <= TWO_TURNS
+                assert [await each.frame() for each in clients] == [b"client"] * CROWD
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_node_whose_requests_took_long_goes_first_all_the_same() -> None:
+    async def main() -> None:
+        async with crowd(CROWD + 1) as (crowded, (*clients, node)):
+            node.send(*[b"slow"] * 3)
+            assert [await node.frame() for _ in range(3)] == [b"slow"] * 3
+            crowded.served.clear()
+            for each in clients:
+                each.send(*[b"client"] * 2)
+            node.send(FIRST)
+            assert await node.frame() == FIRST
+            assert crowded.served.index(FIRST) <= TWO_TURNS
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_requests_of_all_clients_share_a_turn_of_the_loop() -> None:
+    async def main() -> None:
+        async with crowd(CROWD) as (crowded, clients):
+            for _ in range(2):
+                crowded.served.clear()
+                for each in clients:
+                    each.send(b"client")
+                most = max(await crowded.turns(CROWD))
+                assert 1 < most <= A_TURN
+                assert [await each.frame() for each in clients] == [b"client"] * CROWD
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_requests_behind_answers_that_come_together_share_a_turn_of_the_loop() -> None:
+    async def main() -> None:
+        async with crowd(CROWD) as (crowded, clients):
+            for each in clients:
+                each.send(b"held", b"client")
+            await crowded.turns(CROWD)
+            for held in crowded.held:
+                held.complete([framed(b"held")])
+            assert max(await crowded.turns(2 * CROWD)) <= A_TURN
+            assert [await each.frame() for each in clients for _ in range(2)] == [b"held", b"client"] * CROWD
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_request_of_a_node_behind_an_answer_stands_in_no_line() -> None:
+    async def main() -> None:
+        async with crowd(CROWD + 1) as (crowded, (*clients, node)):
+            for each in (*clients, node):
+                each.send(b"held", FIRST if each is node else b"client")
+            await crowded.turns(CROWD + 1)
+            for held in crowded.held:
+                held.complete([framed(b"held")])
+            await crowded.turns(2 * CROWD + 2)
+            assert crowded.served[CROWD + 1 :].index(FIRST) <= TWO_TURNS
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_those_who_found_the_turn_over_come_before_those_who_ask_later() -> None:
+    async def main() -> None:
+        async with crowd(CROWD) as (crowded, clients):
+            early, late = clients[: CROWD // 2], clients[CROWD // 2 :]
+            for each in early:
+                each.send(b"early")
+            await crowded.turns(A_TURN)
+            for each in late:
+                each.send(b"late")
+            assert [await each.frame() for each in (*early, *late)] == [b"early"] * len(early) + [b"late"] * len(late)
+            # The last turn of the early ones may have time left for some of the others.
+            assert crowded.served.index(b"late") >= len(early) - A_TURN
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_whoever_asks_once_waits_neither_for_those_who_flood_nor_for_those_who_have_flooded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_IN_LINE_S", 60.0)
+
+    async def main() -> None:
+        async with crowd(CROWD + 1) as (crowded, (*flooders, neighbour)):
+            for each in flooders:
+                each.send(*[b"flood"] * 6)
+            # Each has had its share, two requests; some have had more, from the line.
+            await crowded.turns(4 * CROWD)
+            begin = len(crowded.served)
+            neighbour.send(b"neighbour")
+            assert await neighbour.frame() == b"neighbour"
+            assert crowded.served.index(b"neighbour") - begin <= 2 * TWO_TURNS
+            assert [await each.frame() for each in flooders for _ in range(6)] == [b"flood"] * 6 * CROWD
+            crowded.served.clear()
+            for each in flooders:
+                each.send(*[b"flood"] * 6)
+            neighbour.send(b"neighbour")
+            assert await neighbour.frame() == b"neighbour"
+            # Those who are known to flood leave the turn to others, and have two requests in it.
+            assert crowded.served.index(b"neighbour") <= A_TURN
+            assert [await each.frame() for each in flooders for _ in range(6)] == [b"flood"] * 6 * CROWD
+
+    run_loop(asyncio.wait_for(main(), 30))

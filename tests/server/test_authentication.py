@@ -59,6 +59,9 @@ class Noting:
     def may_follow(self, frame: memoryview) -> bool:
         return self._dispatcher.may_follow(frame)
 
+    def goes_first(self, connection: Connection, head: bytes) -> bool:
+        return self._dispatcher.goes_first(connection, head)
+
 
 @asynccontextmanager
 async def serving(

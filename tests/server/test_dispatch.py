@@ -354,3 +354,22 @@ def test_requests_are_counted_and_timed_where_they_come_in(caplog: pytest.LogCap
         assert [record.getMessage().startswith("Slow request: api='FindCoordinator'") for record in caplog.records] == [True, True]
 
     in_loop(test)
+
+
+FIRST_ON_CONTROLLERS = {1, 17, 18, 36, 52, 53, 54, 59, 62, 63, 70}
+"""Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch, registrations, heartbeats, and how a connection begins."""
+
+
+def test_the_quorum_and_signs_of_life_go_first_on_controller_listeners() -> None:
+    async def main() -> None:
+        dispatcher = bare_services().dispatcher
+
+        def first(scope: str) -> set[bytes]:
+            connection = cast(Any, SimpleNamespace(listener=SimpleNamespace(scope=scope)))
+            heads = [b"", b"\0", *(key.to_bytes(2, "big") for key in range(128))]
+            return {head for head in heads if dispatcher.goes_first(connection, head)}
+
+        assert first(CONTROLLER) == {key.to_bytes(2, "big") for key in FIRST_ON_CONTROLLERS}
+        assert first(BROKER) == set()
+
+    run_loop(main())

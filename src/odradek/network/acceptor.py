@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LONGEST_SWEEP_S = 5.0
+_TURN_S = 0.005
+"""Seconds of each turn of the loop for requests of all clients together.
+
+The quorum, heartbeats of brokers and timers wait for one turn.
+What nodes say to each other takes several turns of several loops, and nodes wait for a few seconds.
+"""
 _LINE_S = 0.001
 """Seconds of each turn of the loop for connections that had more than their share."""
 
@@ -60,6 +66,10 @@ class FrameHandler(Protocol):
 
     def may_follow(self, frame: memoryview) -> bool:
         """Whether the request may be served before those ahead of it on its connection, all of them `Applied`, are answered."""
+        ...
+
+    def goes_first(self, connection: Connection, head: bytes) -> bool:
+        """Return whether a request that begins with `head` (its API key, or nothing) is served in a turn that is over for clients."""
         ...
 
 
@@ -147,7 +157,11 @@ class Acceptor:
         self._ending: set[Connection] = set()
         """Those that give way to others; asked for membership only, as no set is in an order that repeats."""
         self._line: deque[Connection] = deque()
-        """Those that had more than their share and have more to be served."""
+        """Connections that had more than their share and have more to be served."""
+        self._next: deque[Connection] = deque()
+        """Connections that found the turn over before they had their share."""
+        self._turn_until = 0.0  # on the monotonic clock; 0 before the first request of a turn of the loop
+        self._sending = False  # `_send_answers` comes on the loop's next turn
         self._line_called = False  # `_serve_line` comes on the loop's next turn, or is running
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
@@ -385,28 +399,43 @@ class Acceptor:
         """How many connections have not ended their handshake."""
         return len(self._handshaking)
 
-    def line_up(self, connection: Connection) -> None:
+    def turn_over(self) -> bool:
+        """Return whether requests of clients have had their time in this turn of the loop, which begins with the first of them."""
+        now = self.clock.monotonic()
+        if not self._turn_until:
+            # Called before anything that goes on with the line, so that the next turn begins before the line does.
+            self._schedule_sending()
+            self._turn_until = now + _TURN_S
+        return now > self._turn_until
+
+    def line_up(self, connection: Connection, *, greedy: bool) -> None:
         """Has the connection go on (`Connection.go_on`) after those that are in line already.
 
-        In each turn of the loop those in line have a millisecond, all together: however many want more than their share, everybody else
+        Those that found the turn over come first in the next one, and use up its time before what has just arrived. Connections that had
+        more than their share (`greedy`) have a millisecond in each turn of the loop, all together: however many there are, everybody else
         waits for one of them.
         """
-        self._line.append(connection)
+        (self._line if greedy else self._next).append(connection)
         if not self._line_called:
             self._line_called = True
             self.loop.call_soon(self._serve_line)
 
     def _serve_line(self) -> None:
-        line = self._line
-        until = self.clock.monotonic() + _LINE_S
         try:
-            for _ in range(len(line)):
-                line.popleft().go_on()
+            for _ in range(len(self._next)):
+                if self.turn_over():
+                    break
+                self._next.popleft().go_on()
+            until = self.clock.monotonic() + _LINE_S
+            for _ in range(len(self._line)):
+                self._line.popleft().go_on()
                 if self.clock.monotonic() > until:
                     break
         finally:
-            self._line_called = bool(line)
-            if line:
+            self._line_called = bool(self._next or self._line)
+            if self._line_called:
+                # The next turn begins with `_send_answers`.
+                self._schedule_sending()
                 self.loop.call_soon(self._serve_line)
 
     def send_soon(self, connection: Connection) -> None:
@@ -421,10 +450,13 @@ class Acceptor:
 
     def _schedule_sending(self) -> None:
         # Waking a sleeping peer costs more than the rest of a short answer, so a peer that waits for several answers gets them together.
-        if not self._ready and not self._writers:
+        if not self._sending:
+            self._sending = True
             self.loop.call_soon(self._send_answers)
 
     def _send_answers(self) -> None:
+        self._sending = False
+        self._turn_until = 0.0
         ready, self._ready = self._ready, []
         writers, self._writers = self._writers, []
         for connection in writers:

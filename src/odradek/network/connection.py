@@ -10,7 +10,9 @@ before its turn waits for those ahead of it, and so does an error that closes th
 A client that has used up a quota is answered at once, and then its connection is muted for a while (`mute`): no further request is served,
 while answers to those in flight still leave.
 
-Of the requests that one read brings a few are served, then it is the turn of the other connections.
+Of the requests that one read brings a few are served, then it is the turn of the other connections. Requests of all clients together have a
+few milliseconds in each turn of the loop (`Acceptor.turn_over`); connections that find the turn over stand in line for the next one. What
+goes first (`FrameHandler.goes_first`: the quorum, heartbeats of brokers) stands in no line, and neither do timers: they wait for one turn.
 
 While no further request may be served, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
 An answer is a list of chunks: bytes, memoryviews, or slices of files, which are sent as the socket drains, piece by piece, and released
@@ -51,6 +53,8 @@ _TURN_S = 0.001
 """Seconds of a turn after which the others come first, also before as many requests: what is malformed can take long to refuse."""
 _IN_LINE_S = 0.1
 """Seconds for which a connection waits in line after one of its turns was over before its requests were served."""
+_HEAD = 2
+"""Bytes of a request that say whether it goes first: its API key."""
 _SENT_FROM = 64 * 1024
 """Bytes of a file from which on the kernel sends them itself. Fewer are copied, and leave in one call with what is around them."""
 _SENT_AT_ONCE = 1024 * 1024
@@ -275,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._busy or self.delayed:
             assert self._transport is not None
             self._transport.pause_reading()
-        elif not self._in_process and not self._receiver.filling and not (self._in_line_until and self._wait_in_line()):
+        elif not self._in_process and not self._receiver.filling and not self._waits():
             self._process()
 
     def nothing_came(self) -> None:
@@ -385,10 +389,15 @@ class Connection(asyncio.BufferedProtocol):
             self._in_process = False
         self._make_room()
 
-    def _wait_in_line(self) -> bool:
-        """Whether what has been received has to wait, as this connection had more than its share a moment ago."""
-        if self._acceptor.clock.monotonic() > self._in_line_until:
+    def _waits(self) -> bool:
+        """Return whether what has been received has to wait: this connection had more than its share a moment ago, or the turn is over."""
+        over = self._acceptor.turn_over()
+        if self._in_line_until and self._acceptor.clock.monotonic() > self._in_line_until:
             self._in_line_until = 0.0
+        if not self._in_line_until and not over:
+            return False
+        head = self._receiver.head(_HEAD)
+        if self._acceptor.handler.goes_first(self, head) or not (head or self._in_line_until):
             return False
         self._let_others()
         return True
@@ -400,7 +409,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         if not self._continuing:
             self._continuing = True
-            self._acceptor.line_up(self)
+            first = self._acceptor.handler.goes_first(self, self._receiver.head(_HEAD))
+            self._acceptor.line_up(self, greedy=bool(self._in_line_until) and not first)
 
     def _flush(self, short: list[bytes]) -> None:
         """Writes the answers put by so far."""
@@ -544,7 +554,10 @@ class Connection(asyncio.BufferedProtocol):
         elif not self._continuing:
             # Not from here: another connection's request may be what completed this one, and chains of them must not nest.
             self._continuing = True
-            self._acceptor.loop.call_soon(self.go_on)
+            if self._acceptor.handler.goes_first(self, self._receiver.head(_HEAD)):
+                self._acceptor.loop.call_soon(self.go_on)
+            else:
+                self._acceptor.line_up(self, greedy=False)
 
     def go_on(self) -> None:
         """Serves what has been received, if nothing else is in its way."""

@@ -343,6 +343,18 @@ class FrameReceiver:
             self._pool.settle(self)
         return frame
 
+    def head(self, size: int) -> bytes:
+        """Return the first `size` bytes of the next whole frame; none where it has not come, or its size is not allowed."""
+        start = self._start
+        buffer = self._buffer
+        if buffer is None or self._end - start < SIZE.size:
+            return b""
+        length: int = SIZE.unpack_from(buffer.data, start)[0]
+        body = start + SIZE.size
+        if not 0 < length <= self._max_size or body + length > self._end:
+            return b""
+        return bytes(buffer.view[body : body + min(size, length)])
+
     def put_back(self, frame: memoryview) -> None:
         """`next_frame` gives the frame that it has just given once more, the next time that it is called."""
         self._frame_end = self._start

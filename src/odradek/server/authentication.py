@@ -129,6 +129,10 @@ class SaslFrames:
         """See `FrameHandler`; who authenticates has nothing that others may follow."""
         return self._behind.may_follow(frame)
 
+    def goes_first(self, connection: Connection, head: bytes) -> bool:
+        """See `FrameHandler`."""
+        return self._behind.goes_first(connection, head)
+
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         session = connection.session
         if session is None:

@@ -54,6 +54,23 @@ logger = logging.getLogger(__name__)
 _DEBUG = logging.DEBUG
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 """How the frame of a Produce request begins."""
+_FIRST = frozenset(
+    int(api_key).to_bytes(2, "big")
+    for api_key in (
+        ApiKey.API_VERSIONS,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.VOTE,
+    )
+)
+"""How frames on controller listeners begin that wait for no client (`FrameHandler.goes_first`). A controlled shutdown is a heartbeat."""
 _OF_BROKERS = frozenset(
     {
         ApiKey.ALLOCATE_PRODUCER_IDS,
@@ -259,6 +276,10 @@ class Dispatcher:
     def may_follow(self, frame: memoryview) -> bool:
         """Produce requests that wait for replicas let others follow: what they append is in the order of their frames all the same."""
         return bytes(frame[:2]) == _PRODUCE
+
+    def goes_first(self, connection: Connection, head: bytes) -> bool:
+        """Return whether a request is the quorum's or a broker's sign of life, or how a connection for these begins."""
+        return connection.listener.scope == CONTROLLER and head in _FIRST
 
     def _dispatch_metered(
         self,

@@ -84,6 +84,9 @@ class Gate:
     def may_follow(self, frame: memoryview) -> bool:
         return self._dispatcher.may_follow(frame)
 
+    def goes_first(self, connection: Connection, head: bytes) -> bool:
+        return self._dispatcher.goes_first(connection, head)
+
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         if connection.listener.scope != BROKER:
             return self._dispatcher.handle_frame(connection, frame)
