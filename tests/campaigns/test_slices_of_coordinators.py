@@ -10,7 +10,7 @@ from tests.campaigns import cluster, coordinator_interleavings, coordinator_move
 
 
 def test_a_few_hundred_crash_states_of_the_log_layer() -> None:
-    run = crash_states.campaign(300, 1)  # as many as tests/campaigns/test_crash_states.py finds bugs with
+    run = crash_states.campaign(300, 1, per_step=1)
     assert run.failures == []
     assert run.states >= 300
 

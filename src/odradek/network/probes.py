@@ -64,7 +64,7 @@ class Probes:
         """
         for family, _, _, _, address in await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             try:
-                return await self._loop.create_connection(lambda: _Watch(self._loop), address[0], port, family=family)
+                return await self._loop.create_connection(lambda: _Watch(self._loop), str(address[0]), port, family=family)
             except ConnectionRefusedError:
                 continue
         return None
