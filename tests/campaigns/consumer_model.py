@@ -601,18 +601,18 @@ class ConsumerModel(Model):
 
         self.by(who, action, "reassigned")
 
-    @rule()
-    def joins(self) -> None:
-        if not self.group.is_assigned and len(self.group.members) == 1:
-            self.step(self.come, "joins")
-
     @rule(who=WHO)
-    def leaves(self, who: int) -> None:
+    def comes_or_goes(self, who: int) -> None:
+        """A second member joins the group, or one of two leaves it."""
+
         async def leave() -> None:
             await self.group.members.pop(who).close()
 
-        if len(self.group.members) == 2:
-            self.step(leave, "leaves")
+        if not self.group.is_assigned:
+            if len(self.group.members) == 1:
+                self.step(self.come, "joins")
+            else:
+                self.step(leave, "leaves")
 
     @rule(who=WHO)
     def subscribes_again(self, who: int) -> None:
