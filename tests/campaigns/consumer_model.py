@@ -647,8 +647,14 @@ class ConsumerModel(Model):
         for member in group.members:
             await member.resume()
         await self.until(lambda: {where for each in group.members for where in each.next} >= self.wanted())
-        await self.until(lambda: all(min(each.next[where]) >= COUNT for each in group.members for where in each.next))
-        for member in group.members:
+        while any(min(each.next[where]) < COUNT for each in group.members for where in each.next):
+            await self.until(lambda: all(max(each.next[where]) >= COUNT for each in group.members for where in each.next))
+            await self.tried(self.check_positions)
+        await self.tried(self.check_positions)
+
+    async def check_positions(self) -> None:
+        """Ask where each member goes on; where a commit may have failed the model knows only now."""
+        for member in self.group.members:
             for where in sorted(member.next):
                 await member.check_position(where)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from odradek.client import AsyncConsumer, Consumer, OffsetAndMetadata, RebalanceListener, TopicPartition
+from odradek.client import Admin, AsyncConsumer, Consumer, OffsetAndMetadata, RebalanceListener, TopicPartition
 from odradek.testing import EmbeddedBroker
 from tests.client.interrupts import CtrlC
 
@@ -101,3 +101,16 @@ def test_close_commits_while_the_answer_to_a_join_is_under_way(odradek_broker: E
     assert not told.owned
     with Consumer(settings) as other:
         assert other.committed([where])[where] == OffsetAndMetadata(3)
+
+
+def test_a_member_leaves_although_its_connection_breaks(odradek_broker: EmbeddedBroker, odradek_topic: str) -> None:
+    """Else the other members wait until its session ends."""
+    settings = {"bootstrap.servers": odradek_broker.bootstrap_servers, "group.id": odradek_topic, "client.id": odradek_topic}
+    told = Listener()
+    with Consumer(settings) as consumer, odradek_broker.faults.disconnect_on("LeaveGroup", client_id=odradek_topic, times=1):
+        consumer.subscribe([odradek_topic], told)
+        while not told.owned:
+            consumer.poll(50)
+        consumer.close()
+    with Admin(bootstrap_servers=odradek_broker.bootstrap_servers) as admin:
+        assert not admin.describe_consumer_groups([odradek_topic])[odradek_topic].members

@@ -352,4 +352,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "close() commits nothing while the member joins again.",
         "client/test_left_in_rebalances.py",
     ),
+    Mutant(
+        "goodbye-is-said-once",
+        "client/consumer/group.py",
+        "                for _ in range(2):\n",
+        "                for _ in range(1):\n",
+        "A member whose connection broke stays in its group until its session ends.",
+        "client/test_left_in_rebalances.py",
+    ),
 )

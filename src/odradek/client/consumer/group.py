@@ -234,10 +234,14 @@ class GroupDriver:
         node_id = self._coordinator.node_id
         if node_id is None:
             return
-        with contextlib.suppress(ConnectionLost, KafkaError, TimeoutError):
+        with contextlib.suppress(KafkaError, TimeoutError):
             async with asyncio.timeout(max(deadline_s - self._loop.time(), 0.0)):
-                node = await self._cluster.node(node_id)
-                await self._cluster.call(node, request.request, request.response)
+                # Twice: a connection that broke unnoticed would leave the member in the group until its session ends.
+                for _ in range(2):
+                    with contextlib.suppress(ConnectionLost):
+                        node = await self._cluster.node(node_id)
+                        await self._cluster.call(node, request.request, request.response)
+                        return
 
     async def close(self) -> None:
         """Ends the tasks. The coordinator is told nothing."""
