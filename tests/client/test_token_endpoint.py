@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import random
 import socket
@@ -49,9 +50,14 @@ class Server:
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.answers: list[Answer] = []
         self.location = ""
+        self.drips = ""
+        """Of which part of the answer a byte comes now and then, a thousand times."""
+        self.cut_off = 0
+        """How many answers end in their middle."""
         self.arrived = threading.Event()
         self.silent = threading.Event()
         self.silent.set()
+        self.ended = threading.Event()
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
         outer = self
 
@@ -62,12 +68,26 @@ class Server:
                 outer.arrived.set()
                 outer.silent.wait(20)
                 code, data = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
+                if outer.drips:
+                    self.drip(b"HTTP/1.1 200 OK\r\n" + (b"\r\n" if outer.drips == "body" else b""))
+                    return
                 self.send_response(code)
                 if outer.location:
                     self.send_header("Location", outer.location)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
+                if outer.cut_off:
+                    outer.cut_off -= 1
+                    data = data[:5]
                 self.wfile.write(data)
+
+            def drip(self, piece: bytes) -> None:
+                with contextlib.suppress(OSError):
+                    for _ in range(1000):
+                        if outer.ended.wait(0.01):
+                            return
+                        self.wfile.write(piece)
+                        piece = b" "
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -82,6 +102,7 @@ class Server:
 
     def close(self) -> None:
         self.silent.set()
+        self.ended.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -259,6 +280,46 @@ def test_a_server_that_does_not_answer_is_given_up(server: Server) -> None:
     server.silent.clear()
     said = refused(server.url(), **{"sasl.login.read.timeout.ms": "100", "sasl.login.retry.backoff.max.ms": "0"})
     assert said.endswith("no answer in time")
+
+
+@pytest.mark.parametrize("dripped", ["head", "body"])
+def test_a_server_whose_answer_never_ends_is_given_up(server: Server, dripped: str) -> None:
+    """Each read is in time."""
+    server.drips = dripped
+    server.answers = [given(access_token="late")]
+    said = refused(
+        server.url(),
+        **{"sasl.login.read.timeout.ms": "200", "sasl.login.connect.timeout.ms": "600000", "sasl.login.retry.backoff.max.ms": "0"},
+    )
+    assert said.endswith("no answer in time")
+
+
+def test_a_handshake_that_never_ends_is_given_up() -> None:
+    stop = threading.Event()
+
+    def drip() -> None:
+        peer, _ = listening.accept()
+        with peer, contextlib.suppress(OSError):
+            # A record of TLS that takes a quarter of an hour to arrive.
+            peer.sendall(b"\x16\x03\x03\x40\x00")
+            while not stop.wait(0.05):
+                peer.sendall(b"\x02")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/token"
+        said = refused(url, **{"sasl.login.connect.timeout.ms": "200", "sasl.login.retry.backoff.max.ms": "0"})
+        stop.set()
+        thread.join()
+    assert said.endswith("no answer in time")
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_again(server: Server) -> None:
+    server.answers = [given(access_token="whole")]
+    server.cut_off = 1
+    assert token(server.url(), **{"sasl.login.retry.backoff.ms": "1"}).value == "whole"
+    assert len(server.asked) == 2
 
 
 def test_the_loop_goes_on_while_a_server_thinks(server: Server) -> None:

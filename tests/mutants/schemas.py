@@ -14,6 +14,14 @@ _CLIENTS = "client/schemas/test_in_clients.py"
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- wire -----------------------------------------------------------------------------------------------------------------------------
     Mutant(
+        "answers-of-a-registry-without-a-limit",
+        "client/schemas/rest.py",
+        "            limit.watch(connection.sock, self._read_s)\n",
+        "",
+        "A registry whose answer never ends holds a thread for ever.",
+        f"{_REGISTRY} -k never_ends",
+    ),
+    Mutant(
         "indexes-without-zigzag",
         "client/schemas/wire.py",
         "        return decode_varint(data, position)\n",

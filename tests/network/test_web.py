@@ -46,12 +46,12 @@ def says(data: bytes) -> Serve:
     return serve
 
 
-def drips(head: bytes, piece: bytes) -> Serve:
-    """Never silent for as long as one read may take, and never done."""
+def drips(head: bytes, piece: bytes, times: int | None = None) -> Serve:
+    """Never silent for as long as one read may take, and never done, or after `times` pieces."""
 
     def serve(peer: socket.socket, stop: threading.Event) -> None:
         with contextlib.suppress(OSError):
-            for each in chain([head], repeat(piece)):
+            for each in chain([head], repeat(piece) if times is None else repeat(piece, times)):
                 if stop.wait(0.01):
                     return
                 peer.sendall(each)

@@ -22,6 +22,7 @@ from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Reque
 
 from odradek.base.errors import ConfigError
 from odradek.client.credentials import CLIENT_ID, CLIENT_SECRET, OF_TOKEN_ENDPOINT, SCOPE, TOKEN_ENDPOINT
+from odradek.network.web import TimeLimit
 from odradek.security.sasl.client import OAuthToken
 from odradek.security.sasl.errors import SaslError
 
@@ -84,10 +85,25 @@ class Endpoint(NamedTuple):
 
     def _ask(self) -> OAuthToken:
         now_s = time.time()
-        opener = build_opener(_Stay, _Plain(self), _Secured(self))
+        with TimeLimit() as limit:
+            try:
+                answer = self._answer(limit)
+            except (OSError, HTTPException):
+                if limit.is_over:
+                    raise TimeoutError from None
+                raise
+            if limit.is_over:
+                raise TimeoutError
+        return _token_of(_bounded(answer), now_s)
+
+    def _answer(self, limit: TimeLimit) -> bytes:
+        opener = build_opener(_Stay, _Plain(self, limit), _Secured(self, limit))
         try:
-            with opener.open(self._request(), timeout=self.connect_s) as answer:
-                return _token_of(_bounded(cast("HTTPResponse", answer).read(_LARGEST + 1)), now_s)
+            with cast("HTTPResponse", opener.open(self._request(), timeout=self.connect_s)) as answer:
+                data = answer.read(_LARGEST + 1)
+                if answer.length and len(data) <= _LARGEST:
+                    raise OSError("its answer ends too early")
+                return data
         except HTTPError as error:
             with error:
                 why = f"it answers {error.code}{_code_of(error.read(_LARGEST))}"
@@ -181,27 +197,27 @@ class _Stay(HTTPRedirectHandler):
 class _Plain(HTTPHandler):
     """With a time for the answer of its own."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, limit: TimeLimit) -> None:
         super().__init__()
-        self._read_s = endpoint.read_s
+        self._dial = _dialling(HTTPConnection, endpoint, limit)
 
     def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(_dialling(HTTPConnection, self._read_s), req)
+        return self.do_open(self._dial, req)
 
 
 class _Secured(HTTPSHandler):
     """As `_Plain`, by TLS: the system's authorities, or those that SSL_CERT_FILE names."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, limit: TimeLimit) -> None:
         super().__init__()
-        self._read_s = endpoint.read_s
+        self._dial = _dialling(HTTPSConnection, endpoint, limit)
 
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(_dialling(HTTPSConnection, self._read_s), req)
+        return self.do_open(self._dial, req)
 
 
-def _dialling(kind: type[HTTPConnection], read_s: float) -> Callable[..., HTTPConnection]:
-    """Makes connections that wait so long for each piece of an answer, however long they may take to be made."""
+def _dialling(kind: type[HTTPConnection], endpoint: Endpoint, limit: TimeLimit) -> Callable[..., HTTPConnection]:
+    """Return what makes connections whose whole answer has `read_s` seconds. (Python bounds the whole handshake of TLS itself.)"""
 
     def dial(host: str, **options: Any) -> HTTPConnection:
         connection = kind(host, **options)
@@ -209,7 +225,8 @@ def _dialling(kind: type[HTTPConnection], read_s: float) -> Callable[..., HTTPCo
 
         def then_wait() -> None:
             connect()
-            connection.sock.settimeout(read_s)
+            connection.sock.settimeout(endpoint.read_s)
+            limit.watch(connection.sock, endpoint.read_s)
 
         connection.connect = then_wait  # type: ignore[method-assign]
         return connection

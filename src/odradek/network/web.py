@@ -8,13 +8,14 @@ redirection is followed, which could lead to where nobody has allowed to go.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
 import threading
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from types import MappingProxyType
-from typing import NamedTuple
+from types import MappingProxyType, TracebackType
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 
@@ -46,14 +47,10 @@ def exchange(
     if not host:
         raise OSError("the address names no host")
     secured = parts.scheme == "https"
-    late = threading.Event()
     raw = socket.create_connection((host, parts.port or (443 if secured else 80)), min(step_s, total_s))
-    # Its twin stays valid while TLS takes the socket over.
-    with raw.dup() as twin:
-        timer = threading.Timer(total_s, _end, (twin, late))
-        timer.daemon = True
-        timer.start()
+    with TimeLimit() as limit:
         try:
+            limit.watch(raw, total_s)
             sock = ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secured else raw
             with contextlib.closing((HTTPSConnection if secured else HTTPConnection)(host, parts.port)) as connection:
                 connection.sock = sock
@@ -63,26 +60,60 @@ def exchange(
                     data = answer.read(largest + 1)
                     if answer.length and len(data) <= largest:
                         raise OSError("its answer ends too early")
-                if late.is_set():
+                if limit.is_over:
                     raise TimeoutError(_LATE)
                 return WebAnswer(answer.status, answer.reason, data)
         except TimeoutError:
             raise TimeoutError(_LATE) from None
         except (OSError, HTTPException, ValueError) as error:
-            if late.is_set():
+            if limit.is_over:
                 raise TimeoutError(_LATE) from None
             if isinstance(error, HTTPException):
                 raise OSError(f"it answers what is no HTTP ({type(error).__name__})") from None
             raise error if isinstance(error, OSError) else OSError(str(error)) from None
         finally:
-            timer.cancel()
             raw.close()
 
 
 _LATE = "no whole answer in time"
 
 
-def _end(twin: socket.socket, late: threading.Event) -> None:
-    late.set()
-    with contextlib.suppress(OSError):
-        twin.shutdown(socket.SHUT_RDWR)
+class TimeLimit:
+    """Bound of an exchange that a thread waits for. When it is over, the connection is shut down: the thread reads its end."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._twin: socket.socket | None = None
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a connection was shut down: what was read may be a part only, and an error has this cause."""
+        return self._over.is_set()
+
+    def watch(self, connection: socket.socket, total_s: float) -> None:
+        """Shut `connection` down in `total_s` seconds; what was watched before is left alone."""
+        self._stop()
+        # A descriptor of its own stays valid while TLS takes the socket over.
+        self._twin = socket.socket(fileno=os.dup(connection.fileno()))
+        self._timer = threading.Timer(total_s, self._end, (self._twin,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self, twin: socket.socket) -> None:
+        self._over.set()
+        with contextlib.suppress(OSError):
+            twin.shutdown(socket.SHUT_RDWR)
+
+    def _stop(self) -> None:
+        if self._timer is not None and self._twin is not None:
+            self._timer.cancel()
+            # It may be at work: the descriptor must not be another connection's by then.
+            self._timer.join()
+            self._twin.close()

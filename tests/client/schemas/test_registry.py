@@ -40,6 +40,7 @@ from odradek.testing import SchemaRegistryServer
 from tests.client.certificates import Certificates
 from tests.client.schemas.files import shop
 from tests.client.schemas.peers import SchemaRegistryClient
+from tests.network.test_web import drips, served
 
 STRING = Schema('"string"')
 LONG = Schema('"long"')
@@ -199,6 +200,15 @@ def test_an_older_registry_has_no_guids() -> None:
 
 def rest(server: SchemaRegistryServer, waits: list[float], **settings: Any) -> Rest:
     return Rest(registry_config({"url": server.url, **settings}, {}), sleep=waits.append, jitter=lambda: 1.0)
+
+
+def test_an_answer_that_never_ends_is_given_up() -> None:
+    """Each read is in time."""
+    with served(drips(b"HTTP/1.1 200 OK\r\n\r\n", b" ", 1000)) as address:
+        rest = Rest(registry_config({"url": f"http://{address}", "http.read.timeout.ms": "200", "max.retries": "0"}, {}))
+        with pytest.raises(RegistryError, match="does not answer in time"):
+            rest.ask("GET", "/subjects")
+        rest.close()
 
 
 def test_passing_failures_are_tried_again_with_growing_waits(server: SchemaRegistryServer) -> None:

@@ -45,7 +45,7 @@ REGISTRY_KEYS: tuple[Key, ...] = (
     Key("bearer.auth.logical.cluster", STRING, None, LOW, "Sent as target-sr-cluster beside a token."),
     Key("bearer.auth.identity.pool.id", STRING, None, LOW, "Sent as Confluent-Identity-Pool-Id beside a token."),
     Key("http.connect.timeout.ms", INT, "30000", MEDIUM, "How long opening a connection may take, milliseconds.", at_least(1)),
-    Key("http.read.timeout.ms", INT, "30000", MEDIUM, "How long an answer may keep silent, milliseconds.", at_least(1)),
+    Key("http.read.timeout.ms", INT, "30000", MEDIUM, "How long an answer may take, milliseconds.", at_least(1)),
     Key("max.retries", INT, "3", MEDIUM, "How often a request is sent again to the same URL, after no answer and after 408, 429 and 5xx.",
         at_least(0)),
     Key("retries.wait.ms", INT, "1000", LOW, "Longest wait before the first of them, milliseconds; doubles with each.", at_least(0)),

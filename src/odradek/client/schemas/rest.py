@@ -16,6 +16,7 @@ from odradek.client.config import ClientConfig
 from odradek.client.forks import renew_after_fork
 from odradek.client.schemas.config import registry_access
 from odradek.client.schemas.errors import RegistryError, one_line
+from odradek.network.web import TimeLimit
 
 _MAX_ANSWER: Final = 16 << 20
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
@@ -109,19 +110,34 @@ class Rest:
         connection, reused = self._connection(url)
         try:
             try:
-                answer = _answer(connection, method, target, data, headers)
+                answer = self._answer(connection, method, target, data, headers)
             except (ConnectionError, HTTPException):
                 # The registry may have closed a connection that was idle: that is no failure of this request.
                 if not reused:
                     raise
                 connection.close()
                 connection = self._dialled(url)
-                answer = _answer(connection, method, target, data, headers)
+                answer = self._answer(connection, method, target, data, headers)
         except BaseException:
             connection.close()
             raise
         self._keep(url, connection)
         return answer
+
+    def _answer(
+        self, connection: HTTPConnection, method: str, target: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        with TimeLimit() as limit:
+            limit.watch(connection.sock, self._read_s)
+            try:
+                answer = _answer(connection, method, target, data, headers)
+            except (OSError, HTTPException):
+                if limit.is_over:
+                    raise TimeoutError from None
+                raise
+            if limit.is_over:
+                raise TimeoutError
+            return answer
 
     def _connection(self, url: str) -> tuple[HTTPConnection, bool]:
         with self._lock:
