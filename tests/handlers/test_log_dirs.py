@@ -93,3 +93,15 @@ def test_a_replica_does_not_go_where_it_cannot(broker: Broker) -> None:
     broker.create_topic("elsewhere", number=2, leader=2, replicas=(2,))
     assert move(broker, ONE, ("elsewhere", 0)) == {("elsewhere", 0): ErrorCode.REPLICA_NOT_AVAILABLE}
     assert NODE == 1
+
+
+def test_the_log_has_a_few_lines_about_a_request_whatever_it_names(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        caplog.clear()
+        codes = move(broker, "/no\nwhere", *[("orders", number) for number in range(500)])
+        assert len(codes) == 500
+        assert 0 not in codes.values()
+        lines = [record.getMessage() for record in caplog.records if record.name.endswith("alter_replica_log_dirs")]
+        assert len(lines) == 11
+        assert lines[0].startswith("orders-0 cannot move to /no\\nwhere: ")
+        assert lines[-1] == "490 more replicas of the same request cannot move"

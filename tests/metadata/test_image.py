@@ -206,19 +206,19 @@ def test_what_a_broker_has_to_do(image: MetadataImage) -> None:
 
 def test_a_leader_that_cannot_be_reached_is_no_leader(image: MetadataImage) -> None:
     def leader(of: MetadataImage, listener: str, *, listener_errors: bool = True) -> tuple[int, int]:
-        topics = metadata_topics(of, ["airports"], listener, hide_unreachable=False, listener_errors=listener_errors)
+        topics = list(metadata_topics(of, ["airports"], listener, hide_unreachable=False, listener_errors=listener_errors))
         return topics[0].partitions[0].error_code, topics[0].partitions[0].leader_id
 
     assert leader(image, "PLAINTEXT") == (0, 2)
     assert leader(image, "OTHER") == (ErrorCode.LISTENER_NOT_FOUND, -1)
     assert leader(image, "OTHER", listener_errors=False) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert leader(applied(image, UnregisterBrokerRecord(broker_id=2, broker_epoch=20)), "PLAINTEXT") == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
-    assert metadata_topics(image, ["nope"], "PLAINTEXT", hide_unreachable=False, listener_errors=True) == []
+    assert list(metadata_topics(image, ["nope"], "PLAINTEXT", hide_unreachable=False, listener_errors=True)) == []
 
 
 def test_replicas_on_fenced_brokers_are_offline(image: MetadataImage) -> None:
     fenced = applied(image, FenceBrokerRecord(id=2, epoch=20))
-    topic = metadata_topics(fenced, ["flights"], "PLAINTEXT", hide_unreachable=False, listener_errors=True)[0]
+    (topic,) = metadata_topics(fenced, ["flights"], "PLAINTEXT", hide_unreachable=False, listener_errors=True)
     assert [p.offline_replicas for p in topic.partitions] == [[2], [2], [2]]
 
 

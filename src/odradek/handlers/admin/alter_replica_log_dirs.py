@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.text import printable
 from odradek.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
+
+_MOST_LINES = 10
+"""Lines in the log about one request."""
 
 
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, services: Services) -> AlterReplicaLogDirsResponse:
@@ -27,14 +31,21 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, service
         for topic in directory.topics
         for partition in topic.partitions
     }
-    return _response({topic_partition: _alter(topic_partition, path, services) for topic_partition, path in wanted.items()})
+    refusals: list[str] = []
+    codes = {topic_partition: _alter(topic_partition, path, services, refusals) for topic_partition, path in wanted.items()}
+    for line in refusals[:_MOST_LINES]:
+        logger.warning("%s", line)
+    if len(refusals) > _MOST_LINES:
+        logger.warning("%d more replicas of the same request cannot move", len(refusals) - _MOST_LINES)
+    return _response(codes)
 
 
-def _alter(topic_partition: TopicPartition, path: str, services: Services) -> ErrorCode:
+def _alter(topic_partition: TopicPartition, path: str, services: Services, refusals: list[str]) -> ErrorCode:
+    """Begin to move a replica; returns what is answered, and says in `refusals` why the replica cannot move."""
     try:
         services.replica_manager.alter_log_dir(topic_partition, path)
     except KafkaError as error:
-        logger.warning("%s cannot move to %s: %s", topic_partition, path, error)
+        refusals.append(printable(f"{topic_partition} cannot move to {path}: {error}") if len(refusals) < _MOST_LINES else "")
         # NOT_LEADER_OR_FOLLOWER would send a client to another broker, which is no help here.
         return ErrorCode.REPLICA_NOT_AVAILABLE if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else error.code
     return ErrorCode.NONE

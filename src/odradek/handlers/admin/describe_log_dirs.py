@@ -6,9 +6,9 @@ ACL: DESCRIBE on Cluster. Quota: request time.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.metadata.features import cordoned_log_dirs_supported
@@ -16,20 +16,21 @@ from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, 
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
     from odradek.storage.log import Log
     from odradek.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
+Result = DescribeLogDirsResponse.DescribeLogDirsResult
 _UNKNOWN_LAG = -1
 Space = dict[str, tuple[int, int] | OSError]
 """Log directory -> (bytes in all, usable bytes)."""
 
 
-def handle(context: RequestContext, request: DescribeLogDirsRequest, services: Services) -> Deferred[DescribeLogDirsResponse]:
+def handle(context: RequestContext, request: DescribeLogDirsRequest, services: Services) -> Entries[DescribeLogDirsResponse]:
     directories = [directory for directory in services.log_manager.directories if directory.takes_logs]
-    answer: Deferred[DescribeLogDirsResponse] = Deferred()
     space: Space = {}
 
     def measure() -> None:
@@ -39,51 +40,45 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest, services: S
             except OSError as error:
                 space[path] = error
 
-    def measured(job: Deferred[None]) -> None:
-        if job.error is not None:
-            answer.fail(job.error)
-            return
-        wanted = _wanted(request)
-        results = [_describe(directory, wanted, space.get(directory.path), services) for directory in directories]
-        answer.complete(DescribeLogDirsResponse(results=results))
-
     # A disk that hangs must not block the loop.
-    services.replica_manager.run_job(measure).add_callback(measured)
-    return answer
-
-
-def _wanted(request: DescribeLogDirsRequest) -> set[TopicPartition] | None:
-    if request.topics is None:
-        return None
-    return {TopicPartition(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+    yield services.replica_manager.run_job(measure)
+    wanted: set[TopicPartition] = set()
+    for asked in request.topics or ():
+        for partition in asked.partitions:
+            wanted.add(TopicPartition(asked.topic, partition))
+            yield None
+    for directory in directories:
+        yield from _describe(directory, None if request.topics is None else wanted, space.get(directory.path), services)
+    return DescribeLogDirsResponse()
 
 
 def _describe(
     directory: LogDirectory, wanted: set[TopicPartition] | None, space: tuple[int, int] | OSError | None, services: Services
-) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+) -> Iterator[Result | None]:
+    """Yield the directory, and None between replicas (`server.long_answers`)."""
     if isinstance(space, OSError):
         logger.error("The space in log directory %s cannot be determined: %s", directory.path, space)
     if not directory.online or space is None or isinstance(space, OSError):
-        return DescribeLogDirsResponse.DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+        yield Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+        return
     topics: dict[str, DescribeLogDirsResponse.DescribeLogDirsTopic] = {}
-    for logs in (directory.logs, directory.future_logs):
-        for topic_partition, log in logs.items():
-            if wanted is None or topic_partition in wanted:
-                topic = topics.get(topic_partition.topic)
-                if topic is None:
-                    topic = topics[topic_partition.topic] = DescribeLogDirsResponse.DescribeLogDirsTopic(name=topic_partition.topic)
-                topic.partitions.append(
-                    DescribeLogDirsResponse.DescribeLogDirsPartition(
-                        partition_index=topic_partition.partition,
-                        partition_size=log.size,
-                        offset_lag=_lag(log, services),
-                        is_future_key=log.is_future,
-                    )
+    # A copy: replicas come and go while others are served.
+    for topic_partition, log in [*directory.logs.items(), *directory.future_logs.items()]:
+        if wanted is None or topic_partition in wanted:
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic = topics[topic_partition.topic] = DescribeLogDirsResponse.DescribeLogDirsTopic(name=topic_partition.topic)
+            topic.partitions.append(
+                DescribeLogDirsResponse.DescribeLogDirsPartition(
+                    partition_index=topic_partition.partition,
+                    partition_size=log.size,
+                    offset_lag=_lag(log, services),
+                    is_future_key=log.is_future,
                 )
+            )
+        yield None
     cordoned = directory.cordoned and cordoned_log_dirs_supported(services.metadata.image.features.metadata_version or 0)
-    return DescribeLogDirsResponse.DescribeLogDirsResult(
-        log_dir=directory.path, topics=list(topics.values()), total_bytes=space[0], usable_bytes=space[1], is_cordoned=cordoned
-    )
+    yield Result(log_dir=directory.path, topics=list(topics.values()), total_bytes=space[0], usable_bytes=space[1], is_cordoned=cordoned)
 
 
 def _lag(log: Log, services: Services) -> int:

@@ -6,6 +6,8 @@ ACL: DESCRIBE on Topic, CREATE on Topic or Cluster for automatic creation. Quota
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -20,6 +22,7 @@ from odradek.security.resources import ResourceType
 if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
@@ -27,9 +30,11 @@ logger = logging.getLogger(__name__)
 Topic = MetadataResponse.MetadataResponseTopic
 
 TOPIC_IDS_SINCE = 12
+_FEW, _FEW_TOPICS = 100, 20
+"""Partitions and topics of an answer that is made at once; more are made in turns of the loop (`server.long_answers`)."""
 
 
-def handle(context: RequestContext, request: MetadataRequest, services: Services) -> MetadataResponse:
+def handle(context: RequestContext, request: MetadataRequest, services: Services) -> Entries[MetadataResponse] | MetadataResponse:
     version = context.api_version
     image = services.metadata.image
     asked = request.topics
@@ -55,18 +60,43 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
             uncreatable = context.denied(access.METADATA_TOPIC_CREATION, missing)
             refused += [_uncreatable_topic(name) for name in missing if name in uncreatable]
             missing = [name for name in missing if name not in uncreatable]
-    topics = metadata_topics(image, names, context.listener_name, hide_unreachable=version == 0, listener_errors=version >= 6)
-    if not everything:
-        topics += [_missing_topic(name) for name in missing]
-        if create:
-            from odradek.handlers.admin.auto_creation import create_topics
+    if create:
+        from odradek.handlers.admin.auto_creation import create_topics
 
-            creatable = [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-            create_topics(services, creatable, context.client_id, context if context.meter is not None else None)
-    if version >= 8 and request.include_topic_authorized_operations:
-        for topic in topics:
+        creatable = [name for name in missing if unknown_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        create_topics(services, creatable, context.client_id, context if context.meter is not None else None)
+    found = metadata_topics(image, names, context.listener_name, hide_unreachable=version == 0, listener_errors=version >= 6)
+    topics = chain(unknown_ids, _with_operations(context, request, chain(found, map(_missing_topic, missing))), refused)
+    response = _of_cluster(context, request, services)
+    if len(names) <= _FEW_TOPICS and _partitions(image, names) <= _FEW:
+        # Nearly all are such, and cost less at once.
+        response.topics = [topic for topic in topics if topic is not None]
+        return response
+    return _in_turns(topics, response)
+
+
+def _partitions(image: MetadataImage, names: list[str]) -> int:
+    return sum([len(topic.partitions) for topic in map(image.topics.by_name.get, names) if topic is not None])
+
+
+def _in_turns(topics: Iterator[Topic | None], response: MetadataResponse) -> Entries[MetadataResponse]:
+    yield from topics
+    return response
+
+
+def _with_operations(context: RequestContext, request: MetadataRequest, topics: Iterator[Topic | None]) -> Iterator[Topic | None]:
+    """Yield the topics with what the client may do with them, where it wants to know."""
+    wanted = context.api_version >= 8 and request.include_topic_authorized_operations
+    for topic in topics:
+        if wanted and topic is not None:
             topic.topic_authorized_operations = authorized_operations(context, ResourceType.TOPIC, topic.name or "")
-    response = MetadataResponse(cluster_id=services.cluster_id, topics=unknown_ids + topics + refused)
+        yield topic
+
+
+def _of_cluster(context: RequestContext, request: MetadataRequest, services: Services) -> MetadataResponse:
+    """Return the response without topics."""
+    version = context.api_version
+    response = MetadataResponse(cluster_id=services.cluster_id, topics=[])
     for broker, endpoint in with_listener(services.metadata.listed(services.clock.monotonic()), context.listener_name):
         response.brokers.append(
             MetadataResponse.MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -74,7 +104,7 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
     if 8 <= version <= 10 and request.include_cluster_authorized_operations:
         allowed = context.allows(access.METADATA_CLUSTER)
         response.cluster_authorized_operations = authorized_operations(context, ResourceType.CLUSTER) if allowed else 0
-    response.controller_id = any_alive_broker(image, services)
+    response.controller_id = any_alive_broker(services.metadata.image, services)
     return response
 
 

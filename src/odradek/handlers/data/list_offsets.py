@@ -7,6 +7,8 @@ Known gaps: nothing is ever in remote storage, so the tiered positions (-5, -6) 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -17,59 +19,59 @@ from odradek.replication.fetch_params import check_isolation_level
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
 
+RequestTopic = ListOffsetsRequest.ListOffsetsTopic
+RequestPartition = ListOffsetsRequest.ListOffsetsPartition
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse:
+def handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> Entries[ListOffsetsResponse]:
     check_isolation_level(request.isolation_level)
     denied = context.denied(access.LIST_OFFSETS_TOPIC, [topic.name for topic in request.topics])
-    refused = [topic for topic in request.topics if topic.name in denied]
-    duplicates = _duplicates(request)
-    answered: set[TopicPartition] = set()
-    responses: dict[str, ListOffsetsResponse.ListOffsetsTopicResponse] = {}
+    named: dict[str, list[RequestTopic]] = {}
     for topic in request.topics:
-        if not topic.partitions or topic.name in denied:
-            continue
-        response = responses.get(topic.name)
-        if response is None:
-            response = responses[topic.name] = TopicResponse(name=topic.name, partitions=[])
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            if key in answered:
-                continue
-            answered.add(key)
-            if key in duplicates:
-                response.partitions.append(_error(partition.partition_index, ErrorCode.INVALID_REQUEST))
-            else:
-                response.partitions.append(_look_up(context, request, key, partition, services))
-    return ListOffsetsResponse(topics=list(responses.values()) + _refused(refused, access.LIST_OFFSETS_TOPIC.error))
+        if topic.partitions and topic.name not in denied:
+            named.setdefault(topic.name, []).append(topic)
+    for name, topics in named.items():
+        times: dict[int, int] = {}
+        for partition in _partitions(topics):
+            times[partition.partition_index] = times.get(partition.partition_index, 0) + 1
+            yield None
+        answers: list[PartitionResponse] = []
+        for partition in _partitions(topics):
+            asked = times.pop(partition.partition_index, 0)
+            if asked == 1:
+                answers.append(_look_up(context, request, TopicPartition(name, partition.partition_index), partition, services))
+            elif asked:
+                answers.append(_error(partition.partition_index, ErrorCode.INVALID_REQUEST))
+            yield None
+        yield TopicResponse(name=name, partitions=answers)
+    yield from _refused([topic for topic in request.topics if topic.name in denied], access.LIST_OFFSETS_TOPIC.error)
+    return ListOffsetsResponse()
 
 
 def error_response(request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
     """Every partition of the request with the same error."""
-    return ListOffsetsResponse(topics=_refused(request.topics, error.code))
+    return ListOffsetsResponse(topics=[topic for topic in _refused(request.topics, error.code) if topic is not None])
 
 
-def _refused(topics: list[ListOffsetsRequest.ListOffsetsTopic], code: ErrorCode) -> list[ListOffsetsResponse.ListOffsetsTopicResponse]:
-    return [
-        TopicResponse(name=topic.name, partitions=[_error(partition.partition_index, code) for partition in topic.partitions])
-        for topic in topics
-    ]
+def _partitions(topics: list[RequestTopic]) -> Iterator[RequestPartition]:
+    return chain.from_iterable(topic.partitions for topic in topics)
 
 
-def _duplicates(request: ListOffsetsRequest) -> set[TopicPartition]:
-    seen: set[TopicPartition] = set()
-    twice: set[TopicPartition] = set()
-    for topic in request.topics:
+def _refused(topics: list[RequestTopic], code: ErrorCode) -> Iterator[TopicResponse | None]:
+    """Yield the topics with an error for each partition, and None between partitions (`server.long_answers`)."""
+    for topic in topics:
+        answers: list[PartitionResponse] = []
         for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            (twice if key in seen else seen).add(key)
-    return twice
+            answers.append(_error(partition.partition_index, code))
+            yield None
+        yield TopicResponse(name=topic.name, partitions=answers)
 
 
 def _look_up(

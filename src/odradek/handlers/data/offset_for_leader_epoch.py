@@ -6,6 +6,7 @@ ACL: CLUSTER_ACTION on Cluster, or DESCRIBE on Topic. Quota: request time.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -15,6 +16,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpo
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 logger = logging.getLogger(__name__)
@@ -23,34 +25,34 @@ TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, services: Services) -> OffsetForLeaderEpochResponse:
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, services: Services) -> Entries[OffsetForLeaderEpochResponse]:
     denied: frozenset[str] = frozenset()
     if not context.allows(access.EPOCHS_AS_FOLLOWER):
         denied = context.denied(access.EPOCHS_TOPIC, [topic.topic for topic in request.topics])
-    found = [
-        TopicResult(topic=topic.topic, partitions=[_look_up(topic.topic, partition, services) for partition in topic.partitions])
-        for topic in request.topics
-        if topic.topic not in denied
-    ]
-    refused = _refused([topic for topic in request.topics if topic.topic in denied], access.EPOCHS_TOPIC.error)
-    return OffsetForLeaderEpochResponse(topics=found + refused)
+    for topic in request.topics:
+        if topic.topic not in denied:
+            found: list[EpochEndOffset] = []
+            for partition in topic.partitions:
+                found.append(_look_up(topic.topic, partition, services))
+                yield None
+            yield TopicResult(topic=topic.topic, partitions=found)
+    yield from _refused([topic for topic in request.topics if topic.topic in denied], access.EPOCHS_TOPIC.error)
+    return OffsetForLeaderEpochResponse()
 
 
 def error_response(request: OffsetForLeaderEpochRequest, error: KafkaError) -> OffsetForLeaderEpochResponse:
     """Every partition of the request with the same error."""
-    return OffsetForLeaderEpochResponse(topics=_refused(request.topics, error.code))
+    return OffsetForLeaderEpochResponse(topics=[topic for topic in _refused(request.topics, error.code) if topic is not None])
 
 
-def _refused(
-    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic], code: ErrorCode
-) -> list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult]:
-    return [
-        TopicResult(
-            topic=topic.topic,
-            partitions=[EpochEndOffset(partition=partition.partition, error_code=code) for partition in topic.partitions],
-        )
-        for topic in topics
-    ]
+def _refused(topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic], code: ErrorCode) -> Iterator[TopicResult | None]:
+    """Yield the topics with an error for each partition, and None between partitions (`server.long_answers`)."""
+    for topic in topics:
+        answers: list[EpochEndOffset] = []
+        for partition in topic.partitions:
+            answers.append(EpochEndOffset(partition=partition.partition, error_code=code))
+            yield None
+        yield TopicResult(topic=topic.topic, partitions=answers)
 
 
 def _look_up(

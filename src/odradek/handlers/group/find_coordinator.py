@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.repeats import answered
 from odradek.coordinator.partitioning import partition_of
 from odradek.handlers.access import FIND_GROUP_COORDINATOR, FIND_SHARE_COORDINATOR, FIND_TRANSACTION_COORDINATOR
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
+    from odradek.server.long_answers import Entries
     from odradek.server.services import Services
 
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -39,21 +41,33 @@ _CREATION_S = 1.0
 
 def handle(
     context: RequestContext, request: FindCoordinatorRequest, services: Services
-) -> FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
+) -> Entries[FindCoordinatorResponse] | FindCoordinatorResponse | Deferred[FindCoordinatorResponse]:
+    if context.api_version >= _BATCHED_SINCE:
+        return _batched(context, request, services)
+    created = _created(context, request, services)
+    if created is None:
+        return _single(context, request, services)
+    result: Deferred[FindCoordinatorResponse] = Deferred()
+    created.add_callback(lambda _: result.complete(_single(context, request, services)))
+    return result
+
+
+def _created(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> Deferred[None] | None:
+    """Have the coordinator's topic created where it is missing. The Deferred completes when the client can be answered; None is at once."""
     topic = _TOPICS.get(request.key_type)
     if topic is None or topic in services.metadata.image.topics.by_name or not _may_find_any(context, request):
-        return _answer(context, request, services)
+        return None
     from odradek.handlers.admin.auto_creation import create_topics
 
-    result: Deferred[FindCoordinatorResponse] = Deferred()
+    created: Deferred[None] = Deferred()
 
     def answer(_: object) -> None:
-        if not result.done:
-            result.complete(_answer(context, request, services))
+        if not created.done:
+            created.complete(None)
 
     services.coordinators.await_topic(topic, _CREATION_S).add_callback(answer)
     create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else answer(done))
-    return result
+    return created
 
 
 def _may_find_any(context: RequestContext, request: FindCoordinatorRequest) -> bool:
@@ -69,9 +83,16 @@ def error_response(request: FindCoordinatorRequest, error: KafkaError) -> FindCo
     return FindCoordinatorResponse(error_code=error.code, error_message=error.message, node_id=_NOBODY, host="", port=_NOBODY)
 
 
-def _answer(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> FindCoordinatorResponse:
-    if context.api_version >= _BATCHED_SINCE:
-        return FindCoordinatorResponse(coordinators=[_find(context, request.key_type, key, services) for key in request.coordinator_keys])
+def _batched(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> Entries[FindCoordinatorResponse]:
+    created = _created(context, request, services)
+    if created is not None:
+        yield created
+    for key in answered(request.coordinator_keys):
+        yield _find(context, request.key_type, key, services)
+    return FindCoordinatorResponse()
+
+
+def _single(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> FindCoordinatorResponse:
     found = _find(context, request.key_type, request.key, services)
     return FindCoordinatorResponse(
         error_code=found.error_code,
