@@ -703,7 +703,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "names-of-meanwhile-stay",
         "server/tasks.py",
-        "        if self._log_manager.has_new_names:\n            self._created()\n",
+        "        elif self._log_manager.has_new_names:\n            self._created()\n",
         "",
         "The names of logs that are made while others are made durable are not, until yet another log is made.",
         "server/test_tasks.py",
@@ -1150,7 +1150,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "names-while-syncing",
         "server/tasks.py",
-        "        if self._log_manager.has_new_names:\n            self._created()\n",
+        "        elif self._log_manager.has_new_names:\n            self._created()\n",
         "        return\n",
         "Logs that come while the names of others are made durable are not made so until the next ones come.",
         "server/test_tasks.py::test_logs_that_are_made_while_others_are_made_durable_come_next",

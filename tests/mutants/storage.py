@@ -228,9 +228,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "end-moves-before-write",
         "storage/log.py",
-        "            position = segment.size\n            segment.file.pwritev(chunks, position)",
+        "            position = segment.size\n            file.pwritev(chunks, position)",
         "            position = segment.size\n            self.log_end_offset = last_offset + 1\n"
-        "            segment.file.pwritev(chunks, position)",
+        "            file.pwritev(chunks, position)",
         "after a failed write the log end offset counts a batch that is not there",
         "storage/test_log.py::test_a_failing_disk_is_reported_and_answered_as_storage_error",
     ),
@@ -465,8 +465,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "index-entry-every-batch",
         "storage/segment.py",
-        "        if self.bytes_since_index_entry > self._limits.index_interval_bytes:",
-        "        if self.bytes_since_index_entry >= 0:",
+        "        if self.bytes_since_index_entry > self._limits.index_interval_bytes and self._indexes_open():",
+        "        if self.bytes_since_index_entry >= 0 and self._indexes_open():",
         "index.interval.bytes does nothing: indexes grow with every batch and roll segments early",
         "storage/test_run_time_configuration.py::test_segment_index_bytes_and_index_interval_bytes",
     ),
@@ -758,7 +758,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "failed-flush-keeps-its-pins",
         "storage/log.py",
-        "        except OSError:\n            flush.release()\n            raise",
+        "        except OSError:\n            self.give_back(flush)\n            raise",
         "        except OSError:\n            raise",
         "the files of a directory that failed during a flush are never closed",
         "storage/test_flushing.py::test_a_failed_flush_lets_go_of_the_files",

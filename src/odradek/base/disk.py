@@ -18,8 +18,10 @@ def out_of_descriptors(error: object) -> bool:
     """Return whether an error says that the process (EMFILE) or the machine (ENFILE) has no file descriptor left.
 
     It comes before anything is touched, and says nothing about the disk: the operation may be tried again. ENOMEM is not among these
-    errors, as it may come from the middle of a write or an fsync.
+    errors, as it may come from the middle of a write or an fsync. Of an error that was raised from an OSError, that one counts.
     """
+    if isinstance(error, BaseException) and not isinstance(error, OSError):
+        error = error.__cause__
     return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
-from odradek.base.disk import Disk
+from odradek.base.disk import Disk, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.metrics.histogram import Histogram
@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     from odradek.storage.flushing import Flush
     from odradek.storage.log import Log
 
+_AGAIN_S = 1.0
+"""Until a flush that found no descriptor is tried again."""
+
 RunJob = Callable[[Callable[[], None]], Deferred[None]]
 """Runs a function in an executor; the simulator runs it inline."""
 
 
 class Flusher:
-    """At most one flush of a log at a time. A failed fsync is never tried again: the log marks its directory as failed."""
+    """At most one flush of a log at a time. A failed fsync is never tried again: the log marks its directory as failed.
+
+    A flush that found no descriptor is no failed fsync: those who wait for it wait on, and it is tried again after a second.
+    """
 
     __slots__ = ("_clock", "_disk", "_held", "_run_job", "_waiting", "times_ms")
 
@@ -76,6 +82,8 @@ class Flusher:
         try:
             flush = log.begin_flush()
         except KafkaError as error:
+            if self._postponed(partition, callers, error):
+                return
             # The disk failed since the append, perhaps under another log of the directory.
             self._finished(partition, callers, error)
             return
@@ -95,10 +103,19 @@ class Flusher:
             log.finish_flush(flush)
             partition.flushed()
         else:
-            flush.release()
+            log.give_back(flush)
             if isinstance(error, OSError):
                 log.failed(error)
+            if self._postponed(partition, callers, error):
+                return
         self._finished(partition, callers, error)
+
+    def _postponed(self, partition: Partition, callers: list[Deferred[None]], error: BaseException) -> bool:
+        """Return whether the flush is tried again later, for want of a descriptor now."""
+        if self._clock is None or not out_of_descriptors(error) or partition.topic_partition in self._held:
+            return False
+        self._clock.call_later(_AGAIN_S, self._start, partition, callers)
+        return True
 
     def _finished(self, partition: Partition, callers: list[Deferred[None]], error: BaseException | None) -> None:
         held = self._held.get(partition.topic_partition)

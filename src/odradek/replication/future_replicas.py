@@ -23,7 +23,7 @@ from uuid import UUID
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
-from odradek.base.disk import Disk
+from odradek.base.disk import Disk, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.replication.flushing import Flusher, RunJob
@@ -334,6 +334,8 @@ class FutureReplicas:
         if error is not None and not isinstance(error, StorageError):
             if isinstance(error, OSError):
                 move.source.failed(error)
+                if out_of_descriptors(error):
+                    self._later(move, _FOLLOW_INTERVAL_S)
             else:
                 logger.error("the move of %s failed", move.partition.topic_partition, exc_info=error)
                 self.cancel(move.partition.topic_partition)
@@ -393,12 +395,14 @@ class FutureReplicas:
                     future.finish_flush(flush)
             else:
                 if flush is not None:
-                    flush.release()
+                    future.give_back(flush)
                 if move.state is MoveState.ENDED and isinstance(job.error, FileNotFoundError):
                     return  # the future log was deleted meanwhile
                 if isinstance(job.error, OSError):
                     future.failed(job.error)
-                if move.state is not MoveState.ENDED:
+                if out_of_descriptors(job.error):
+                    self._later(move, _FOLLOW_INTERVAL_S)
+                elif move.state is not MoveState.ENDED:
                     self.stop(move.partition.topic_partition)
                 return
             if move.state is not MoveState.ENDED:

@@ -7,6 +7,8 @@
 3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
 4. What a new leader has copied as a follower and flush.messages wants flushed is flushed: until then its high watermark stands.
 5. Requests that waited for something that is now different are answered, after everything is in place.
+
+A partition whose log finds no file descriptor is offline, and gets its role with another try, every second.
 """
 
 from __future__ import annotations
@@ -17,23 +19,29 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from odradek.base.deferred import Deferred
+from odradek.base.disk import out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.base.telling import tell_each
 from odradek.metadata.registrations import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
+from odradek.metadata.topics_delta import PartitionInfo
 from odradek.replication.partition import NO_LEADER, Partition, Role
 from odradek.storage.creation import LogCreation, WantedLog
 
 if TYPE_CHECKING:
+    from odradek.base.clock import TimerHandle
     from odradek.config.topic import TopicConfig
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
-    from odradek.metadata.topics_delta import PartitionInfo
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.storage.log import Log
     from odradek.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
+
+_AGAIN_S = 1.0
+_MOST_AT_ONCE = 50
+"""Logs that are made in one turn of the loop."""
 
 Changed = Mapping[TopicPartition, "PartitionInfo"]
 
@@ -68,6 +76,12 @@ class MetadataChanges:
     def __init__(self, manager: ReplicaManager, log_manager: LogManager) -> None:
         self._manager = manager
         self._log_manager = log_manager
+        self._image: MetadataImage | None = None
+        """What was applied last."""
+        self._without_descriptor: dict[TopicPartition, bool] = {}
+        """Partitions whose logs found no descriptor -> whether the replica is a new one."""
+        self._preparing = False
+        self._again: TimerHandle | None = None
         self._began = False
         """Whether the metadata has been applied for the first time. What it holds then may be older than this start."""
         self.fetchers: FollowerFetchers = NoFetchers()
@@ -98,6 +112,7 @@ class MetadataChanges:
         if creation is None:
             return None
         prepared: Deferred[None] = Deferred()
+        self._preparing = True
         self._make(wanted, creation, prepared)
         return prepared
 
@@ -108,7 +123,8 @@ class MetadataChanges:
             if job.error is not None:
                 logger.error("the job that makes logs has failed", exc_info=job.error)
             self._log_manager.finish_creation(creation)
-            rest = self._log_manager.begin_creation(wanted) if creation.failed else None
+            failed = any(not out_of_descriptors(error) for _, error in creation.failed)
+            rest = self._log_manager.begin_creation(wanted) if failed else None
             if rest is None:
                 prepared.complete(None)
             else:
@@ -118,20 +134,25 @@ class MetadataChanges:
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> int:
         """Bring the partitions from the delta's base to `image`; returns how many subscribers of leadership raised."""
+        self._image = image
+        self._preparing = False
         changes = delta.topics.local_changes(self._manager.local_id)
         following: list[Partition] = []
         unflushed: list[Partition] = []
         stopped = {*changes.deletes, *changes.leaders}
         for topic_partition in sorted(changes.deletes):
+            self._without_descriptor.pop(topic_partition, None)
             self._delete(topic_partition)
         for topic_partition, info in changes.leaders.items():
-            partition = self._take_role(topic_partition, info, delta, image, leads=True)
+            is_new = self._is_new(topic_partition, info, delta)
+            partition = self._take_role(topic_partition, info, image, is_new=is_new, leads=True)
             if partition is not None:
                 self._manager.delayed.followers.expect(partition.replicas.values())
                 if partition.log is not None and partition.log.flush_due:
                     unflushed.append(partition)
         for topic_partition, info in changes.followers.items():
-            partition = self._take_role(topic_partition, info, delta, image, leads=False)
+            is_new = self._is_new(topic_partition, info, delta)
+            partition = self._take_role(topic_partition, info, image, is_new=is_new, leads=False)
             if partition is not None:
                 stopped.add(topic_partition)
                 following.append(partition)
@@ -150,7 +171,12 @@ class MetadataChanges:
         return errors
 
     def _is_new(self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta) -> bool:
-        """Return whether this broker has just been given the replica: the metadata before `delta` does not have it here."""
+        """Return whether this broker has just been given the replica: the metadata before `delta` does not have it here.
+
+        One whose log has not been made yet, for want of a descriptor, stays what it was.
+        """
+        if topic_partition in self._without_descriptor:
+            return self._without_descriptor[topic_partition]
         before = delta.topics.image.partition_by_id(info.topic_id, topic_partition.partition)
         return self._began and (before is None or self._manager.local_id not in before.replicas)
 
@@ -170,12 +196,12 @@ class MetadataChanges:
             logger.exception("the log of %s could not be deleted", topic_partition)
 
     def _take_role(
-        self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta, image: MetadataImage, *, leads: bool
+        self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, is_new: bool, leads: bool
     ) -> Partition | None:
         """Returns the partition when it begins to lead, or to follow a leader in a new epoch, or nobody."""
         partition = self._partition(topic_partition, info.topic_id)
         try:
-            log = partition.log or self._open_log(topic_partition, info, delta, image)
+            log = partition.log or self._open_log(topic_partition, info, image, is_new=is_new)
             begins = partition.make_leader(info.partition, log) if leads else partition.make_follower(info.partition, log)
             self._manager.future_replicas.resume(partition)
         except (KafkaError, OSError) as error:
@@ -183,8 +209,58 @@ class MetadataChanges:
                 logger.error("%s cannot be served: %s", topic_partition, error)
             if partition.role is not Role.OFFLINE:
                 partition.mark_offline()
+            if out_of_descriptors(error):
+                self._without_descriptor[topic_partition] = is_new
+                if self._again is None:
+                    self._again = self._manager.clock.call_later(_AGAIN_S, self._try_again)
+            else:
+                self._without_descriptor.pop(topic_partition, None)
             return None
+        self._without_descriptor.pop(topic_partition, None)
         return partition if begins else None
+
+    def _try_again(self) -> None:
+        """Give the partitions their roles whose logs found no descriptor."""
+        self._again = None
+        if self._preparing:
+            # A job makes logs for the next change of the metadata, maybe the same ones.
+            self._again = self._manager.clock.call_later(_AGAIN_S, self._try_again)
+            return
+        image = self._image
+        assert image is not None
+        leaders: dict[TopicPartition, PartitionInfo] = {}
+        followers: dict[TopicPartition, PartitionInfo] = {}
+        followed: list[Partition] = []
+        for topic_partition, is_new in list(self._without_descriptor.items())[:_MOST_AT_ONCE]:
+            topic_id = image.topics.topic_id(topic_partition.topic)
+            registration = None if topic_id is None else image.topics.partition_by_id(topic_id, topic_partition.partition)
+            if topic_id is None or registration is None or self._manager.local_id not in registration.replicas:
+                del self._without_descriptor[topic_partition]
+                continue
+            info, leads = PartitionInfo(topic_id, registration), registration.leader == self._manager.local_id
+            partition = self._take_role(topic_partition, info, image, is_new=is_new, leads=leads)
+            if self._again is not None:
+                break
+            if partition is None:
+                continue
+            if leads:
+                leaders[topic_partition] = info
+                self._manager.delayed.followers.expect([*partition.replicas.values()])
+            else:
+                followers[topic_partition] = info
+                followed.append(partition)
+        if self._without_descriptor and self._again is None:
+            self._again = self._manager.clock.call_later(0, self._try_again)
+        if followed:
+            self.fetchers.start(followed)
+        if leaders or followers:
+            tell_each(self.on_leadership, leaders, followers, ())
+            self._manager.delayed.drain()
+
+    def close(self) -> None:
+        """Try nothing again."""
+        if self._again is not None:
+            self._again.cancel()
 
     def _partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
         partition = self._manager.partitions.by_name.get(topic_partition)
@@ -194,17 +270,17 @@ class MetadataChanges:
             partition = None
         return partition or self._manager.new_partition(topic_partition, topic_id)
 
-    def _open_log(self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta, image: MetadataImage) -> Log:
+    def _open_log(self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, is_new: bool) -> Log:
         try:
             log = self._log_manager.create_log(
                 topic_partition,
                 info.topic_id,
                 self._topic_config(topic_partition.topic, image),
                 directory_id=self._directory_of(info),
-                is_new=self._is_new(topic_partition, info, delta),
+                is_new=is_new,
             )
         except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not out_of_descriptors(error):
                 self._tell_lost(topic_partition, info)
             raise
         try:

@@ -72,7 +72,7 @@ class ReplicaManager:
         `dynamic_config` is `config` with what is set at run time. `assign` tells the controller where a replica lies; without it, nobody
         is told.
         """
-        self._clock = clock
+        self.clock = self._clock = clock
         self._log_manager = log_manager
         self.local_id = config.node_id
         self.config = config
@@ -243,6 +243,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Answers what waits, writes the high watermarks. The log manager closes the logs afterwards."""
+        self.changes.close()
         self.future_replicas.close()
         self.alter_partition.close()
         self.delayed.close()

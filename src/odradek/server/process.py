@@ -77,6 +77,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     from odradek.server.broker import Broker
     from odradek.server.handler_loading import HandlerLoader
     from odradek.server.memory import MemoryKeeper, find_trim
+    from odradek.storage.disk import OsDisk
 
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
@@ -95,7 +96,9 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
         loop.add_signal_handler(number, on_signal, number.name)
     executor = ThreadPoolExecutor(config.integer("background.threads"), "background")
     loop.set_default_executor(executor)
-    broker = Broker(config, format_if_empty=format_if_empty)
+    disk = OsDisk()
+    disk.keep_spare()
+    broker = Broker(config, disk=disk, format_if_empty=format_if_empty)
 
     def resize() -> None:
         """The new executor takes what comes; the old one ends what it has."""

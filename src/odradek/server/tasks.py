@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.base.disk import out_of_descriptors
 from odradek.server.jobs import Jobs, Task, Work
 from odradek.server.step import Step
 
@@ -28,6 +29,8 @@ _RETENTION_SLICE = 50
 _SHORTEST_FLUSH_INTERVAL_S = 0.01
 _TOPIC = 2
 """ConfigResource.Type.TOPIC."""
+_AGAIN_S = 1.0
+"""Until writes that found no descriptor are tried again."""
 _NEVER_S = 10 * 365 * 86400.0
 """Intervals of ten years and more mean "off" (log.flush.scheduler.interval.ms is Long.MAX by default)."""
 
@@ -52,6 +55,7 @@ class BrokerTasks:
         self._tasks: list[Task] = []
         self._new_names: TimerHandle | None = None
         self._syncing_names = False
+        self._stopped = False
         log_manager.on_roll = self._flush_rolled
         log_manager.on_created = self._created
 
@@ -117,6 +121,7 @@ class BrokerTasks:
 
     def stop(self) -> None:
         """No further runs."""
+        self._stopped = True
         if self._flush_task is not None:
             self._flush_task.stop()
         if self._new_names is not None:
@@ -155,20 +160,26 @@ class BrokerTasks:
 
     def _sync_new_names(self) -> None:
         self._new_names = None
-        done = self._checkpoint(self._log_manager.begin_new_names())
+        failed: list[tuple[str, OSError]] = []
+        writes = self._log_manager.begin_new_names()
+        done = self._checkpoint(writes, failed)
         if done is not None:
             self._syncing_names = True
-            done.add_callback(self._names_synced)
+            done.add_callback(lambda _: self._names_synced(writes, failed))
 
-    def _names_synced(self, _: Deferred[None]) -> None:
+    def _names_synced(self, writes: Sequence[DirectoryWrite], failed: Sequence[tuple[str, OSError]]) -> None:
         self._syncing_names = False
-        if self._log_manager.has_new_names:
+        if any(out_of_descriptors(error) for _, error in failed):
+            self._log_manager.put_back(writes)
+            if not self._stopped:
+                self._new_names = self._clock.call_later(_AGAIN_S, self._sync_new_names)
+        elif self._log_manager.has_new_names:
             self._created()
 
-    def _checkpoint(self, writes: Sequence[DirectoryWrite]) -> Deferred[None] | None:
+    def _checkpoint(self, writes: Sequence[DirectoryWrite], failed: list[tuple[str, OSError]] | None = None) -> Deferred[None] | None:
         if not writes:
             return None
-        failed: list[tuple[str, OSError]] = []
+        failed = [] if failed is None else failed
 
         def run() -> None:
             from odradek.storage.log_directory import write_checkpoints
@@ -187,7 +198,9 @@ class BrokerTasks:
         def run() -> None:
             deletion.run()
 
-        return self._jobs.run(run)
+        done = self._jobs.run(run)
+        done.add_callback(lambda _: self._log_manager.finish_deletion(deletion))
+        return done
 
     def _flush(self) -> None:
         for log in self._log_manager.logs_to_flush():

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from odradek.base.clock import Clock
-from odradek.base.disk import Disk
+from odradek.base.disk import Disk, out_of_descriptors
 
 logger = logging.getLogger(__name__)
 
@@ -14,10 +14,13 @@ logger = logging.getLogger(__name__)
 class Deletion:
     """Files and directories whose delay is over. `run` may take long and belongs in an executor; its errors are logged and returned."""
 
-    __slots__ = ("_directories", "_disk", "_files")
+    __slots__ = ("_directories", "_disk", "_files", "left_directories", "left_files")
 
     def __init__(self, disk: Disk, files: list[str], directories: list[str]) -> None:
         self._disk = disk
+        self.left_files: list[str] = []
+        """What is still there, because no descriptor was free; like `left_directories`."""
+        self.left_directories: list[str] = []
         self._files = files
         self._directories = directories
 
@@ -29,11 +32,15 @@ class Deletion:
                     self._disk.remove(path)
             except OSError as error:
                 errors.append(error)
+                if out_of_descriptors(error):
+                    self.left_files.append(path)
         for path in self._directories:
             try:
                 self._disk.rmtree(path)
             except OSError as error:
                 errors.append(error)
+                if out_of_descriptors(error):
+                    self.left_directories.append(path)
         for failure in errors:
             logger.error("Deleting failed: %s", failure)
         return errors

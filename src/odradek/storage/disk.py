@@ -5,12 +5,21 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, ParamSpec, TypeVar
+
+from odradek.base.disk import out_of_descriptors
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _IOV_MAX = 512
 """Buffers per system call, well below the IOV_MAX (1024) of Linux."""
 
 _READ_AHEAD = 1 << 16
+
+_SPARE: Final = 16
+"""Descriptors of `OsDisk.keep_spare`: more than threads open files at the same time."""
 
 _PROBE_EVERY = 128 * 1024
 """Distance in bytes at which pages are looked up in the page cache; a smaller hole goes unseen, and costs one read of the disk."""
@@ -171,16 +180,58 @@ class OsDirectoryLock:
 class OsDisk:
     """The operating system's file system; see `base.disk.Disk` for the contract."""
 
-    __slots__ = ()
+    __slots__ = ("_most_spare", "_spare")
+
+    def __init__(self) -> None:
+        self._spare: list[int] = []
+        self._most_spare = 0
+
+    def keep_spare(self, count: int = _SPARE) -> None:
+        """Keep `count` descriptors open for no purpose. A call that finds none free gets one of these.
+
+        So an operation of several steps that has begun (a truncation, a roll, a checkpoint) can end when connections or files have used up
+        all others. They are opened again by the next call that finds enough.
+        """
+        self._most_spare = count
+        self._refill()
+
+    def _refill(self) -> None:
+        try:
+            while len(self._spare) < self._most_spare:
+                self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            if not out_of_descriptors(error):
+                raise
+
+    def _try(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `call` returns, with a spare descriptor where there is no other."""
+        while True:
+            try:
+                result = call(*args, **kwargs)
+            except OSError as error:
+                if not out_of_descriptors(error) or not self._give_up_one():
+                    raise
+            else:
+                if len(self._spare) < self._most_spare:
+                    self._refill()
+                return result
+
+    def _give_up_one(self) -> bool:
+        try:
+            descriptor = self._spare.pop()
+        except IndexError:
+            return False
+        os.close(descriptor)
+        return True
 
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> OsFile:
         flags = os.O_CLOEXEC | (os.O_RDONLY if readonly else os.O_RDWR)
         if create:
             flags |= os.O_CREAT
-        return OsFile(path, os.open(path, flags, 0o644))
+        return OsFile(path, self._try(os.open, path, flags, 0o644))
 
     def read_bytes(self, path: str) -> bytes:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = self._try(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = os.read(descriptor, _READ_AHEAD)
             if len(data) < _READ_AHEAD:
@@ -195,7 +246,7 @@ class OsDisk:
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = self._try(os.open, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             view = memoryview(data)
             while view:
@@ -215,7 +266,7 @@ class OsDisk:
         return os.path.isdir(path)
 
     def listdir(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(self._try(os.listdir, path))
 
     def makedirs(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -230,13 +281,13 @@ class OsDisk:
         import shutil  # with all that it brings, for deletions only
 
         try:
-            shutil.rmtree(path)
+            self._try(shutil.rmtree, path)
         except FileNotFoundError:
             if os.path.lexists(path):
                 raise
 
     def fsync_dir(self, path: str) -> None:
-        descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._try(os.open, path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
@@ -254,7 +305,7 @@ class OsDisk:
         os.utime(path, ns=(nanoseconds, nanoseconds))
 
     def lock(self, path: str) -> OsDirectoryLock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = self._try(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             # flock keeps a second broker of this very process out (record locks belong to the process), lockf a JVM broker.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,7 +21,7 @@ class Flush:
     It holds its own pins and paths, so a roll, a truncation or a deletion in the meantime does not disturb it.
     """
 
-    __slots__ = ("_directories", "_files", "_paths", "_segments", "epochs", "generation", "index_point", "up_to")
+    __slots__ = ("_directories", "_files", "_paths", "_segments", "epochs", "generation", "index_point", "owed", "owed_in", "up_to")
 
     def __init__(self, up_to: int, generation: int, paths: list[str], index_point: int = 0) -> None:
         """`index_point` is the base offset of the segment whose indexes (unlike those before it) need not become durable."""
@@ -29,6 +29,10 @@ class Flush:
         self.generation = generation
         self.index_point = index_point
         self._paths = paths
+        self.owed: tuple[list[str], list[str], list[str]] = ([], [], [])
+        """Snapshots, files and names that the log owes again when the flush has not run (`Durability.give_back`)."""
+        self.owed_in = ""
+        """The log's directory when the flush was planned."""
         self.epochs: EpochWrite | None = None
         """What leader-epoch-checkpoint is to hold, None when it needs no change."""
         self._files: list[tuple[File, Pin]] = []
@@ -37,8 +41,9 @@ class Flush:
 
     def add(self, segment: Segment, *, indexes: bool) -> None:
         """Includes a segment's log file and, with `indexes`, its index files."""
+        file = segment.file
         segment.pin.take()
-        self._files.append((segment.file, segment.pin))
+        self._files.append((file, segment.pin))
         if indexes:
             self._paths += segment.index_paths()
         if not segment.directory_entry_durable:
@@ -168,15 +173,28 @@ class Durability:
         recovery rebuilds otherwise, as those of any segment that holds the recovery point.
         """
         snapshots, self._snapshots = self._snapshots, []
-        flush = Flush(up_to, self._generation, snapshots, segments.active.base_offset)
+        flush = Flush(up_to, self._generation, list(snapshots), segments.active.base_offset)
         files, self._files = self._files, []
         names, self._names = self._names, []
+        flush.owed, flush.owed_in = (snapshots, files, names), segments.directory
         flush.add_paths(files, names)
         if epochs is not None:
             flush.add_epochs(epochs)
-        for segment in segments[segments.index_at(min(self.recovery_point, self._index_point)) :]:
-            flush.add(segment, indexes=closing or segment is not segments.active)
+        try:
+            for segment in segments[segments.index_at(min(self.recovery_point, self._index_point)) :]:
+                flush.add(segment, indexes=closing or segment is not segments.active)
+        except OSError:
+            self.give_back(flush, segments.directory)
+            raise
         return flush
+
+    def give_back(self, flush: Flush, directory: str) -> None:
+        """Release a flush that could not run, and owe again what it was to make durable; `directory` is the log's by now."""
+        flush.release()
+        snapshots, files, names = ([directory + path.removeprefix(flush.owed_in) for path in paths] for paths in flush.owed)
+        self._snapshots[:0] = snapshots
+        self._files[:0] = files
+        self._names[:0] = names
 
     def finish(self, flush: Flush, now_ms: int) -> bool:
         """Takes over a flush that ran without error: True when it still counts, and the recovery point has moved."""
@@ -207,16 +225,21 @@ class Durability:
 
 
 class Guarded:
-    """`with Guarded(log):` turns an OSError inside into KAFKA_STORAGE_ERROR and marks the log's directory as failed."""
+    """`with Guarded(log):` turns an OSError inside into KAFKA_STORAGE_ERROR and marks the log's directory as failed.
 
-    __slots__ = ("_log",)
+    Without a free descriptor the directory works on, and the operation may be tried again. Not with `changing`: what has changed the log in
+    memory when it fails cannot go on, whatever the reason.
+    """
 
-    def __init__(self, log: Log) -> None:
+    __slots__ = ("_changing", "_log")
+
+    def __init__(self, log: Log, *, changing: bool = False) -> None:
         self._log = log
+        self._changing = changing
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, OSError):
-            raise self._log.failed(error) from error
+            raise self._log.failed(error, changing=self._changing) from error

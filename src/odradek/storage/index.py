@@ -11,7 +11,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 
-from odradek.base.disk import Disk, File
+from odradek.base.disk import Disk, File, out_of_descriptors
 
 _BLOCK_ENTRIES = 512
 _WRITE_ENTRIES = 64
@@ -85,6 +85,14 @@ class _IndexFile:
             self._open().pwritev([pending], (self.file_entries + self._tail_length()) * self.ENTRY_SIZE - len(pending))
             self._pending.clear()
 
+    def _write_many(self) -> None:
+        """As `write_pending`; without a free descriptor the entries stay in memory, and the next ones try again."""
+        try:
+            self.write_pending()
+        except OSError as error:
+            if not out_of_descriptors(error):
+                raise
+
     def _tail_length(self) -> int:
         raise NotImplementedError
 
@@ -152,7 +160,7 @@ class OffsetIndex(_IndexFile):
         pending = self._pending
         pending += _OFFSET_ENTRY.pack(offset - self.base_offset, position)
         if len(pending) >= _WRITE_ENTRIES * 8:
-            self.write_pending()
+            self._write_many()
 
     def extend(self, entries: bytes) -> None:
         """As `append` for many (at least one), as they stand in the file and in rising order."""
@@ -163,7 +171,7 @@ class OffsetIndex(_IndexFile):
         self.last_offset = self._tail_offsets[-1]
         self._pending.extend(entries)
         if len(self._pending) >= _WRITE_ENTRIES * 8:
-            self.write_pending()
+            self._write_many()
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
@@ -285,7 +293,7 @@ class TimeIndex(_IndexFile):
         pending = self._pending
         pending += _TIME_ENTRY.pack(timestamp, offset - self.base_offset)
         if len(pending) >= _WRITE_ENTRIES * 12:
-            self.write_pending()
+            self._write_many()
 
     def extend(self, entries: bytes) -> None:
         """As `maybe_append` for many (at least one), as they stand in the file, each larger than the one before."""
@@ -296,7 +304,7 @@ class TimeIndex(_IndexFile):
         self.last_timestamp, self.last_offset = self._tail_timestamps[-1], self._tail_offsets[-1]
         self._pending.extend(entries)
         if len(self._pending) >= _WRITE_ENTRIES * 12:
-            self.write_pending()
+            self._write_many()
 
     def entry(self, index: int) -> tuple[int, int]:
         if index >= self.file_entries:

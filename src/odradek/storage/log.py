@@ -14,13 +14,14 @@ one part of its state; the offsets are its own.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.clock import Clock
-from odradek.base.disk import Disk
+from odradek.base.disk import Disk, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition
 from odradek.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, iter_headers, read_header
@@ -226,7 +227,7 @@ class Log:
             )
         if offset <= self.log_start_offset:
             return False
-        with Guarded(self):
+        with Guarded(self, changing=True):
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
             self.producer_state.on_log_start(offset)
@@ -273,7 +274,12 @@ class Log:
         segment = self.segments.begin(base_offset)
         # The snapshot at a segment's base lets recovery begin right there.
         self.producer_state.map_end_offset = base_offset
-        unsynced = self.producer_state.take_snapshot(sync=False)
+        try:
+            unsynced = self.producer_state.take_snapshot(sync=False)
+        except OSError as error:
+            if not out_of_descriptors(error):
+                raise
+            unsynced = None  # recovery begins at the snapshot before
         if unsynced is not None:
             self._durability.owe_snapshot(unsynced)
         if self._options.on_roll is not None:
@@ -351,9 +357,13 @@ class Log:
         try:
             flush.run(self._disk)
         except OSError:
-            flush.release()
+            self.give_back(flush)
             raise
         self.finish_flush(flush)
+
+    def give_back(self, flush: Flush) -> None:
+        """Takes back a flush that failed: the log owes what was not made durable, should its directory work on."""
+        self._durability.give_back(flush, self.directory)
 
     def _gone(self) -> KafkaError:
         """For callers that still hold a log which was closed, deleted or went offline with its directory."""
@@ -371,8 +381,13 @@ class Log:
             if batch is not None:
                 segment.write_again(batch.position)
 
-    def failed(self, error: OSError) -> KafkaError:
-        """Reports the directory as failed and gives the error to answer with."""
+    def failed(self, error: OSError, *, changing: bool = False) -> KafkaError:
+        """Reports the directory as failed and gives the error to answer with.
+
+        The directory does not fail for want of a descriptor, unless the log was `changing` and is in no state to go on.
+        """
+        if changing and out_of_descriptors(error):
+            error = OSError(errno.EIO, f"{error.strerror} in the middle of a change", error.filename)
         if self._options.on_io_error is not None:
             self._options.on_io_error(self, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} in {self.directory} failed: {error}")
@@ -506,7 +521,7 @@ class Log:
         """Producer state and transaction index after a batch with a producer id was written."""
         aborted = self.producer_state.follow(header, base_offset, max_timestamp, marker)
         if aborted is not None:
-            with Guarded(self):
+            with Guarded(self, changing=True):
                 self.segments.active.txn_index.append(aborted)
 
     def _write(
@@ -529,10 +544,11 @@ class Log:
             segment = segments.active
             if segment.should_roll(size, last_offset, max_timestamp, now_ms, segments.segment_bytes, segments.segment_ms):
                 segment = self._roll(base_offset)
+            file = segment.file
             if leader_epoch > self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(leader_epoch, base_offset, flush=False)
             position = segment.size
-            segment.file.pwritev(chunks, position)
+            file.pwritev(chunks, position)
             segment.note_batch(position, size, last_offset, max_timestamp)
         except OSError as error:
             raise self.failed(error) from error
@@ -609,12 +625,13 @@ class Log:
                 count = segment.fitting(scan, now_ms, segments.segment_bytes, segments.segment_ms) or 1
             if count < scan.batches:
                 scan = part_of(scan, 0, count)
+            file = segment.file
             if max(scan.leader_epochs) > self.leader_epochs.latest_epoch:
                 for epoch, base_offset in zip(scan.leader_epochs, scan.base_offsets, strict=True):
                     if epoch > self.leader_epochs.latest_epoch:
                         self.leader_epochs.assign(epoch, base_offset, flush=False)
             begin, position = scan.positions[0], segment.size
-            segment.file.pwritev((records[begin : scan.positions[-1] + scan.sizes[-1]],), position)
+            file.pwritev((records[begin : scan.positions[-1] + scan.sizes[-1]],), position)
             segment.note_batches(scan, count, position - begin)
             segments.note_position(scan.base_offsets[0], position)
             self.log_end_offset = scan.last_offsets[-1] + 1
@@ -680,7 +697,7 @@ class Log:
         """
         if offset < 0:
             raise ValueError(f"{self.name} cannot be truncated to {offset}")
-        with Guarded(self):
+        with Guarded(self, changing=True):
             if offset >= self.log_end_offset:
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
                 return False
@@ -774,7 +791,7 @@ class Log:
         """
         if state is not None:
             state.producers_before(offset)
-        with Guarded(self):
+        with Guarded(self, changing=True):
             self._durability.void_plans()
             self._durability.touch()
             self._start_over(offset, state=state)
@@ -859,7 +876,7 @@ class Log:
 
         With `durable` False the caller fsyncs the log directory, off the loop.
         """
-        with Guarded(self):
+        with Guarded(self, changing=True):
             target = f"{self.parent_directory}/{name}"
             self._durability.void_plans()
             self._disk.rename(self.directory, target)
@@ -877,7 +894,7 @@ class Log:
             return
         self._closed = True
         self._durability.void_plans()
-        with Guarded(self):
+        with Guarded(self, changing=True):
             changed = not self._durability.is_untouched(self.log_end_offset) or self.active.is_preallocated
             if changed:
                 self.producer_state.take_snapshot()

@@ -6,6 +6,9 @@ Every method is synchronous. The server schedules the tasks (`cleanup`, `checkpo
 A directory that fails never makes a replica look new. `create_log` makes an empty log only for a replica that its caller knows to be new
 (`is_new`), or while all directories work: else the records may lie in the directory that is offline. A new replica whose directory fails
 under it goes to another one, and what it leaves behind is settled by the next start (`_one_of_two`).
+
+That no descriptor is free (`base.disk.out_of_descriptors`) is no failure of a directory. Whoever asked gets KAFKA_STORAGE_ERROR and tries
+again; what the log manager does by itself it does once more with its next run. A start ends.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.clock import Clock
-from odradek.base.disk import Disk
+from odradek.base.disk import Disk, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
@@ -52,6 +55,7 @@ logger = logging.getLogger(__name__)
 _LAST_RESERVED_ID = 99
 """Directory ids up to this one are reserved: unassigned, lost (DirectoryId)."""
 _PREFERRED_KEPT = 10_000
+_TOLD_EVERY_S = 10.0
 _ASSIGNED = "the metadata names its directory"
 
 
@@ -110,6 +114,9 @@ class LogManager:
         """The cleaner, None where nothing is compacted."""
         self.on_truncated: Callable[[Log], None] | None = None
         """Called when a log was truncated."""
+        self._late: list[DirectoryWrite] = []
+        """Writes that found no descriptor."""
+        self._next_told = 0.0
         self._new_logs: list[Log] = []
         self._left: set[str] = set()
         """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
@@ -127,6 +134,8 @@ class LogManager:
             try:
                 directory.take_lock()
             except OSError as error:
+                if out_of_descriptors(error):
+                    raise
                 self.directory_failed(directory.path, error)
         if not self.online_directories:
             raise StorageError("None of the log directories can be used: " + "; ".join(f"{d.path}: {d.failure}" for d in self.directories))
@@ -155,9 +164,18 @@ class LogManager:
         self.directory_failed(log.parent_directory, error)
 
     def directory_failed(self, path: str, error: Exception) -> None:
-        """Takes a directory and its logs offline, once; nothing more is written there."""
+        """Takes a directory and its logs offline, once; nothing more is written there.
+
+        Want of a descriptor is only logged, one line in ten seconds.
+        """
         directory = self._tables.by_path[path]
         if directory.failure is not None:
+            return
+        if out_of_descriptors(error):
+            now = self._clock.monotonic()
+            if now >= self._next_told:
+                self._next_told = now + _TOLD_EVERY_S
+                logger.warning("No file descriptor was free; raise the limit (ulimit -n). It is tried again: %s", error)
             return
         directory.failure = error
         logger.error("Log directory %s failed and goes offline: %s", path, error)
@@ -209,6 +227,8 @@ class LogManager:
         """
         directory = loading.directory
         loaded = loading.result()
+        if isinstance(loaded, Exception) and out_of_descriptors(loaded):
+            raise loaded
         self._doomed.add_directories(loading.doomed, 0)
         self.strays += loading.strays
         if isinstance(loaded, Exception):
@@ -275,6 +295,8 @@ class LogManager:
         try:
             return noted_source(self._disk, log)
         except OSError as error:
+            if out_of_descriptors(error):
+                raise
             # Raises KafkaError, after the directory has gone offline.
             raise log.failed(error) from error
 
@@ -319,8 +341,8 @@ class LogManager:
             directory = self._choose(topic_partition, directory_id, is_new=is_new)
             try:
                 log = self._make(directory, directory_name(topic_partition), topic_partition, topic_id, config)
-            except KafkaError:
-                if not is_new:
+            except KafkaError as error:
+                if not is_new or out_of_descriptors(error):
                     raise
                 # Its directory is offline now: another one may take the log.
                 continue
@@ -505,6 +527,8 @@ class LogManager:
             try:
                 settle(self._disk, self._tables, future, assigned)
             except OSError as error:
+                if out_of_descriptors(error):
+                    raise
                 self.on_io_error(future, error)
             except KafkaError:
                 # The log has reported its directory as failed.
@@ -559,11 +583,11 @@ class LogManager:
         for log, flush in hardening.cuts:
             error = hardening.failed.get(log)
             if error is not None:
-                flush.release()
+                log.give_back(flush)
                 if not log.closed:
                     log.failed(error)
             elif log.parent_directory in failed:
-                flush.release()
+                log.give_back(flush)
             else:
                 log.hardened(flush)
         self.finish_checkpoints(hardening.failed_directories)
@@ -635,7 +659,11 @@ class LogManager:
     @property
     def has_new_names(self) -> bool:
         """Whether `begin_new_names` has something to do."""
-        return bool(self._new_logs or self._left or self._moved)
+        return bool(self._new_logs or self._left or self._moved or self._late)
+
+    def put_back(self, writes: Iterable[DirectoryWrite]) -> None:
+        """Takes back writes of `begin_new_names` that found no descriptor, for its next call. Each may run again, whole."""
+        self._late += writes
 
     def begin_new_names(self) -> list[DirectoryWrite]:
         """The writes that make durable which logs were created, deleted or moved since the last call; for `write_checkpoints`."""
@@ -654,7 +682,8 @@ class LogManager:
                 names.add([], [f"{path}/{LOCK_FILE}"])
                 writes.append(names)
                 writes += [write for write in (directory.begin_recovery_points(), directory.begin_log_start_offsets()) if write is not None]
-        return [*moved, *writes]
+        late, self._late = self._late, []
+        return [*[write for write in late if self._tables.by_path[write.directory].online], *moved, *writes]
 
     def finish_checkpoints(self, failed: Sequence[tuple[str, OSError]]) -> None:
         """Takes the directories offline whose checkpoints could not be written."""
@@ -672,6 +701,11 @@ class LogManager:
         for log in self._tables.all_logs():
             self._doomed.add_files(log.take_deletions(), log.config.file_delete_delay_ms)
         return self._doomed.take_due(everything=everything)
+
+    def finish_deletion(self, deletion: Deletion) -> None:
+        """What a deletion could not remove for want of a descriptor is due again."""
+        self._doomed.add_files(deletion.left_files, 0)
+        self._doomed.add_directories(deletion.left_directories, 0)
 
     def _rolled(self, log: Log) -> None:
         if self.on_roll is not None:

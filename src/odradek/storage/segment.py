@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from odradek.base.disk import Disk, File
+from odradek.base.disk import Disk, File, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import HEADER_SIZE
 from odradek.records.scan import Scan, index_entries
@@ -133,7 +133,17 @@ class Segment:
             file.truncate(preallocate)
             segment.is_preallocated = True
         segment._file = file
-        segment.reset_indexes()
+        try:
+            segment.reset_indexes()
+        except OSError as error:
+            segment.close_handles()
+            if out_of_descriptors(error):
+                # The log goes on with the segment before: an empty one that stays would be its end after a restart.
+                for suffix in SEGMENT_SUFFIXES:
+                    path = f"{directory}/{segment_file(base_offset, suffix)}"
+                    if disk.exists(path):
+                        disk.remove(path)
+            raise
         return segment
 
     @classmethod
@@ -178,8 +188,13 @@ class Segment:
         """Opens both; one that cannot be right is rebuilt from the log, the batches untouched."""
         offsets, times = self._attach_indexes()
         try:
-            offsets.load()
-            times.load()
+            try:
+                offsets.load()
+                times.load()
+            except OSError:
+                # Or what was not read would count as empty from now on.
+                self._offset_index = self._time_index = None
+                raise
             if offsets.file_entries and offsets.entry(offsets.file_entries - 1)[1] >= self.size:
                 raise CorruptIndexError(f"{offsets.path}: points behind the end of the segment")
         except CorruptIndexError as error:
@@ -224,7 +239,7 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self.bytes_since_index_entry > self._limits.index_interval_bytes:
+        if self.bytes_since_index_entry > self._limits.index_interval_bytes and self._indexes_open():
             index = self._offset_index or self.offset_index
             index.append(last_offset, position)
             times = self._time_index or self.time_index
@@ -234,6 +249,17 @@ class Segment:
             self._index_full = index.is_full or times.is_full
         self.bytes_since_index_entry += size
         self.size = position + size
+
+    def _indexes_open(self) -> bool:
+        """Return whether the indexes can be added to; without a free descriptor the next batch gets the entry."""
+        if self._offset_index is None or self._time_index is None:
+            try:
+                self._load_indexes()
+            except OSError as error:
+                if not out_of_descriptors(error):
+                    raise
+                return False
+        return True
 
     def note_batches(self, scan: Scan, count: int, begin: int) -> None:
         """As `note_batch` for the first `count` batches of a scan; its positions count from `begin`."""
@@ -325,8 +351,8 @@ class Segment:
     def trim(self) -> None:
         """Gives back what was preallocated and not used."""
         if self.is_preallocated:
-            self.is_preallocated = False
             self.file.truncate(self.size)
+            self.is_preallocated = False
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 

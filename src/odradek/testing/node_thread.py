@@ -292,6 +292,7 @@ class MortalDisk(OsDisk):
     """
 
     def __init__(self, *, sync: bool = True) -> None:
+        super().__init__()
         self._sync = sync
         self._dead = False
         # Strong references: what a killed node held may be collected before it is buried, and its descriptors, with their locks, stayed.

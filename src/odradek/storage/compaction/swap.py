@@ -54,7 +54,7 @@ def swap_in(disk: Disk, plan: CleaningPlan, cleaned: CleanedSegment, sources: Se
     log = plan.log
     if not plan.is_valid() or not all(plan.holds(source) for source in sources):
         return None
-    with Guarded(log):
+    with Guarded(log, changing=True):
         for suffix in SEGMENT_SUFFIXES:
             path = cleaned.path(suffix)
             if disk.exists(path):
