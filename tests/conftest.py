@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 from zlib import crc32
 
@@ -24,13 +26,32 @@ _LONGEST = (
     "campaigns/test_slices_of_coordinators.py",
     "spark/test_exactly_once.py",
     "spark/test_connect.py",
+    "client/test_groups_under_faults.py",
     "cli/test_pages.py",
+    "cli/test_readme.py",
+    "simulation/test_cluster_stories.py",
+    "testing/test_lives.py",
+    "testing/test_pytest_plugin.py",
+    "client/test_refusals.py",
+    "simulation/test_log_directories.py",
+    "testing/test_pages.py",
     "interop/test_tls_listeners.py",
 )
 """Files that take long and mostly wait. They begin first: a long file at the end would keep one process busy alone."""
 
 JVM_FILES = pytest.StashKey[set[str]]()
 """Of the configuration: the files that were collected with tests against JVM Kafka that do not take minutes."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without garbage collection, and leave out of later ones what was collected: millions of objects that stay to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
