@@ -87,7 +87,7 @@ def test_the_committed_view_is_the_state_of_then(steps: list[tuple[str, Any]]) -
         assert {key: value for key in "abc" if (value := items.committed(key)) is not None} == states[0]
     journal.commit_to(first + len(states))
     assert dict(items.committed_items()) == dict(items.items()) == states[-1]
-    assert not items._former, "what is committed leaves nothing to take back"
+    assert items.uncommitted == 0, "what is committed leaves nothing to take back"
 
 
 def test_offsets_may_not_go_backwards() -> None:

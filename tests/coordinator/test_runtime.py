@@ -155,7 +155,7 @@ def test_loading_replays_and_answers_that_it_does() -> None:
     assert dict(world.shard.values.items()) == {"k1": 7, "k2": 8}
     assert len(world.shard.replayed) == 11
     assert world.shard.loaded == 1
-    assert len(world.shard.values._former) == 0, "what is committed leaves nothing to take back"
+    assert world.shard.values.uncommitted == 0, "what is committed leaves nothing to take back"
 
 
 def test_a_leader_that_goes_on_in_a_later_epoch_keeps_what_it_knows() -> None:

@@ -42,7 +42,7 @@ def code_of(call: Callable[[], object]) -> ErrorCode:
 
 
 def made(coordinators: Coordinators) -> tuple[bool, bool]:
-    return coordinators._groups is not None, coordinators._transactions is not None
+    return coordinators.made_groups is not None, coordinators.made_transactions is not None
 
 
 def test_nobody_needs_them_and_none_is_made() -> None:

@@ -468,8 +468,7 @@ class Story:
         found += [f"{each} does not end" for each in coordinator.all() if each.state not in AT_REST]
         for node in NODES:
             services = cluster.nodes[node].services
-            markers = services.transactions._markers
-            if len(markers) or markers._homeless:
+            if services.transactions.unfinished_markers:
                 found.append(f"node {node} still writes markers")
         for partition in LEADERS:
             ends = {(log.log_end_offset, log.high_watermark) for log in [cluster.nodes[node].log(partition) for node in NODES]}

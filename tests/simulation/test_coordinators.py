@@ -126,7 +126,7 @@ def test_a_coordinator_that_is_deposed_takes_back_what_was_never_committed(clust
     cluster.network.cut |= {frozenset((1, 2)), frozenset((1, 3))}
     ended = cluster.ask(1, end(who), 5)
     cluster.run(0.1)
-    shard = cluster.nodes[1].services.transactions.runtime._contexts[STATE].shard
+    [shard] = cluster.nodes[1].services.transactions.runtime.each_active(lambda shard: shard)
     assert shard.transactions["x"].state.label == "PrepareCommit"
     assert not ended.done
     cluster.elect(STATE, 2, 2, 3)
@@ -174,24 +174,25 @@ def test_the_next_coordinator_writes_the_markers_of_what_was_decided(cluster: Cl
     before = [cluster.leader(each).log(each).log_end_offset for each in (AFAR, TopicPartition(DATA, 1), STATE)]
     cluster.run(35)
     assert [cluster.leader(each).log(each).log_end_offset for each in (AFAR, TopicPartition(DATA, 1), STATE)] == before
-    assert len(cluster.nodes[1].services.transactions._markers) == 0
+    assert cluster.nodes[1].services.transactions.unfinished_markers == 0
 
 
 def test_a_decision_that_the_log_refuses_leaves_no_trace(cluster: Cluster) -> None:
     who = begin(cluster)
     assert code_of(cluster.answer(3, produce(who), 12)) is ErrorCode.NONE
     runtime = cluster.nodes[1].services.transactions.runtime
-    log = runtime._contexts[STATE].log
+    context = runtime.find(STATE)
+    assert context is not None
+    log = context.log
     # Deposed in the metadata, but not yet as a coordinator: the partition itself refuses the append.
     listeners, cluster.nodes[1].manager.changes.on_leadership = cluster.nodes[1].manager.changes.on_leadership, []
-    lost = runtime._contexts[STATE]._stop_listening
-    assert lost is not None
-    lost()
+    context.stop_listening()
     cluster.elect(STATE, 2, 1, 2, 3)
-    assert log is runtime._contexts[STATE].log
+    assert runtime.find(STATE) is context
+    assert context.log is log
     assert ErrorCode(cluster.answer(1, end(who), 5).error_code) is ErrorCode.NOT_COORDINATOR
-    assert runtime._contexts[STATE].shard.transactions["x"].state.label == "Ongoing"
-    assert len(runtime._contexts[STATE].journal) == 0
+    assert context.shard.transactions["x"].state.label == "Ongoing"
+    assert len(context.journal) == 0
     cluster.nodes[1].manager.changes.on_leadership = listeners
     assert cluster.answer(2, end(who), 5).error_code == 0
     cluster.run(0.2)
@@ -304,7 +305,7 @@ def test_markers_go_on_when_their_coordinator_does(cluster: Cluster, epoch_rises
     cluster.run(31)
     assert state(cluster) == "CompleteCommit"
     assert last_stable_lag(cluster, AFAR) == 0
-    assert len(cluster.nodes[1].services.transactions._markers) == 0
+    assert cluster.nodes[1].services.transactions.unfinished_markers == 0
 
 
 def test_markers_wait_for_a_leader_and_go_on_after_the_election(cluster: Cluster) -> None:

@@ -170,6 +170,11 @@ class VersionedDict(JournaledDict[K, V]):
         self._uncommitted = 0
         """The number of changes that are neither committed nor taken back. At 0 both states are the same, and no key has to be compared."""
 
+    @property
+    def uncommitted(self) -> int:
+        """The number of keys that are kept twice, since their latest value may still be taken back."""
+        return len(self._former)
+
     def committed(self, key: K) -> V | None:
         """The committed value, None when the key was not there."""
         former = self._former

@@ -153,6 +153,16 @@ class ShardContext(Generic[S]):
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
+    @property
+    def unanswered(self) -> int:
+        """Requests that wait until their records are written or committed."""
+        return len(self._gathered) + len(self._waiting)
+
+    @property
+    def unwritten(self) -> int:
+        """Of those, the ones whose records are not in the log yet."""
+        return len(self._gathered)
+
     def loaded(self, on_active: Callable[[], object], on_lost: Callable[[], object], on_diverged: Callable[[], object]) -> None:
         """The log has been replayed up to its end. Operations are served from `on_active` on: once all of that is committed.
 
@@ -190,6 +200,11 @@ class ShardContext(Generic[S]):
             self.shard.on_new_epoch()
         return True
 
+    def stop_listening(self) -> None:
+        """Hear no more of the log: neither of its high watermark nor of the end of its leadership."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+
     def close(self, error: KafkaError) -> None:
         """Fails everything that is not committed. Idempotent."""
         if self.state is ShardState.CLOSED:
@@ -200,8 +215,7 @@ class ShardContext(Generic[S]):
         for timer in (self._flush_timer, self._timeout):
             if timer is not None:
                 timer.cancel()
-        if self._stop_listening is not None:
-            self._stop_listening()
+        self.stop_listening()
         waiting = [*self._waiting, *self._gathered]
         self._waiting.clear()
         self._gathered = []

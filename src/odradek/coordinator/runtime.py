@@ -153,10 +153,17 @@ class CoordinatorRuntime(Generic[S]):
 
     # -- asking ------------------------------------------------------------------------------------------------------------------
 
+    def find(self, topic_partition: TopicPartition) -> ShardContext[S] | None:
+        """Return the shard of the partition with its log and its waiting requests, whatever its state; None where it is not coordinated."""
+        return self._contexts.get(topic_partition)
+
+    def __iter__(self) -> Iterator[ShardContext[S]]:
+        return iter(list(self._contexts.values()))
+
     def states(self) -> list[str]:
         """How it stands with each partition: loading, active, failed."""
         words = {ShardState.LOADED: "loading", ShardState.LOADING: "loading", ShardState.ACTIVE: "active", ShardState.FAILED: "failed"}
-        return [words[context.state] for context in self._contexts.values() if context.state in words]
+        return [words[context.state] for context in self if context.state in words]
 
     def _active(self) -> Iterator[ShardContext[S]]:
         return iter([context for _, context in sorted(self._contexts.items()) if context.state is ShardState.ACTIVE])

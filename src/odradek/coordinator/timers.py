@@ -7,7 +7,7 @@ there before it expires, once, for some turns; a heartbeat among it replaces or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.base.clock import Clock, TimerHandle
@@ -53,6 +53,9 @@ class Timers:
 
     def __len__(self) -> int:
         return len(self._pending)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._pending))
 
     def __contains__(self, key: str) -> bool:
         return key in self._pending

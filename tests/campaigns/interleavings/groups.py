@@ -125,7 +125,7 @@ class Node:
 
     @property
     def context(self) -> ShardContext[GroupShard] | None:
-        return self.runtime._contexts.get(HOME)
+        return self.runtime.find(HOME)
 
 
 class GroupStory:
@@ -372,12 +372,12 @@ class GroupStory:
             if all(code is not ErrorCode.NONE and code not in RETRIED for code in codes):
                 expect((place, value) not in self.committed.ever, "commit-visible-iff-committed", f"{place} at {value}: {codes}")
         expect(len(context.journal) == 0, "memory-bounded", "the journal")
-        expect(not context._waiting and not context._gathered, "every-awaiting-member-answered-once", "replies are parked")
+        expect(context.unanswered == 0, "every-awaiting-member-answered-once", "replies are parked")
         offsets = context.shard.offsets
-        expect(not offsets.offsets.groups._former, "memory-bounded", "former offsets")
+        expect(offsets.offsets.groups.uncommitted == 0, "memory-bounded", "former offsets")
         for topics in offsets.offsets.groups.values():
-            expect(not topics._former and not any(table._former for table in topics.values()), "memory-bounded", "former offsets")
-        expect(set(offsets.pending._by_producer) <= set(range(self.producers + 1)), "memory-bounded", "pending offsets")
+            expect(not topics.uncommitted and not any(table.uncommitted for table in topics.values()), "memory-bounded", "former offsets")
+        expect(offsets.pending.by_producer().keys() <= set(range(self.producers + 1)), "memory-bounded", "pending offsets")
         for place in list(self.committed.offsets):
             self.fetch(place)
         check_timers(context, migrates=self.migrates, timed_out=self.timed_out)
@@ -401,7 +401,7 @@ def check_timers(context: ShardContext[GroupShard], *, migrates: bool, timed_out
 
     So do groups that lost a member and became classic ones through records that had been given up as too late and were committed after all.
     """
-    for key in context.timers._pending:
+    for key in context.timers:
         kind, _, rest = key.partition("\0")
         if kind == "expire-group-metadata":
             continue
@@ -419,7 +419,7 @@ def durable_state(shard: GroupShard) -> dict[str, object]:
     """All that records make: offsets, consumer groups."""
     state: dict[str, object] = {
         "offsets": sorted((group, *each) for group in shard.offsets.offsets.groups for each in shard.offsets.offsets.of_group(group)),
-        "pending": {producer: dict(offsets.items()) for producer, offsets in shard.offsets.pending._by_producer.items() if len(offsets)},
+        "pending": {producer: offsets for producer, offsets in shard.offsets.pending.by_producer().items() if offsets},
     }
     for group in shard.groups:
         if isinstance(group, ConsumerGroup):

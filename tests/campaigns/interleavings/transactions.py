@@ -39,6 +39,12 @@ Who = tuple[int, int]
 Done = Callable[[Deferred[Any]], None]
 
 
+def shard_of(runtime: CoordinatorRuntime[Any]) -> Any:
+    context = runtime.find(HOME)
+    assert context is not None
+    return context.shard
+
+
 class DataPartition:
     """A leader's partition, as far as transactions see it: who writes, with which epoch, and how it ended."""
 
@@ -343,19 +349,19 @@ class Story:
 
     def _undone(self, node: TransactionCoordinator, cut: int) -> object | None:
         """The state of a coordinator as it was at an offset, which is what another one has to find in the log."""
-        context = node.runtime._contexts.get(HOME)
+        context = node.runtime.find(HOME)
         if context is None or context.state.value != "active":
             return None
         if context.next_offset != self.log.log_end_offset and context.next_offset < cut:
             return None
-        if context._gathered:
+        if context.unwritten:
             context.close(KafkaError(ErrorCode.NOT_COORDINATOR))
         context.close(KafkaError(ErrorCode.NOT_COORDINATOR))
         context.journal.revert_to(cut)
         return self.state_of_shard(context.shard)
 
     def state(self, node: TransactionCoordinator) -> object:
-        return self.state_of_shard(node.runtime._contexts[HOME].shard)
+        return self.state_of_shard(shard_of(node.runtime))
 
     def state_of_shard(self, shard: Any) -> dict[str, Transaction]:
         states: dict[str, Transaction] = dict(shard.transactions.items())
@@ -368,7 +374,7 @@ class Story:
         expect(left == right, invariant, f"{left}\n  is not\n{right}")
 
     def state_of(self, name: str) -> object:
-        context = self.nodes[-1].runtime._contexts.get(HOME)
+        context = self.nodes[-1].runtime.find(HOME)
         return None if context is None else context.shard.transactions.get(name)
 
     # -- leaders -----------------------------------------------------------------------------------------------------------------
@@ -511,13 +517,13 @@ class Story:
 
     def _troubled(self) -> None:
         trouble(self.log, self.rng)
-        context = self.nodes[-1].runtime._contexts.get(HOME)
+        context = self.nodes[-1].runtime.find(HOME)
         if self.log.fail_with is None or context is None or context.next_offset != self.log.log_end_offset:
             return
         before, end, failures = self.state(self.nodes[-1]), self.log.log_end_offset, self.log.failures
         for producer in self.producers:
             producer.step()
-        if self.nodes[-1].runtime._contexts.get(HOME) is context and self.log.log_end_offset == end:
+        if self.nodes[-1].runtime.find(HOME) is context and self.log.log_end_offset == end:
             context.flush()
             if self.log.failures > failures:
                 self.reverted += 1
@@ -525,8 +531,8 @@ class Story:
             self._equal(before, self.state(self.nodes[-1]), "reverted-state-equals-before")
 
     def check(self) -> None:
-        expect(len(self.nodes[-1].runtime._contexts) <= 1, "memory-bounded")
-        context = self.nodes[-1].runtime._contexts.get(HOME)
+        expect(len(list(self.nodes[-1].runtime)) <= 1, "memory-bounded")
+        context = self.nodes[-1].runtime.find(HOME)
         if context is not None:
             expect(len(context.journal) <= 4 * (context.next_offset - self.log.high_watermark), "memory-bounded", "the journal")
 
@@ -591,17 +597,18 @@ class Story:
             image=lambda: cast(Any, None),
         )
         runtime.load(HOME, 0)
-        state = self.state_of_shard(runtime._contexts[HOME].shard)
+        state = self.state_of_shard(shard_of(runtime))
         runtime.close()
         return state
 
     def _check_rest(self, node: TransactionCoordinator) -> None:
-        context = node.runtime._contexts[HOME]
+        context = node.runtime.find(HOME)
+        assert context is not None
         expect(len(context.journal) == 0, "memory-bounded", "the journal")
-        expect(not context.shard.transactions._former, "memory-bounded", "former values")
-        expect(not context._waiting and not context._gathered, "every-request-answered-once", "replies are parked")
+        expect(context.shard.transactions.uncommitted == 0, "memory-bounded", "former values")
+        expect(context.unanswered == 0, "every-request-answered-once", "replies are parked")
         for sender in self.senders:
-            expect(len(sender) == 0 and not sender._busy and not sender._homeless, "memory-bounded", "markers")
+            expect(len(sender) == sender.asked == sender.homeless == 0, "memory-bounded", "markers")
         for each in self.nodes:
             each.close()
         self.clock.advance_s(60)

@@ -69,7 +69,7 @@ class Leaders:
         for marker in request.markers:
             topics = []
             for topic in marker.topics:
-                codes = [(index, self._take(TopicPartition(topic.name, index), marker, mood)) for index in topic.partition_indexes]
+                codes = [(index, self.take(TopicPartition(topic.name, index), marker, mood)) for index in topic.partition_indexes]
                 topics.append(
                     WriteTxnMarkersResponse.WritableTxnMarkerTopicResult(
                         name=topic.name,
@@ -84,7 +84,7 @@ class Leaders:
             return Deferred.failed(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "lost on the way back"))
         return Deferred.of(WriteTxnMarkersResponse(markers=results))
 
-    def _take(self, partition: TopicPartition, marker: WriteTxnMarkersRequest.WritableTxnMarker, mood: str) -> ErrorCode:
+    def take(self, partition: TopicPartition, marker: WriteTxnMarkersRequest.WritableTxnMarker, mood: str) -> ErrorCode:
         if mood == "no leader":
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if mood == "fenced":
@@ -107,13 +107,13 @@ class World:
         self.ids = Ids()
         self.epoch = 0
         self.version = version
-        self.coordinator = self._new()
+        self.coordinator = self.new_coordinator()
 
-    def _new(self) -> TransactionCoordinator:
+    def new_coordinator(self) -> TransactionCoordinator:
         return TransactionCoordinator(
             clock=self.clock,
             options=RuntimeOptions(),
-            settings=self._settings(),
+            settings=self.settings(),
             producer_ids=self.ids,
             markers=MarkerSender(self.clock, self.leaders, self.leaders.send),
             open_log=lambda _: self.log,
@@ -122,7 +122,7 @@ class World:
             partition_of=lambda _: 0,
         )
 
-    def _settings(self) -> TransactionSettings:
+    def settings(self) -> TransactionSettings:
         return TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=False)
 
     def load(self) -> World:
@@ -227,7 +227,7 @@ def test_the_next_coordinator_goes_on_with_what_was_decided() -> None:
     world.end(who, commit=True)
     world.clock.advance_s(1)
     world.coordinator.close()
-    world.coordinator = world._new()
+    world.coordinator = world.new_coordinator()
     world.leaders.answer = lambda: "yes"
     world.load()
     world.clock.advance_s(1)
@@ -239,13 +239,13 @@ def test_a_transaction_is_completed_as_soon_as_the_log_takes_the_record() -> Non
     world = World().load()
     who = world.begin()
     world.add(who, P0)
-    taken = world.leaders._take
+    taken = world.leaders.take
 
     def take(*args: Any) -> ErrorCode:
         world.log.fail_with = ErrorCode.MESSAGE_TOO_LARGE
         return taken(*args)
 
-    world.leaders._take = take  # type: ignore[method-assign]
+    world.leaders.take = take  # type: ignore[method-assign]
     world.end(who, commit=True)
     world.clock.advance_s(2)
     assert world.coordinator.describe("x").state is TransactionState.PREPARE_COMMIT
@@ -304,7 +304,7 @@ def test_what_was_begun_before_the_feature_went_down_is_ended(client_version: in
     world.ask(world.coordinator.add_partitions("x", who.producer_id, 0, [P1], 2))
     world.ask(world.coordinator.end("x", who.producer_id, 0, commit=True, client_version=client_version))
     world.coordinator.close()
-    world.coordinator = world._new()
+    world.coordinator = world.new_coordinator()
     world.leaders.answer = lambda: "yes"
     world.load()
     world.clock.advance_s(1)
@@ -654,7 +654,7 @@ def test_lives_at_random(seed: int) -> None:
             world.coordinator.close()
             world.log.truncate(rng.choice(world.log.boundaries()))
             world.log.high_watermark = min(world.log.high_watermark, world.log.log_end_offset)
-            world.coordinator = world._new()
+            world.coordinator = world.new_coordinator()
             world.load()
         elif chance < 0.4:
             world.clock.advance_s(70)

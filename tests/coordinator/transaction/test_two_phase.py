@@ -159,7 +159,7 @@ def test_the_log_holds_it(server_version: int) -> None:
 
 
 class TwoPhaseWorld(World):
-    def _settings(self) -> TransactionSettings:
+    def settings(self) -> TransactionSettings:
         return TransactionSettings(max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=True)
 
     def take(self, name: str = "x", *, two_phase: bool = True, expected: tuple[int, int] | None = None) -> Transaction:
@@ -168,7 +168,7 @@ class TwoPhaseWorld(World):
 
     def restart(self) -> None:
         self.coordinator.close()
-        self.coordinator = self._new()
+        self.coordinator = self.new_coordinator()
         self.load()
 
 
@@ -247,7 +247,7 @@ def test_the_dead_producer_cannot_have_it_aborted() -> None:
 
 def test_two_phase_commit_may_be_turned_off_while_something_is_prepared() -> None:
     world, _ = prepared_world()
-    world._settings = lambda: TransactionSettings(  # type: ignore[method-assign]
+    world.settings = lambda: TransactionSettings(  # type: ignore[method-assign]
         max_timeout_ms=900_000, expiration_ms=604_800_000, two_phase_commit=False
     )
     world.restart()
@@ -290,8 +290,8 @@ class Partitions(Leaders):
         self.open.setdefault(key, []).append(value)
         return True
 
-    def _take(self, partition: TopicPartition, marker: WriteTxnMarkersRequest.WritableTxnMarker, mood: str) -> ErrorCode:
-        code = super()._take(partition, marker, mood)
+    def take(self, partition: TopicPartition, marker: WriteTxnMarkersRequest.WritableTxnMarker, mood: str) -> ErrorCode:
+        code = super().take(partition, marker, mood)
         if code is not ErrorCode.NONE:
             return code
         key = partition, marker.producer_id
@@ -318,9 +318,9 @@ class Application:
         self.decided: dict[int, bool] = {}
         """Value -> the database's word."""
         self.former: list[tuple[int, int]] = []
-        self._die()
+        self.die()
 
-    def _die(self) -> None:
+    def die(self) -> None:
         self.who: tuple[int, int] | None = None
         self.to_end: bool | None = None
         self.written: set[TopicPartition] = set()
@@ -331,13 +331,13 @@ class Application:
         except KafkaError as error:
             fatal = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE)
             if error.code in fatal:
-                self._die()
+                self.die()
         except TimeoutError:
             pass
         if self.rng.random() < 0.12:
             if self.who is not None:
                 self.former.append(self.who)
-            self._die()
+            self.die()
 
     def _step(self) -> None:
         if self.who is None:
@@ -406,7 +406,7 @@ def run(seed: int, steps: int) -> None:
     rng = random.Random(seed)
     world = TwoPhaseWorld(auto_commit=False)
     world.leaders = leaders = Partitions()
-    world.coordinator = world._new()
+    world.coordinator = world.new_coordinator()
     world.load()
     leaders.answer = lambda: rng.choice(["yes", "yes", "yes", "lost", "answer lost", "no leader"])
     values = iter(range(1_000_000))
@@ -426,7 +426,7 @@ def run(seed: int, steps: int) -> None:
             world.coordinator.close()
             world.log.truncate(rng.choice(world.log.boundaries()))
             world.log.high_watermark = min(world.log.high_watermark, world.log.log_end_offset)
-            world.coordinator = world._new()
+            world.coordinator = world.new_coordinator()
             world.load()
         elif chance < 0.35:
             application.haunt()
@@ -439,7 +439,7 @@ def run(seed: int, steps: int) -> None:
     for application in applications:
         application.rng = random.Random(1)
         application.rng.random = lambda: 0.5  # type: ignore[method-assign]
-        application._die()
+        application.die()
         for _ in range(40):
             world.log.commit(world.log.log_end_offset)
             application.step()

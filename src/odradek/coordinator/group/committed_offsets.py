@@ -160,6 +160,10 @@ class PendingOffsets:
         if producer_id not in producers:
             opened[(topic, partition)] = producers | {producer_id}
 
+    def by_producer(self) -> dict[int, dict[tuple[str, str, int], StoredOffset]]:
+        """Return what is pending, by producer and by (group, topic, partition)."""
+        return {producer_id: dict(offsets.items()) for producer_id, offsets in self._by_producer.items()}
+
     def has_group(self, group_id: str) -> bool:
         """Whether a transaction with offsets of the group is open."""
         return group_id in self._open

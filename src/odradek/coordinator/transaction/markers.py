@@ -94,6 +94,11 @@ class MarkerSender:
         return len(self._jobs)
 
     @property
+    def asked(self) -> int:
+        """Nodes that have not answered a request with markers yet."""
+        return len(self._busy)
+
+    @property
     def homeless(self) -> int:
         """Transactions with markers that wait for a leader of their partition."""
         return len(self._homeless)

@@ -102,6 +102,11 @@ class TransactionCoordinator:
         """Transactions with markers that wait for a leader of their partition."""
         return self._markers.homeless
 
+    @property
+    def unfinished_markers(self) -> int:
+        """Transactions that have ended and whose markers are not all written."""
+        return len(self._markers)
+
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """A new image of the cluster."""
         self.runtime.publish(delta, image)

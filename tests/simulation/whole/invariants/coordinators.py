@@ -120,9 +120,9 @@ class CoordinatorPromises:
         simulated = self._story.cluster.nodes[node]
         if simulated.alive and simulated.broker is not None:
             coordinators = getattr(simulated.broker.services, "coordinators", None)
-            for service in (getattr(coordinators, "_groups", None), getattr(coordinators, "_transactions", None)):
+            for service in (getattr(coordinators, "made_groups", None), getattr(coordinators, "made_transactions", None)):
                 if service is not None:
-                    yield from service.runtime._contexts.values()
+                    yield from service.runtime
 
     def judge_history(self) -> None:
         """Has the checker of histories look at what the clients have written down."""
