@@ -109,16 +109,16 @@ class Watch(threading.Thread):
         stable, ends = self._latest(READ_COMMITTED), self._latest(READ_UNCOMMITTED)
         now = time.monotonic()
         for partition, offset in stable.items():
-            self._grows("last stable offset", self.stable, partition, offset)
+            self.grows("last stable offset", self.stable, partition, offset)
             if offset > ends[partition]:
                 self.problems.append(f"goes-back: partition {partition}: stable to {offset}, but the high watermark is {ends[partition]}")
-            self._stands(partition, offset, ends[partition], min(now - self._sampled, LONGEST_GAP_S))
+            self.stands(partition, offset, ends[partition], min(now - self._sampled, LONGEST_GAP_S))
         self._sampled = now
         for partition, offset in ends.items():
-            self._grows("high watermark", self.ends, partition, offset)
+            self.grows("high watermark", self.ends, partition, offset)
         self.samples += 1
         for partition, offset in self._committed(require_stable=False).items():
-            self._grows("committed offset", self.commits, partition, offset)
+            self.grows("committed offset", self.commits, partition, offset)
         # A commit is acknowledged before its markers are written; only who asks for stable offsets is kept waiting for them.
         stable_commits = self._committed(require_stable=True)
         self.recorder.ok(
@@ -148,12 +148,12 @@ class Watch(threading.Thread):
                 return {each.partition_index: each.committed_offset for each in group.topics[0].partitions if not each.error_code}
         raise NoAnswer("nobody coordinates the group")
 
-    def _grows(self, what: str, known: dict[int, int], partition: int, offset: int) -> None:
+    def grows(self, what: str, known: dict[int, int], partition: int, offset: int) -> None:
         if offset < known.get(partition, -1):
             self.problems.append(f"goes-back: partition {partition}: the {what} went from {known[partition]} to {offset}")
         known[partition] = offset
 
-    def _stands(self, partition: int, offset: int, end: int, seconds: float) -> None:
+    def stands(self, partition: int, offset: int, end: int, seconds: float) -> None:
         """Adds the time since the last sample if the stable end has not moved and records lie above it."""
         if offset >= end:
             self._stood.pop(partition, None)

@@ -131,14 +131,14 @@ class GroupLog(threading.Thread):
                     continue
                 record = SERDE.decode(message.key(), message.value())
                 with self.lock:
-                    self._take(record, message.offset() or 0, message.timestamp()[1] / 1000)
+                    self.take_in(record, message.offset() or 0, message.timestamp()[1] / 1000)
         consumer.close()
 
     def state(self, group: str) -> GroupState:
         """For whoever holds the lock."""
         return self.groups.setdefault(group, GroupState())
 
-    def _take(self, record: CoordinatorRecord, position: int, written: float) -> None:
+    def take_in(self, record: CoordinatorRecord, position: int, written: float) -> None:
         self.read += 1
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):

@@ -57,9 +57,9 @@ def test_outcomes_are_the_last_that_a_history_tells(tmp_path: Path) -> None:
 def test_the_time_counts_that_a_stable_end_stands_below_the_end(tmp_path: Path) -> None:
     watch = Watch([1], ["output", "input"], "copiers", 1, tmp_path)
     for offset, end, seconds in ((5, 5, 1), (5, 6, 1), (5, 7, 1), (5, 8, 0.5), (8, 9, 1), (8, 9, 1), (9, 9, 1), (9, 10, 1)):
-        watch._stands(0, offset, end, seconds)
+        watch.stands(0, offset, end, seconds)
     assert watch.longest == (1.5, 0, 5)
-    watch._grows("high watermark", watch.ends, 0, 10)
-    watch._grows("high watermark", watch.ends, 0, 9)
+    watch.grows("high watermark", watch.ends, 0, 10)
+    watch.grows("high watermark", watch.ends, 0, 9)
     assert watch.problems == ["goes-back: partition 0: the high watermark went from 10 to 9"]
     watch.abandon()

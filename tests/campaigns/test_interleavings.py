@@ -72,11 +72,11 @@ def test_two_members_whose_sessions_live_own_nothing_together() -> None:
     for member in (first, second):
         member.given = (2,)
     story.clock.advance_s(20)
-    first._lives(story.clock.now_s)
+    first.hears(story.clock.now_s)
     second.heard_at = story.clock.now_s
     assert second.owned == (), "an assignment alone is not taken"
     with pytest.raises(ViolationError, match="one-living-owner"):
-        second._lives(story.clock.now_s)
+        second.hears(story.clock.now_s)
 
 
 def _synced(removed: Callable[[consumer.Old], None]) -> consumer.Old:
@@ -86,7 +86,7 @@ def _synced(removed: Callable[[consumer.Old], None]) -> consumer.Old:
     member.member_id, member.generation = "c", 3
     told_at = member.removals
     removed(member)
-    member._synced(SyncGroupResponse(error_code=ErrorCode.NONE, assignment=consumer._assignment([0])), told_at)
+    member.is_synced(SyncGroupResponse(error_code=ErrorCode.NONE, assignment=consumer.shares_of([0])), told_at)
     return member
 
 

@@ -192,11 +192,11 @@ def test_who_is_removed_because_it_did_not_give_up_in_time_loses_all() -> None:
                 assigned_partitions=[of.TopicPartitions(topic_id=topic, partitions=kept)],
                 partitions_pending_revocation=[of.TopicPartitions(topic_id=topic, partitions=list(leaving))],
             )
-        log._take(CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a"), value), 0, at)
+        log.take_in(CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a"), value), 0, at)
         return log.groups["g"].revocations
 
     key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="a")
-    log._take(CoordinatorRecord(key, ConsumerGroupMemberMetadataValue(client_id="A")), 0, 0.0)
+    log.take_in(CoordinatorRecord(key, ConsumerGroupMemberMetadataValue(client_id="A")), 0, 0.0)
     assert stood(1, [4, 5]) == []
     assert stood(2, [4], [5]) == [Revocation("A", frozenset({five}), 2)]
     assert stood(3, [4], [5])[1:] == [Revocation("A", frozenset({five}), 3)]

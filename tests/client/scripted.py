@@ -60,9 +60,9 @@ class ScriptedBrokers:
         self.dialled = 0
         self.open: set[asyncio.BaseTransport] = set()
         self._loop = loop
-        self._answer = answer
+        self.answer = answer
         for node in self.nodes:
-            loop.network.listen(lambda node=node: _Connection(self, node), f"broker{node}", 9092)  # type: ignore[misc]
+            loop.network.listen(lambda node=node: ScriptedConnection(self, node), f"broker{node}", 9092)  # type: ignore[misc]
 
     def respond(self, node: int, request: Message) -> Message | None:
         if isinstance(request, ApiVersionsRequest):
@@ -77,7 +77,7 @@ class ScriptedBrokers:
                 ],
             )
         self.asked.append((node, request))
-        return self._answer(node, request)
+        return self.answer(node, request)
 
     def after(self, delay_s: float, action: Callable[[bytes], object], framed: bytes) -> None:
         if delay_s:
@@ -102,7 +102,7 @@ class ScriptedBrokers:
         return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1, topics=[topic])
 
 
-class _Connection(asyncio.Protocol):
+class ScriptedConnection(asyncio.Protocol):
     def __init__(self, brokers: ScriptedBrokers, node: int) -> None:
         self._brokers = brokers
         self._node = node

@@ -87,7 +87,7 @@ def test_canonical_names_of_bootstrap_servers() -> None:
         # Names of addresses are looked up in this order.
         loop.network.names.update({"broker1": ["10.0.0.1"], "broker2": ["10.0.0.2"], "kafka": ["10.0.0.1", "10.0.0.2"]})
         for node in (1, 2):
-            loop.network.listen(lambda node=node: scripted._Connection(brokers, node), f"10.0.0.{node}", 9092)  # type: ignore[misc]
+            loop.network.listen(lambda node=node: scripted.ScriptedConnection(brokers, node), f"10.0.0.{node}", 9092)  # type: ignore[misc]
         client = cluster(loop, bootstrap_servers="kafka:9092", client_dns_lookup="resolve_canonical_bootstrap_servers_only")
         node = await client.node(BOOTSTRAP)
         assert node.address in ("broker1:9092", "broker2:9092")

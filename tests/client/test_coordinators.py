@@ -100,7 +100,7 @@ def test_one_whose_connection_breaks_is_found_again() -> None:
         world = _World(loop)
         group = world.group()
         node = await group.node()
-        world.brokers._answer = lambda *_: None
+        world.brokers.answer = lambda *_: None
         answer = asyncio.ensure_future(group.call(HeartbeatRequest(), HeartbeatResponse))
         await asyncio.sleep(1)
         node.connection.close()
@@ -169,7 +169,7 @@ def test_a_broker_that_answers_one_key_at_a_time_is_asked_so(monkeypatch: pytest
 def test_a_key_that_the_answer_leaves_out_has_an_error() -> None:
     async def story(loop: SimulatedLoop) -> None:
         world = _World(loop)
-        world.brokers._answer = lambda *_: FindCoordinatorResponse(coordinators=[])
+        world.brokers.answer = lambda *_: FindCoordinatorResponse(coordinators=[])
         found = await find_coordinators(world.client, CoordinatorKind.GROUP, ["a"])
         assert isinstance(found["a"], KafkaError)
         await world.client.close()

@@ -35,7 +35,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "what-is-remembered-grows",
         "security/standard.py",
-        "        if len(self._remembered) >= _MOST_REMEMBERED or self._remembered_bytes + size > _MOST_BYTES:\n            self._forget()\n",
+        "        if len(self._remembered) >= self._most_remembered or self._remembered_bytes + size > self._most_bytes:\n            self._forget()\n",
         "",
         "clients that ask for many names fill the broker's memory",
         "security/test_standard.py",

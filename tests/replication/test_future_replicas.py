@@ -70,7 +70,7 @@ class World:
         self.logs.on_directory_failure = lambda path, error: self.manager.directory_failed(path)
         self.logs.on_created = lambda: None
         self.config_overrides = {"internal.segment.bytes": "3000"}
-        self.logs.load(lambda _: self._topic_config())
+        self.logs.load(lambda _: self.topic_config())
         self.logs.settle_moves(lambda topic_partition, topic_id: directory)
         self.epoch = 0
         self.apply(
@@ -80,7 +80,7 @@ class World:
             ),
         )
 
-    def _topic_config(self) -> Any:
+    def topic_config(self) -> Any:
         return self.manager.dynamic_config.topic_config(self.config_overrides)
 
     def apply(self, *records: object) -> None:
@@ -90,7 +90,7 @@ class World:
         self.metadata.image = delta.apply(MetadataProvenance(self.metadata.image.offset + len(records), 1, 0))
         self.manager.changes.apply(delta, self.metadata.image)
         for log in self.logs.logs:
-            log.update_config(self._topic_config())
+            log.update_config(self.topic_config())
 
     def _run_job(self, job: Callable[[], None]) -> Deferred[None]:
         done: Deferred[None] = Deferred()
@@ -345,7 +345,7 @@ def test_a_partition_not_here_is_made_where_it_was_wished() -> None:
     with pytest.raises(KafkaError) as caught:
         world.manager.alter_log_dir(TopicPartition("later", 0), "/a")
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    world.logs.create_log(TopicPartition("later", 0), TOPIC, world._topic_config())
+    world.logs.create_log(TopicPartition("later", 0), TOPIC, world.topic_config())
     assert world.disk.is_dir("/a/later-0")  # where there are more
 
 
@@ -457,7 +457,7 @@ def test_moves_share_a_throttle_and_a_number_of_copiers() -> None:
 def test_a_flush_that_waits_for_the_exchange_goes_on_with_the_new_log() -> None:
     world = filled(20, settings={"log.flush.interval.messages": "1"})
     world.config_overrides["flush.messages"] = "1"
-    world.log.update_config(world._topic_config())
+    world.log.update_config(world.topic_config())
     world.alter("/b")
     world.settle(until=lambda: bool(world.assigned), accept=False)
     world.accept()

@@ -38,9 +38,7 @@ def test_decisions_are_those_of_every_acl_looked_at(seed: int) -> None:
         gone = rng.sample(sorted(authorizer.entries), min(rng.randrange(4), len(authorizer.entries)))
         authorizer.change({**dict.fromkeys(gone), **{next(ids): random_entry(rng) for _ in range(rng.randrange(4))}})
     authorizer.change(dict.fromkeys(authorizer.entries))
-    assert len(authorizer._index) == 0
-    assert not any(authorizer._index._by_type.values())
-    assert not any(authorizer._index._lengths.values())
+    assert authorizer.indexed == 0
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -75,14 +73,13 @@ def test_until_the_acls_are_loaded_only_super_users_may_do_anything() -> None:
     assert authorizer.allows(ALICE, *question)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.security.standard._MOST_REMEMBERED", 100)
-    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True)
+def test_what_is_remembered_is_bounded() -> None:
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True, most_remembered=100)
     authorizer.load({})
     for number in range(1_000):
         authorizer.allows(ALICE, "h", Operation.READ, ResourceType.TOPIC, str(number))
         authorizer.allows_any(ALICE, str(number), Operation.WRITE, ResourceType.TOPIC)
-        assert len(authorizer._remembered) <= 100
+        assert 0 < authorizer.remembered <= 100
 
 
 @pytest.mark.parametrize("name", ["x" * 32_000, "\U0001f600" * 8_000, "x" * 30])
@@ -105,7 +102,6 @@ def test_what_is_remembered_is_bounded_in_bytes(name: str) -> None:
 
 def test_a_decision_is_taken_once_until_an_acl_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after as many as are remembered at once, twice over: room that was given back is used again."""
-    monkeypatch.setattr("odradek.security.standard._MOST_BYTES", 10_000)
     looked = 0
     decide = AclIndex.decide
 
@@ -115,7 +111,7 @@ def test_a_decision_is_taken_once_until_an_acl_changes(monkeypatch: pytest.Monke
         return decide(*args)
 
     monkeypatch.setattr(AclIndex, "decide", counted)
-    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True)
+    authorizer: StandardAuthorizer[int] = StandardAuthorizer(allow_without_acl=True, most_bytes=10_000)
     authorizer.load({})
     for number in range(200):
         looked = 0

@@ -224,7 +224,7 @@ def test_what_is_held_before_a_login_takes_no_memory_from_clients() -> None:
 
 def test_who_does_not_finish_in_time_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "DEADLINE_S", 0.05)
-    monkeypatch.setattr(authentication, "_LOOK_S", 0.01)
+    monkeypatch.setattr(authentication, "LOOK_S", 0.01)
 
     async def main() -> None:
         async with serving() as served, peer(served.sasl) as idle, peer(served.sasl) as half, peer(served.sasl) as client:
@@ -268,12 +268,12 @@ def test_a_handshake_after_a_login_without_an_end_is_out_of_turn() -> None:
 
 
 def test_connections_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authentication, "_LOOK_S", 0.01)
+    monkeypatch.setattr(authentication, "LOOK_S", 0.01)
 
     async def main() -> None:
         async with serving() as served:
             async with peer(served.sasl):
-                await until(lambda: len(served.frames._pending) == 1)
-            await until(lambda: len(served.frames._pending) == 0)
+                await until(lambda: served.frames.waiting == 1)
+            await until(lambda: served.frames.waiting == 0)
 
     run_loop(asyncio.wait_for(main(), 30))

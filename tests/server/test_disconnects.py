@@ -280,7 +280,7 @@ def test_connections_that_have_ended_are_not_remembered(world: World) -> None:
         if number % 2:
             world.connections.heard(1, 5, connection)
         world.connections.disconnected(connection)
-    assert world.connections._open == {}
+    assert world.connections.connections == 0
 
 
 # -- brokers of which it is known that nobody listens there --------------------------------------------------------------------------------
@@ -405,13 +405,13 @@ def test_a_loop_that_was_busy_hears_first_what_came_meanwhile() -> None:
         with socket.create_connection(address) as first:
             first.sendall(b"1")
             await until(lambda: len(heard) == 1)
-        await until(lambda: 1 in connections._missing)
+        await until(lambda: 1 in connections.missing)
         with socket.create_connection(address) as second:
             second.sendall(b"1")
             loop.call_soon(time.sleep, 0.5)
             await until(lambda: len(heard) == 2)
             assert fenced == []
-            assert not connections._missing
+            assert not connections.missing
         await until(lambda: 1 in fenced)
         server.close()
 

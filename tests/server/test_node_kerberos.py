@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from interop.kerberos import REALM, Kdc, kdc
-from odradek.config.broker import BrokerConfig, standalone_config
+from odradek.config.broker import standalone_config
 from odradek.security.principal import Principal
 from odradek.server.internal_channel import NodeLogins
 from odradek.testing.loop import SimulatedLoop, run
@@ -45,12 +44,8 @@ def settings(realm: Kdc, node: int, service: str = "kafka", reauth_ms: str = "0"
 def cluster_of(loop: SimulatedLoop, realm: Kdc, roles: dict[int, str], *, stranger: int = 0, reauth_ms: str = "0") -> Cluster:
     """Each node has a principal of its own; the stranger asks for a service that is not there."""
     cluster = Cluster(loop, roles)
-
-    def config(before: dict[str, str], node: int) -> BrokerConfig:
-        return standalone_config({**before, **settings(realm, node, "nothing" if node == stranger else "kafka", reauth_ms)})
-
     for node, each in cluster.nodes.items():
-        each._new_config = partial(config, dict(each._new_config().given), node)
+        each.configure(settings(realm, node, "nothing" if node == stranger else "kafka", reauth_ms))
     return cluster
 
 

@@ -7,7 +7,6 @@ import logging
 
 import pytest
 
-from odradek.config.broker import standalone_config
 from odradek.network import login as network_login
 from odradek.network.peers import LineState
 from odradek.network.transport import ClientConnection, dial
@@ -62,7 +61,7 @@ def ready(cluster: Cluster, node: int, listener: str) -> set[int]:
     broker = cluster.nodes[node].broker
     assert broker is not None
     peers = broker.services.peers
-    return {line.node.node_id for line in peers._links if peers.state(*line) is LineState.READY and line.node.listener == listener}
+    return {line.node.node_id for line in peers.lines if peers.state(*line) is LineState.READY and line.node.listener == listener}
 
 
 @pytest.mark.parametrize("reauth_ms", ["0", "2000"])
@@ -85,13 +84,10 @@ def test_nodes_log_in_to_each_other_and_again_before_their_sessions_end(reauth_m
     run(main)
 
 
-def test_a_node_with_a_wrong_password_is_no_part_of_the_cluster_and_says_so(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_with_a_wrong_password_is_no_part_of_the_cluster_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async def main(loop: SimulatedLoop) -> None:
         cluster = Cluster(loop, {1: BOTH, 2: BOTH, 3: BROKER}, **settings())
-        given = {**cluster.nodes[3]._new_config().given, **settings("wrong")}
-        monkeypatch.setattr(cluster.nodes[3], "_new_config", lambda: standalone_config(given))
+        cluster.nodes[3].configure(settings("wrong"))
         starting = loop.create_task(cluster.nodes[3].start())
         await cluster.start(1, 2)
         await cluster.until(lambda: any("cannot log in by PLAIN" in record.getMessage() for record in caplog.records))

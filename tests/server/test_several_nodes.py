@@ -562,13 +562,13 @@ def test_a_deposed_controller_judges_nobody_by_what_it_heard_before() -> None:
         assert broker is not None
         connections = broker.services.heartbeat_connections
         assert connections is not None
-        assert connections._heard.keys() == {4}
+        assert connections.known == {4}
         cluster.nodes[former].pause()
         await asyncio.sleep(5)
         cluster.nodes[former].resume()
         await asyncio.sleep(1)
         assert cluster.active() != former
-        assert connections._heard == {}
+        assert connections.known == set()
 
     story(main)
 

@@ -16,10 +16,10 @@ from odradek.network.connection import Chunk, Connection, join_chunks
 from odradek.protocol.framing import encode_size
 from odradek.protocol.headers import encode_request_header, encode_response_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from odradek.protocol.messages.fetch import FetchRequest
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
-from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.registry import decode_response
 from odradek.protocol.schema import Message
 from odradek.quotas.managers import Changes
@@ -190,13 +190,13 @@ def test_time_on_the_loop_is_the_client_s_and_no_wait_for_it_is_longer_than_a_sa
 
 def test_what_a_request_costs_after_its_answer_counts_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(of_everybody(request_percentage=1.0))
-    frame = world.dispatcher._frame
+    encode = MetadataResponse.encode_chunks
 
     def slow(*given: Any) -> Any:
         world.broker.clock.stall_s(0.2)
-        return frame(*given)
+        return encode(*given)
 
-    monkeypatch.setattr(world.dispatcher, "_frame", slow)
+    monkeypatch.setattr(MetadataResponse, "encode_chunks", slow)
     assert world.send(MetadataRequest(topics=[]), 9).throttle_time_ms == 0
     assert world.send(MetadataRequest(topics=[]), 9).throttle_time_ms > 0
 
@@ -237,13 +237,14 @@ def test_followers_and_markers_are_exempt(monkeypatch: pytest.MonkeyPatch) -> No
     world.dispatcher.throttling = None
     world.produce()
     world.dispatcher.throttling = world.throttling
-    frame = world.dispatcher._frame
+    for response in (FetchResponse, WriteTxnMarkersResponse):
+        encode = response.encode_chunks
 
-    def slow(*given: Any) -> Any:
-        world.broker.clock.stall_s(1)
-        return frame(*given)
+        def slow(*given: Any, encode: Callable[..., Any] = encode) -> Any:
+            world.broker.clock.stall_s(1)
+            return encode(*given)
 
-    monkeypatch.setattr(world.dispatcher, "_frame", slow)
+        monkeypatch.setattr(response, "encode_chunks", slow)
     for _ in range(3):
         fetched = world.fetch(replica_id=2)
         assert fetched.throttle_time_ms == 0

@@ -286,6 +286,11 @@ class Peers:
     def state(self, node: Address, purpose: str) -> LineState:
         return self._table.state(Line(node, purpose))
 
+    @property
+    def lines(self) -> list[Line]:
+        """The lines that something was sent over and that have not been idle since; `state` says how each stands."""
+        return list(self._links)
+
     def close(self) -> None:
         """Closes every connection; what is under way fails with NETWORK_EXCEPTION, and so does what is sent from now on."""
         self._closed = True

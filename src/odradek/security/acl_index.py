@@ -102,6 +102,11 @@ class AclIndex:
         for entry in entries:
             self.add(entry)
 
+    @property
+    def size(self) -> int:
+        """Entries in all tables."""
+        return len(self) + sum(map(len, self._by_type.values())) + sum(map(len, self._lengths.values()))
+
     def __len__(self) -> int:
         return self._count
 

@@ -18,9 +18,9 @@ from odradek.security.acls import AccessControlEntry
 from odradek.security.principal import Principal
 from odradek.security.resources import Operation, ResourceType
 
-_MOST_REMEMBERED: Final = 32_768
+MOST_REMEMBERED: Final = 32_768
 """Decisions that are kept; when there are as many, all are forgotten."""
-_MOST_BYTES: Final = 8 << 20
+MOST_BYTES: Final = 8 << 20
 """Bytes of the texts in the keys of kept decisions: clients choose names, and how long they are. Beyond it all are forgotten."""
 
 _ANY_NAME: Final = "hardcode"
@@ -32,7 +32,17 @@ I = TypeVar("I")  # noqa: E741 - the id of an ACL
 class StandardAuthorizer(Generic[I]):
     """A projection of the metadata's ACLs, which are told by id. Decisions are remembered until an ACL changes."""
 
-    def __init__(self, super_users: Iterable[str] = (), *, allow_without_acl: bool = False) -> None:
+    def __init__(
+        self,
+        super_users: Iterable[str] = (),
+        *,
+        allow_without_acl: bool = False,
+        most_remembered: int = MOST_REMEMBERED,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        """`most_remembered` decisions are kept, and `most_bytes` of the texts in their keys."""
+        self._most_remembered = most_remembered
+        self._most_bytes = most_bytes
         self.super_users = frozenset(super_users)
         """Principals in text (super.users)."""
         self.allow_without_acl = allow_without_acl
@@ -48,6 +58,16 @@ class StandardAuthorizer(Generic[I]):
     @property
     def entries(self) -> Mapping[I, AccessControlEntry]:
         return self._entries
+
+    @property
+    def remembered(self) -> int:
+        """Decisions that are kept until an ACL changes."""
+        return len(self._remembered)
+
+    @property
+    def indexed(self) -> int:
+        """Entries in the tables by which ACLs are found; 0 without ACLs."""
+        return self._index.size
 
     def load(self, entries: Mapping[I, AccessControlEntry]) -> None:
         """All ACLs that there are, instead of those it had."""
@@ -101,9 +121,9 @@ class StandardAuthorizer(Generic[I]):
     def _remember(self, key: tuple[str, str, str, int, str], allowed: bool) -> None:
         kind, principal, host, _, name = key
         size = sys.getsizeof(name) + sys.getsizeof(principal) + sys.getsizeof(host) + sys.getsizeof(kind)
-        if len(self._remembered) >= _MOST_REMEMBERED or self._remembered_bytes + size > _MOST_BYTES:
+        if len(self._remembered) >= self._most_remembered or self._remembered_bytes + size > self._most_bytes:
             self._forget()
-        if size <= _MOST_BYTES:
+        if size <= self._most_bytes:
             self._remembered[key] = allowed
             self._remembered_bytes += size
 

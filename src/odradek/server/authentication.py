@@ -43,7 +43,8 @@ logger = logging.getLogger(__name__)
 DEADLINE_S: Final = 30.0
 """How long an authentication may take. Kafka has no limit but connections.max.idle.ms."""
 MOST_DELAYED: Final = 1000
-_LOOK_S: Final = 1.0
+LOOK_S: Final = 1.0
+"""How often is looked for those that have taken longer, or are gone."""
 _EARLY_S: Final = 1e-6
 """Sums of floats may miss their mark by so much."""
 _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
@@ -257,11 +258,16 @@ class SaslFrames:
 
     # -- those that take too long ------------------------------------------------------------------------------------------------------
 
+    @property
+    def waiting(self) -> int:
+        """Connections that have not logged in yet."""
+        return len(self._pending)
+
     def _await(self, connection: Connection, sasl: ListenerSasl) -> None:
         connection.await_login(sasl.max_receive_size)
         self._pending[connection] = self._clock.monotonic() + DEADLINE_S
         if self._look is None:
-            self._look = self._clock.call_later(_LOOK_S, self._close_late)
+            self._look = self._clock.call_later(LOOK_S, self._close_late)
 
     def _close_late(self) -> None:
         self._look = None
@@ -274,7 +280,7 @@ class SaslFrames:
                 self._log.warning("closing %s: it has not authenticated in %g s", connection.connection_id, DEADLINE_S)
                 connection.abort()
         if self._pending:
-            self._look = self._clock.call_later(_LOOK_S, self._close_late)
+            self._look = self._clock.call_later(LOOK_S, self._close_late)
 
     def close(self) -> None:
         """No timer of this goes on."""

@@ -79,6 +79,21 @@ class HeartbeatConnections:
         """When it has been long enough since the loop stood still last."""
         self._timer: TimerHandle | None = None
 
+    @property
+    def connections(self) -> int:
+        """Open connections over which heartbeats have come."""
+        return len(self._open)
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Brokers that this controller has heard of since it became the active one."""
+        return frozenset(self._heard)
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """Brokers whose connection has ended and whose grace time is not over."""
+        return frozenset(self._missing)
+
     def arrived(self, connection_id: str) -> None:
         """A heartbeat has come in; whose is not known before it is worked off."""
         self._open.setdefault(connection_id)

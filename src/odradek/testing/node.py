@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.base.errors import OdradekError
+from odradek.config.broker import standalone_config
 from odradek.server.broker import Broker
 from odradek.testing.disk import PowerCut, VirtualDisk
 from odradek.testing.loop import SimulatedClock, SimulatedLoop
@@ -69,6 +70,11 @@ class SimulatedNode:
         self._process: SimulatedProcess | None = None
         self._end_at: tuple[int, bool] | None = None
         self._watch(self.disk)
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Start with these settings over those that it was made with, from the next life on."""
+        before = self._new_config
+        self._new_config = lambda: standalone_config({**before().given, **settings})
 
     @property
     def alive(self) -> bool:

@@ -77,7 +77,7 @@ class Member:
         story.clock.call_later(patience, gave_up)
         story.net.call(call, arrived)
 
-    def _lives(self, sent_at: float) -> None:
+    def hears(self, sent_at: float) -> None:
         """Notes that a request sent at that time has restarted the session."""
         self.heard_at = sent_at
         if self.given is not None and self.story.clock.now_s - sent_at < SESSION_S:
@@ -161,7 +161,7 @@ class Member:
                 self.step = self.work
                 self.given = tuple(response.assignment)
                 if parked:
-                    self._lives(sent_at)
+                    self.hears(sent_at)
             else:
                 self._failed(response.error_code)
 
@@ -192,7 +192,7 @@ class Member:
         def heard(response: Any, sent_at: float) -> None:
             if response.error_code == ErrorCode.NONE:
                 if leads:
-                    self._lives(sent_at)
+                    self.hears(sent_at)
             elif response.error_code not in RETRIED:
                 self._failed(response.error_code)
 
@@ -209,7 +209,7 @@ class Member:
 
         def answered(response: Any, sent_at: float) -> None:
             if _code(response) == ErrorCode.NONE:
-                self._lives(sent_at)
+                self.hears(sent_at)
             elif _code(response) not in RETRIED:
                 self._failed(_code(response))
 

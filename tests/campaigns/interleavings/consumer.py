@@ -263,7 +263,7 @@ class Old(Asking):
             if answer.leader == answer.member_id and topic is not None:
                 ids = sorted(member.member_id for member in answer.members)
                 count = len(topic.partitions)
-                self.shares = {member: _assignment(list(range(index, count, len(ids)))) for index, member in enumerate(ids)}
+                self.shares = {member: shares_of(list(range(index, count, len(ids)))) for index, member in enumerate(ids)}
 
     def _sync(self, shares: dict[str, bytes]) -> None:
         request = SyncGroupRequest(
@@ -274,7 +274,7 @@ class Old(Asking):
                 SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=share) for member, share in shares.items()
             ],
         )
-        self.ask_coordinator(lambda coordinator: coordinator.sync_group(request), self._synced, REBALANCE_MS / 1000 + 2)
+        self.ask_coordinator(lambda coordinator: coordinator.sync_group(request), self.is_synced, REBALANCE_MS / 1000 + 2)
 
     def removed(self) -> None:
         """Its session has ended, or it was fenced, which it need not know.
@@ -285,7 +285,7 @@ class Old(Asking):
         self.synced = -1
         self.removals += 1
 
-    def _synced(self, answer: Any, told_at: int) -> None:
+    def is_synced(self, answer: Any, told_at: int) -> None:
         if answer.error_code:
             if ErrorCode(answer.error_code) not in RETRIED:
                 self._start_anew(ErrorCode(answer.error_code))
@@ -548,7 +548,7 @@ class Story(GroupStory):
         return None if away or (set(found) == wanted and set(found.values()) <= {1}) else f"{found} is owned, of {wanted}"
 
 
-def _assignment(partitions: list[int]) -> bytes:
+def shares_of(partitions: list[int]) -> bytes:
     message = ConsumerProtocolAssignment(assigned_partitions=[ConsumerProtocolAssignment.TopicPartition(topic="t1", partitions=partitions)])
     return b"\0\3" + message.encode(3)
 
