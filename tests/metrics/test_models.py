@@ -18,6 +18,7 @@ from odradek.metrics.histogram import WINDOW_S, Histogram
 from odradek.metrics.registry import Registry
 from odradek.metrics.telemetry import Client, Telemetry
 from odradek.metrics.traffic import Traffic
+from tests.walks import step, walk
 
 TOPICS = ("a", "b")
 
@@ -243,11 +244,10 @@ def test_the_end_of_a_connection_says_nothing_of_a_client_that_came_back_over_an
     assert len(telemetry) == 0
 
 
-class Meters(RuleBasedStateMachine):
+class Meters:
     """Series of a meter come, count, go and come back, and are looked at now and then."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.now = 1000.0
         self.counts: dict[str, int] = {}
         self.averages: dict[str, tuple[float, int, tuple[float, ...] | None]] = {}
@@ -256,20 +256,20 @@ class Meters(RuleBasedStateMachine):
         self.registry = Registry([self.metric])
         self.registry.add(self.metric.key, lambda: [(("topic",), (name,), count) for name, count in self.counts.items()])
 
-    @rule(name=st.sampled_from("abc"))
+    @step(name="abc")
     def comes(self, name: str) -> None:
         self.counts.setdefault(name, 0)
 
-    @rule(name=st.sampled_from("abc"))
+    @step(name="abc")
     def goes(self, name: str) -> None:
         self.counts.pop(name, None)
 
-    @rule(name=st.sampled_from("abc"), count=st.sampled_from((1, 500)))
+    @step(name="abc", count=(1, 500))
     def happens(self, name: str, count: int) -> None:
         if name in self.counts:
             self.counts[name] += count
 
-    @rule(seconds=st.sampled_from((1.0, 5.0, 7.5, 400.0)))
+    @step(seconds=(1.0, 5.0, 7.5, 400.0))
     def look(self, seconds: float) -> None:
         self.now += seconds
         for _ in self.registry.look(self.now):
@@ -289,8 +289,7 @@ class Meters(RuleBasedStateMachine):
             mixed = [weight * old + (1 - weight) * rate for weight, old in zip(weights, averages or (rate,) * 3, strict=True)]
             self.averages[name] = (self.now, count, tuple(mixed))
 
-    @invariant()
-    def agrees(self) -> None:
+    def holds(self) -> None:
         for name in "abc":
             rates = self.registry.rates(self.metric, ("topic",), (name,))
             if name not in self.averages:
@@ -300,5 +299,6 @@ class Meters(RuleBasedStateMachine):
             assert rates.averages == pytest.approx(self.averages[name][2] or (0.0, 0.0, 0.0))
 
 
-TestMeters = Meters.TestCase
-TestMeters.settings = settings(max_examples=60, stateful_step_count=20)
+@pytest.mark.parametrize("seed", range(8))
+def test_meters_in_any_order(seed: int) -> None:
+    walk(Meters(), seed, 120)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+import pytest
 
 from odradek.network.owed import EXEMPT, PATIENCE_S, OwedAnswers
 from tests.clock import ManualClock
 from tests.network.test_owed import MIB, Peer
+from tests.walks import step, walk
 
-NAMES = st.sampled_from("abcde")
+NAMES = "abcde"
 MOST = 4 * MIB
 
 
-class Debts(RuleBasedStateMachine):
+class Debts:
     """What is owed is the sum of what each owes; nobody is closed below half of the room, and above it those that have taken nothing."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.clock = ManualClock()
         self.owed: OwedAnswers[Peer] = OwedAnswers(2 * MOST, self.clock, self.close)
         self.peers = {name: Peer(name) for name in "abcde"}
@@ -48,7 +46,7 @@ class Debts(RuleBasedStateMachine):
         self.owed.owes(self.peers[name], size)
         self.asking = ""
 
-    @rule(name=NAMES, size=st.sampled_from((EXEMPT, EXEMPT + 1, MIB // 2, MIB, 2 * MIB, 5 * MIB)))
+    @step(name=NAMES, size=(EXEMPT, EXEMPT + 1, MIB // 2, MIB, 2 * MIB, 5 * MIB))
     def asks(self, name: str, size: int) -> None:
         before = self.debts.get(name, 0)
         self.peers[name].left = size
@@ -56,33 +54,33 @@ class Debts(RuleBasedStateMachine):
         if size > max(EXEMPT, before):
             assert sum(self.debts.values()) <= MOST or self.debts.keys() == {name}, "there is room again"
 
-    @rule(name=NAMES)
+    @step(name=NAMES)
     def pays(self, name: str) -> None:
         """All of it is taken."""
         self.peers[name].left = 0
         self.says(name, 0)
 
-    @rule(name=NAMES)
+    @step(name=NAMES)
     def takes(self, name: str) -> None:
         """A part, which the kernel does not tell anybody of."""
         if name in self.debts and self.peers[name].left > 1:
             self.peers[name].left //= 2
             self.took_s[name] = self.clock.now_s
 
-    @rule(seconds=st.sampled_from((0.5, PATIENCE_S, 30.0)))
+    @step(seconds=(0.5, PATIENCE_S, 30.0))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance_s(seconds)
 
-    @rule()
+    @step()
     def all_pay(self) -> None:
         for name in "abcde":
             self.pays(name)
         assert self.owed.in_memory == 0
 
-    @invariant()
-    def adds_up(self) -> None:
+    def holds(self) -> None:
         assert self.owed.in_memory == sum(self.debts.values())
 
 
-TestDebts = Debts.TestCase
-TestDebts.settings = settings(max_examples=80, stateful_step_count=25)
+@pytest.mark.parametrize("seed", range(8))
+def test_debts_in_any_order(seed: int) -> None:
+    walk(Debts(), seed, 300)

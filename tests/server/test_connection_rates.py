@@ -5,15 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+import pytest
 
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.acceptor import Acceptor
 from odradek.server.connection_rates import ConnectionLimits
+from tests.walks import step, walk
 
 RATE = "max.connection.creation.rate"
 TWO = {
@@ -84,15 +83,14 @@ def test_addresses_have_the_quotas_of_the_metadata() -> None:
     assert world.acceptor.rates is None
 
 
-LIMITS = st.sampled_from((1, 3, 7))
+LIMITS = (1, 3, 7)
 ADDRESSES = ("10.0.0.1", "10.0.0.2", None)
 
 
-class Limits(RuleBasedStateMachine):
+class Limits:
     """Rates of the broker, of a listener, of addresses and of all other addresses are set and taken back in any order."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.world = World(**TWO)
         self.set: dict[str, int] = {}
         self.quotas: dict[str | None, int] = {}
@@ -101,22 +99,22 @@ class Limits(RuleBasedStateMachine):
     def updated(self) -> None:
         assert self.world.config.update({key: str(rate) for key, rate in self.set.items()}, {}) == []
 
-    @rule(key=st.sampled_from((RATE, "listener.name.out." + RATE, "listener.name.in." + RATE)), rate=LIMITS)
+    @step(key=(RATE, "listener.name.out." + RATE, "listener.name.in." + RATE), rate=LIMITS)
     def configures(self, key: str, rate: int) -> None:
         self.set[key] = rate
         self.updated()
 
-    @rule(key=st.sampled_from((RATE, "listener.name.out." + RATE, "listener.name.in." + RATE)))
+    @step(key=(RATE, "listener.name.out." + RATE, "listener.name.in." + RATE))
     def takes_back(self, key: str) -> None:
         self.set.pop(key, None)
         self.updated()
 
-    @rule(address=st.sampled_from(ADDRESSES), rate=LIMITS)
+    @step(address=ADDRESSES, rate=LIMITS)
     def limits(self, address: str | None, rate: int) -> None:
         self.quotas[address] = rate
         self.world.limits.addresses({(("ip", address),): {"connection_creation_rate": float(rate)}})
 
-    @rule(address=st.sampled_from(ADDRESSES))
+    @step(address=ADDRESSES)
     def lets_go(self, address: str | None) -> None:
         self.quotas.pop(address, None)
         self.world.limits.addresses({(("ip", address),): {"connection_creation_rate": None}})
@@ -128,7 +126,6 @@ class Limits(RuleBasedStateMachine):
             rates.append(self.set.get(RATE))
         return min([10 * each for each in rates if each is not None], default=100)
 
-    @invariant()
     def holds(self) -> None:
         for listener in ("IN", "OUT"):
             for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
@@ -140,5 +137,6 @@ class Limits(RuleBasedStateMachine):
         assert (self.world.acceptor.rates is None) is not bool(self.set or self.quotas), "without a limit nothing is counted"
 
 
-TestLimits = Limits.TestCase
-TestLimits.settings = settings(max_examples=12, stateful_step_count=10)
+@pytest.mark.parametrize("seed", range(3))
+def test_limits_are_set_and_taken_back_in_any_order(seed: int) -> None:
+    walk(Limits(), seed, 50)

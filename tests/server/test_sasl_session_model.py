@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from odradek.base.errors import ErrorCode, ProtocolError
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -18,11 +15,14 @@ from odradek.security.sasl.errors import SaslError
 from odradek.security.sasl.server import Identity
 from odradek.server.sasl_session import Outcome, SaslSession, Step
 from tests.server.test_sasl_session import VERSIONS, frame, handshake, said, token
+from tests.walks import step, walk
 
 OFFERED = ("SHORT", "LONG")
 MOST_MS = {"SHORT": 3_000}
 PAUSE_S = 1.0
 """KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS."""
+
+LEFT_MS = (None, None, 2_000, 9_000, 9_000, 0)
 
 
 class Exchange:
@@ -44,11 +44,10 @@ class Exchange:
         return b"welcome"
 
 
-class Logins(RuleBasedStateMachine):
+class Logins:
     """`phase` is what the protocol allows next (KIP-152, KIP-368), told in the words of the documentation and not of the code."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.session = SaslSession(OFFERED, MOST_MS, lambda mechanism: Exchange())
         self.now_s = 50.0
         self.phase = "versions or handshake"
@@ -69,12 +68,11 @@ class Logins(RuleBasedStateMachine):
         assert step.outcome is outcome
         self.phase = "over"
 
-    @rule(seconds=st.sampled_from((0.4, 1.0, 5.0)))
+    @step(lambda self: self.phase != "over", weight=2, seconds=(0.4, 1.0, 5.0))
     def time_passes(self, seconds: float) -> None:
         self.now_s += seconds
 
-    @precondition(lambda self: self.phase not in ("over", "served"))
-    @rule(refused=st.booleans())
+    @step(lambda self: self.phase not in ("over", "served"), refused=(False, True))
     def versions(self, refused: bool) -> None:
         if self.phase == "handshake":
             with pytest.raises(ProtocolError):
@@ -87,15 +85,13 @@ class Logins(RuleBasedStateMachine):
         else:
             self.other()
 
-    @precondition(lambda self: self.phase not in ("over", "served"))
-    @rule()
+    @step(lambda self: self.phase not in ("over", "served"))
     def other(self) -> None:
         """A request that is no part of a login."""
         turn = self.phase == "exchange" and not self.bare
         self.ends(self.put(frame(MetadataRequest(), 9)), Outcome.OUT_OF_TURN if turn else Outcome.FAILED)
 
-    @precondition(lambda self: self.phase != "over")
-    @rule(mechanism=st.sampled_from((*OFFERED, "UNKNOWN")), version=st.sampled_from((0, 1)))
+    @step(lambda self: self.phase != "over", weight=5, mechanism=(*OFFERED * 3, "UNKNOWN"), version=(0, 1))
     def handshake(self, mechanism: str, version: int) -> None:
         if self.phase == "served":
             soon = self.begun_again_s is not None and self.now_s < self.begun_again_s + PAUSE_S
@@ -129,8 +125,7 @@ class Logins(RuleBasedStateMachine):
             step = self.session.resume(self.now_ms, self.now_s)
         return step
 
-    @precondition(lambda self: self.phase in ("exchange", "another mechanism"))
-    @rule(text=st.sampled_from(("more", "slow more", "mallory", "slow mallory")))
+    @step(lambda self: self.phase in ("exchange", "another mechanism"), text=("more", "slow more", "mallory", "slow mallory"))
     def goes_on(self, text: str) -> None:
         if self.phase == "another mechanism":
             self.ends(self.put(token(text.encode())))
@@ -142,8 +137,7 @@ class Logins(RuleBasedStateMachine):
         else:
             assert step.outcome is Outcome.ANSWER
 
-    @precondition(lambda self: self.phase == "exchange")
-    @rule(name=st.sampled_from(("alice", "alice", "alice", "bob")), slow=st.booleans(), left_ms=st.sampled_from((None, 0, 2_000, 9_000)))
+    @step(lambda self: self.phase == "exchange", weight=9, name=("alice",) * 4 + ("bob",), slow=(False, True), left_ms=LEFT_MS)
     def proves(self, name: str, slow: bool, left_ms: int | None) -> None:
         step = self.message(f"{'slow ' * slow}{name}{'' if left_ms is None else f' {self.now_ms + left_ms}'}")
         if left_ms == 0 or self.name not in (None, name):
@@ -157,7 +151,6 @@ class Logins(RuleBasedStateMachine):
         self.phase, self.name = "served", name
         self.ends_s = self.now_s + min(limits) / 1000 if limits else None
 
-    @invariant()
     def holds(self) -> None:
         assert self.session.authenticated is (self.phase == "served") or self.phase == "over"
         if self.phase == "served":
@@ -169,8 +162,9 @@ class Logins(RuleBasedStateMachine):
             assert not self.session.authenticated
 
 
-TestLogins = Logins.TestCase
-TestLogins.settings = settings(max_examples=120, stateful_step_count=20)
+@pytest.mark.parametrize("seed", range(10))
+def test_logins_in_any_order(seed: int) -> None:
+    walk(Logins(), seed, 300)
 
 
 def test_every_second_login_too_has_its_pause() -> None:
