@@ -7,10 +7,12 @@ import shlex
 import struct
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from odradek.base.errors import KafkaError
+from odradek.cli import dump_log
 from odradek.cli.dumping.batches import read_batches
 from odradek.cli.dumping.index_text import in_java_order
 from odradek.protocol.as_json import json_text, message_json
@@ -53,6 +55,16 @@ def test_one_line_a_batch_and_one_a_record(segment: Path, command: Command) -> N
     assert lines[7] == "| offset: 3 CreateTime: 8 keySize: 1 valueSize: 5 sequence: 9 headerKeys: [] key: k payload: three"
     assert answer.err == f"Non-consecutive offsets in {segment}\n  3 is followed by 7\n"
     assert len(command("kafka-dump-log.sh", "--files", str(segment)).out.splitlines()) == 5
+
+
+def test_records_do_not_move_the_cursor_of_a_terminal(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / segment_file(0, ".log")
+    path.write_bytes(encode_batch([(5, b"k\t1", b"a\n| offset: 1\x1b[2J\r", ())]))
+    as_kafka = command("dump-log", str(path), "--print-data-log").out
+    assert "key: k\t1 payload: a\n| offset: 1\x1b[2J\r\n" in as_kafka
+    monkeypatch.setattr(dump_log, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
+    [shown] = [line for line in command("dump-log", str(path), "--print-data-log").out.split("\n") if "payload" in line]
+    assert shown.endswith("key: k\t1 payload: a\\n| offset: 1\\x1b[2J\\r")
 
 
 def test_each_record_has_a_sequence(tmp_path: Path, command: Command) -> None:

@@ -534,4 +534,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "`reassign verify` lets a move between directories loose",
         "cli/test_replica_moves.py",
     ),
+    Mutant(
+        "records-move-the-cursor",
+        "cli/dump_log.py",
+        "(columns(line) if terminal else line)",
+        "line",
+        "a record clears the terminal of who looks at a log",
+        "cli/test_dump_log.py -k cursor",
+    ),
+    Mutant(
+        "dumps-are-not-kafkas",
+        "cli/dump_log.py",
+        "(columns(line) if terminal else line)",
+        "columns(line)",
+        "what is piped to a program is not what Kafka's tool prints",
+        "cli/test_dump_log.py -k cursor",
+    ),
 )

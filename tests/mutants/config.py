@@ -517,4 +517,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a store that is set back to the file's is not read",
         "server/test_publisher.py",
     ),
+    Mutant(
+        "taken-back-from-a-listener",
+        "config/dynamic.py",
+        "    for name in {**old.given, **new.given}:\n",
+        "    for name in new.given:\n",
+        "a setting that a listener was made with is taken back, and holds on",
+        "config/test_dynamic_broker.py -k made_with",
+    ),
 )

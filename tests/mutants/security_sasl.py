@@ -399,4 +399,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         breaks="two names of the service are given and one is silently taken",
         tests="config/test_sasl.py -k does_not_fit",
     ),
+    Mutant(
+        "a-name-keeps-its-slash",
+        "security/kerberos_names.py",
+        '            if "/" in short or "@" in short:',
+        '            if "@" in short:',
+        "a rule makes one of somebody's services the principal of another",
+        "security/test_kerberos_names.py",
+    ),
+    Mutant(
+        "eight-keys-of-all",
+        "security/sasl/bearer_tokens.py",
+        '            for each, key in self._keys\n            if each["kty"]',
+        '            for each, key in self._keys[:_MOST_KEYS]\n            if each["kty"]',
+        "a token is refused when its key stands behind eight of another kind",
+        "security/test_bearer_tokens.py -k wherever",
+    ),
 )

@@ -1548,4 +1548,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "connections are counted for good once there was a limit",
         "server/test_connection_rates.py",
     ),
+    Mutant(
+        "an-end-of-a-session-stays",
+        "server/sasl_session.py",
+        "        self.expires_s = now_s + min(limits) / 1000 if limits else None",
+        "        if limits:\n            self.expires_s = now_s + min(limits) / 1000",
+        "who logs in again with a credential without an end is closed when the former one ends",
+        "server/test_sasl_session_model.py",
+    ),
+    Mutant(
+        "bare-messages-become-somebody-else",
+        "server/sasl_session.py",
+        "        if self.principal is not None and principal != self.principal:",
+        "        if self.principal is not None and principal != self.principal and self._in_requests:",
+        "a session of bare messages goes on as another user",
+        "server/test_sasl_session_model.py",
+    ),
 )

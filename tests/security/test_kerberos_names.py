@@ -95,3 +95,18 @@ def test_names_are_read_as_they_are_written(service: str, host: str | None) -> N
 def test_only_the_realm_that_is_the_default_is_taken_off() -> None:
     with pytest.raises(NoRuleApplies):
         KerberosShortNamer(["DEFAULT"], "").name("user@REALM.COM")
+
+
+PIECES = st.lists(st.sampled_from(("$0", "$1", "$2", "/", "@", "-", "x")), min_size=1, max_size=4)
+
+
+@given(PIECES, st.sampled_from(("", "L", "U")))
+def test_whatever_a_rule_makes_of_a_name_is_simple_or_refused(pieces: list[str], case: str) -> None:
+    """Neither a slash nor an at sign is left, wherever the rule put it: `a/b` and `a@R` would be principals of others."""
+    made = "".join({"$0": REALM, "$1": "User", "$2": "host"}.get(each, each) for each in pieces)
+    rule = f"RULE:[2:{''.join(pieces)}]" + (f"/{case}" if case else "")
+    if set(made) & set("/@"):
+        with pytest.raises(NoRuleApplies, match="Non-simple name"):
+            named(f"User/host@{REALM}", rule)
+    else:
+        assert named(f"User/host@{REALM}", rule) == {"": made, "L": made.lower(), "U": made.upper()}[case]

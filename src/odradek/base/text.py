@@ -13,6 +13,11 @@ def printable(text: str) -> str:
     return "".join([each if each.isprintable() else each.encode("unicode_escape").decode() for each in text])
 
 
+def columns(line: str) -> str:
+    """Return `line` with each of its columns, which tabs part, printable."""
+    return "\t".join(map(printable, line.split("\t")))
+
+
 def indented(text: str, indent: str = "  ") -> str:
     """Return the lines of `text` behind `indent`, each of them printable: whoever chose the text cannot begin a line of the log."""
     return "\n".join([indent + printable(line.replace("\t", "    ")) for line in text.split("\n")])

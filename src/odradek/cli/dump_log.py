@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Final
 
 import click
 
 from odradek.base.errors import OdradekError
+from odradek.base.text import columns
 from odradek.cli.client_command import CONTEXT_SETTINGS, run
 from odradek.cli.dumping import decoders
 from odradek.cli.dumping.decoders import PARTS, Decoder
@@ -153,9 +155,11 @@ def _decoder(
 
 
 def _print(path: str, lines: Iterator[str]) -> None:
+    # Byte for byte what Kafka's tool prints, but for a person at a terminal: records must not move the cursor, or begin lines.
+    terminal = sys.stdout.isatty()
     try:
         for line in lines:
-            click.echo(line.encode(errors="replace"))
+            click.echo((columns(line) if terminal else line).encode(errors="replace"))
     except OdradekError as error:
         raise OdradekError(f"{path}: {error}") from None
 

@@ -11,6 +11,7 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, uuid_to_string
+from odradek.base.text import columns
 from odradek.cli.client_command import client_settings, connection_options
 from odradek.cli.items import id_of, one_of
 from odradek.cli.output import JSON, Output, output_option
@@ -129,7 +130,7 @@ def describe(
     for each, parts in rows:
         lines = [] if problems else [_heading(each)]
         lines += [] if overrides else [_line(each, part) for part in parts]
-        click.echo("\n".join(lines))
+        click.echo("\n".join(map(columns, lines)))
 
 
 def _topics(admin: Admin, keys: list[str | UUID] | list[UUID], if_exists: bool, page_size: int) -> list[TopicDescription]:
