@@ -29,7 +29,7 @@ def fits(entries: list[tuple[str, str, int]]) -> bool:
     return len(set(names)) == len(names) and all(len(families) == 1 or families == ["4", "6"] for families in by_port)
 
 
-@example([("A", "127.0.0.1", 9092), ("B", "10.1.2.3", 9092), ("C", "[::1]", 9092)], list(PROTOCOLS) * 2)
+@example([("A", "127.0.0.1", 9092), ("B", "10.1.2.3", 9092), ("C", "[::1]", 9092)], [*PROTOCOLS, "SSL"])
 @given(ENTRIES, st.lists(st.sampled_from(PROTOCOLS), min_size=5, max_size=5))
 def test_a_port_is_used_once_or_by_one_address_of_each_family(entries: list[tuple[str, str, int]], protocols: list[str]) -> None:
     served = dict(zip("ABCDE", protocols, strict=True))
