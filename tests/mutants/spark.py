@@ -8,6 +8,30 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        name="tasks-read-any-topic-of-that-name",
+        path="spark/batch.py",
+        before="self._range.end, self._topic_id)",
+        after="self._range.end)",
+        breaks="A task reads records of a topic that was made again after the micro-batch was planned.",
+        tests="spark/test_without_spark.py -k made_again",
+    ),
+    Mutant(
+        name="batches-know-no-topic-ids",
+        path="spark/batch.py",
+        before="return tasks(options, kept, ids)",
+        after="return tasks(options, kept, {})",
+        breaks="A batch query reads records of a topic that was made again after it was planned.",
+        tests="spark/test_without_spark.py -k made_again",
+    ),
+    Mutant(
+        name="streams-know-no-topic-ids",
+        path="spark/stream.py",
+        before="return tasks(self._options, kept, ids)",
+        after="return tasks(self._options, kept, {})",
+        breaks="A micro-batch reads records of a topic that was made again after it was planned.",
+        tests="spark/test_without_spark.py -k made_again",
+    ),
+    Mutant(
         name="releases-by-text",
         path="spark/source.py",
         before="(int(found[1]), int(found[2])) < (major, minor)",
@@ -378,8 +402,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "batch-is-not-divided",
         "spark/batch.py",
-        "return tasks(options, kept)",
-        "return [RangePartition(each) for each in kept]",
+        "return tasks(options, kept, ids)",
+        "return [RangePartition(each, ids.get(each.topic_partition.topic)) for each in kept]",
         "minPartitions means nothing for a batch.",
         "spark/test_without_spark.py -k divided",
     ),
@@ -842,8 +866,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             (
                 "deleted-topic-ends-a-repeated-micro-batch",
                 "stream.py",
-                "        return [each for each in partitions if each not in gone]\n",
-                "        return partitions\n",
+                "return [each for each in partitions if each not in gone], found.ids\n",
+                "return partitions, found.ids\n",
                 "With failOnDataLoss=false a topic that was deleted ends a query at each start.",
             ),
             (

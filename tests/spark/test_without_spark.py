@@ -740,11 +740,44 @@ class TestTopicsThatGo:
             assert found.offset == 3
         lenient.stop()
 
+    @pytest.mark.parametrize("knows_the_old_one", [False, True])
+    def test_a_task_reads_no_records_of_a_topic_that_was_made_again(self, pair: tuple[Topic, Topic], *, knows_the_old_one: bool) -> None:
+        """After its micro-batch was planned, by clients of a worker that have read the old topic, or have not."""
+        _, goes = pair
+        lenient, strict = self.streams(pair)
+        start = lenient.initialOffset()
+        end = lenient.latestOffset(start, ReadAllAvailable())
+        (task,) = [each for each in lenient.partitions(start, end) if ranges([each])[0].topic_partition == goes[0]]
+        if knows_the_old_one:
+            for each in (lenient, strict):
+                assert values(each.read(task)) == [0, 1, 2, 3, 4]
+        goes.delete()
+        Topic(goes.bootstrap, goes.name, 1).fill(0, 9)
+        said = f"topic {goes.name} was deleted and created again: {goes.name}-0 was read up to offset 0 of 5"
+        for _ in range(2):
+            assert values(lenient.read(task)) == []
+            with pytest.raises(DataLoss, match=said):
+                list(strict.read(task))
+        later = lenient.latestOffset(end, ReadAllAvailable())
+        assert described(lenient, end, later) == list(range(9)), "tasks of the new topic"
+        lenient.stop()
+        strict.stop()
+
+    def test_a_batch_query_reads_no_records_of_a_topic_that_was_made_again(self, bootstrap: str, name: str) -> None:
+        topic = Topic(bootstrap, name, 1)
+        topic.fill(0, 5)
+        reader = topic.batch()
+        (task,) = reader.partitions()
+        topic.delete()
+        Topic(bootstrap, name, 1).fill(0, 9)
+        with pytest.raises(DataLoss, match=f"topic {name} was deleted and created again"):
+            list(reader.read(task))
+
     def test_a_topic_that_goes_while_it_is_read(self, pair: tuple[Topic, Topic]) -> None:
         _, goes = pair
         task = RangePartition(OffsetRange(goes[0], 0, 5))
         lenient, strict = self.streams(pair, **{"kafkaConsumer.pollTimeoutMs": "100"})
         goes.delete()
         assert values(lenient.read(task)) == []
-        with pytest.raises(DataLoss, match=f"{goes.name}-0 no longer exists: it was read up to offset 0 of 5"):
+        with pytest.raises(DataLoss, match=f"{goes.name}-0 no longer exists: {goes.name}-0 was read up to offset 0 of 5"):
             list(strict.read(task))

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, uuid_from_string
 from odradek.client.consumer.blocking import Consumer
-from odradek.client.core.positions import Chunk, OffsetOutOfRange
+from odradek.client.core.positions import Chunk, OffsetOutOfRange, TopicRecreated
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
 from odradek.records.visibility import AbortedTransactions
 from odradek.spark.narrowing import Narrowing
 from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
-from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, divided, in_order, within_log
+from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, TopicIds, divided, in_order, within_log
 from odradek.spark.worker_clients import Lease, worker_clients
 from odradek.spark.worker_upkeep import SentToWorkers, keep_archives, spare_what_stays
 
@@ -40,16 +40,20 @@ _STEP = 2 * 1024 * 1024
 
 
 class RangePartition(InputPartition):
-    """One Spark task: a range of one partition."""
+    """One Spark task: a range of one partition. `topic_id` is the topic's, in Kafka's text form; None where the broker tells none."""
 
-    def __init__(self, offset_range: OffsetRange) -> None:
+    def __init__(self, offset_range: OffsetRange, topic_id: str | None = None) -> None:
         super().__init__(offset_range)
         self.offset_range = offset_range
+        self.topic_id = topic_id
 
 
-def tasks(options: ReadOptions, ranges: list[OffsetRange]) -> list[InputPartition]:
+def tasks(options: ReadOptions, ranges: list[OffsetRange], ids: TopicIds) -> list[InputPartition]:
     """One task a range, or more by minPartitions and maxRecordsPerPartition."""
-    return [RangePartition(each) for each in divided(ranges, options.min_partitions, options.max_records_per_partition)]
+    return [
+        RangePartition(each, ids.get(each.topic_partition.topic))
+        for each in divided(ranges, options.min_partitions, options.max_records_per_partition)
+    ]
 
 
 class BatchReader(SentToWorkers, DataSourceReader):
@@ -64,7 +68,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         options = self._options
         planner = Planner(options)
         try:
-            chosen = planner.partitions()
+            chosen, ids, _ = planner.all_of_it()
             earliest, latest = planner.earliest(chosen), planner.latest(chosen)
             start = planner.position("startingOffsets", options.starting, earliest, latest)
             end = planner.position("endingOffsets", options.ending, earliest, latest)
@@ -75,7 +79,7 @@ class BatchReader(SentToWorkers, DataSourceReader):
         in_order(start, end)
         ranges = [self._narrowing.cut(OffsetRange(each, start[each], end[each]), first_in_time[each]) for each in wanted]
         kept = within_log(ranges, earliest, latest, fail_on_data_loss=options.fail_on_data_loss)
-        return tasks(options, kept)
+        return tasks(options, kept, ids)
 
     def _first_in_time(self, planner: Planner, wanted: list[TopicPartition], latest: Offsets) -> Offsets:
         since_ms = self._narrowing.since_ms
@@ -86,15 +90,15 @@ class BatchReader(SentToWorkers, DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range as Arrow batches."""
         # Spark asks for one empty partition where `partitions` is empty.
-        return read_range(self._options, partition.offset_range) if isinstance(partition, RangePartition) else iter(())
+        return read_range(self._options, partition.offset_range, partition.topic_id) if isinstance(partition, RangePartition) else iter(())
 
 
-def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(options: ReadOptions, offset_range: OffsetRange, topic_id: str | None = None) -> Iterator[pa.RecordBatch]:
     """Fetches a range in large pieces, one ahead of the decoding; no Python runs per record.
 
-    DataLoss, or with failOnDataLoss=false the rest, when records disappear meanwhile.
+    DataLoss, or with failOnDataLoss=false the rest, when records disappear meanwhile, or the topic has another id than `topic_id`.
     """
-    with _Fetching(options, offset_range) as fetching:
+    with _Fetching(options, offset_range, topic_id) as fetching:
         partition, _, end = offset_range
         while (chunk := fetching.next_chunk()) is not None:
             aborted = AbortedTransactions(chunk.aborted)
@@ -115,10 +119,11 @@ def read_range(options: ReadOptions, offset_range: OffsetRange) -> Iterator[pa.R
 class _Fetching:
     """The chunks of a range, by a client of the worker's."""
 
-    def __init__(self, options: ReadOptions, offset_range: OffsetRange) -> None:
+    def __init__(self, options: ReadOptions, offset_range: OffsetRange, topic_id: str | None) -> None:
         keep_archives()
         self._options = options
         self._range = offset_range
+        self._topic_id = None if topic_id is None else uuid_from_string(topic_id)
         self._position = offset_range.start
         self._key = tuple(sorted(options.client.items()))
         self._lease = self._begin()
@@ -138,6 +143,9 @@ class _Fetching:
         while self._position < self._range.end:
             try:
                 chunk = self._lease.consumer.next_chunk(self._options.poll_timeout_ms)
+            except TopicRecreated:
+                self._lost(f"topic {self._range.topic_partition.topic} was deleted and created again")
+                break
             except OffsetOutOfRange:
                 self._position = _after_loss(self._options, self._lease.consumer, self._range, self._position)
             except KafkaError as error:
@@ -167,16 +175,21 @@ class _Fetching:
         found = self._lease.consumer.list_topics().get(topic)
         if found is not None and number in found.partitions:
             return False
-        if self._options.fail_on_data_loss:
-            raise DataLoss(f"{partition} no longer exists: it was read up to offset {self._position} of {self._range.end}")
-        logger.warning("Passed over, with failOnDataLoss=false: %s no longer exists, from offset %d on", partition, self._position)
+        self._lost(f"{partition} no longer exists")
         return True
+
+    def _lost(self, what: str) -> None:
+        """Raise DataLoss for the rest of the range, or log it with failOnDataLoss=false."""
+        read = f"{what}: {self._range.topic_partition} was read up to offset {self._position} of {self._range.end}"
+        if self._options.fail_on_data_loss:
+            raise DataLoss(read)
+        logger.warning("Passed over, with failOnDataLoss=false: %s", read)
 
     def _begin(self, *, fresh: bool = False) -> Lease:
         lease = worker_clients.take(self._key, self._open, fresh=fresh)
         try:
             # With its end: a Fetch of what comes behind may have to wait at the broker, and the next task for it.
-            lease.consumer.assign_range(self._range.topic_partition, self._position, self._range.end)
+            lease.consumer.assign_range(self._range.topic_partition, self._position, self._range.end, self._topic_id)
         except BaseException:
             lease.consumer.close()
             raise

@@ -53,10 +53,6 @@ class Planner:
         self._consumer = open_consumer(options, **settings)
         self._admin: Admin | None = None
 
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions that the query reads now; KafkaError for a topic or an assigned partition that does not exist."""
-        return self.all_of_it().partitions
-
     def all_of_it(self) -> Selection:
         """Return what the query reads; KafkaError for a topic or an assigned partition that does not exist."""
         found = self.selection()

@@ -141,7 +141,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         if not moved:
             return []
         planner = self._connected()
-        chosen = self._still_there(planner, moved, wanted)
+        chosen, ids = self._still_there(planner, moved, wanted)
         earliest, latest = planner.earliest(chosen), planner.latest(chosen)
         fresh = [partition for partition in chosen if partition not in begin]
         if self._options.fail_on_data_loss:
@@ -150,7 +150,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
                     raise DataLoss(f"{partition} is new to the query, and its first offset is {earliest[partition]} instead of 0")
         ranges = [OffsetRange(partition, begin.get(partition, earliest[partition]), stop[partition]) for partition in chosen]
         kept = within_log(ranges, earliest, latest, fail_on_data_loss=self._options.fail_on_data_loss)
-        return tasks(self._options, kept)
+        return tasks(self._options, kept, ids)
 
     def commit(self, end: dict[str, Any]) -> None:
         """A micro-batch is finished: with commitOffsets its end is committed to the group.
@@ -191,8 +191,9 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
                 f"{first} ends at offset {end[first]}, but was read up to {begin[first]} before; was the topic deleted and created again?"
             )
 
-    def _still_there(self, planner: Planner, partitions: list[TopicPartition], wanted: TopicIds) -> list[TopicPartition]:
-        """Return the partitions without those that were deleted since the micro-batch was planned; DataLoss where that is a failure.
+    def _still_there(self, planner: Planner, partitions: list[TopicPartition], wanted: TopicIds) -> tuple[list[TopicPartition], TopicIds]:
+        """Return the partitions without those that were deleted since the micro-batch was planned, and the ids of their topics; DataLoss
+        where a deletion is a failure.
 
         A query that is started again repeats its last micro-batch, however long ago that was planned.
         """
@@ -204,7 +205,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             raise DataLoss("; ".join(renewed.values()) or _no_longer(gone))
         if gone:
             logger.warning("Passed over, with failOnDataLoss=false: %s", "; ".join(renewed.values()) or _no_longer(gone))
-        return [each for each in partitions if each not in gone]
+        return [each for each in partitions if each not in gone], found.ids
 
     def _connected(self) -> Planner:
         if self._planner is None:
@@ -215,4 +216,4 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range as Arrow batches."""
-        return read_range(self._options, partition.offset_range) if isinstance(partition, RangePartition) else iter(())
+        return read_range(self._options, partition.offset_range, partition.topic_id) if isinstance(partition, RangePartition) else iter(())

@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from odradek.base.errors import ConfigError, OdradekError
 from odradek.base.ids import TopicPartition
@@ -153,11 +154,12 @@ class AsyncConsumer:
         """Replaces the assignment; partitions that stay keep their position."""
         self._here.assign(TopicPartition(*partition) for partition in partitions)
 
-    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+    def assign_range(self, partition: TopicPartition, start: int, stop: int, topic_id: UUID | None = None) -> None:
         """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
         behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
+        With `topic_id`, the offsets are of that topic: one of another id is not read, and raises TopicRecreated.
         """
-        self._here.assign_range(partition, start, stop)
+        self._here.assign_range(partition, start, stop, topic_id)
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions being read."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
+from uuid import UUID
 
 from odradek.base.ids import TopicPartition
 from odradek.client.config import Setting
@@ -106,11 +107,12 @@ class Consumer:
         """Replaces the assignment; partitions that stay keep their position."""
         self._do(lambda: self._consumer.assign(partitions))
 
-    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+    def assign_range(self, partition: TopicPartition, start: int, stop: int, topic_id: UUID | None = None) -> None:
         """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
         behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
+        With `topic_id`, the offsets are of that topic: one of another id is not read, and raises TopicRecreated.
         """
-        self._do(lambda: self._consumer.assign_range(partition, start, stop))
+        self._do(lambda: self._consumer.assign_range(partition, start, stop, topic_id))
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions being read."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
@@ -267,12 +268,16 @@ class ConsumerEngine:
             self.fetcher.positions[partition].paused = paused
         self.wake()
 
-    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
-        """Replaces the assignment by the offsets [start, stop) of one partition. Nothing of before is kept, also of the same partition."""
+    def assign_range(self, partition: TopicPartition, start: int, stop: int, topic_id: UUID | None = None) -> None:
+        """Replaces the assignment by the offsets [start, stop) of one partition. Nothing of before is kept, also of the same partition.
+
+        With `topic_id` the offsets count as read from that topic.
+        """
         self.assign([])
         self.assign([partition])
         self.fetcher.positions[partition].stop_offset = stop
         self.seek(partition, start)
+        self.fetcher.positions[partition].read_topic_id = topic_id
 
     @property
     def at_rest(self) -> bool:
