@@ -8,6 +8,22 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        name="offsets-of-deleted-partitions-are-waited-for",
+        path="spark/planning.py",
+        before="            self._check_there(partitions)\n",
+        after="",
+        breaks="A topic that is deleted while a micro-batch is planned holds the driver for three minutes and ends the query.",
+        tests="spark/test_without_spark.py -k between_a_look",
+    ),
+    Mutant(
+        name="deleted-while-planned-is-no-loss",
+        path="spark/stream.py",
+        before="        self._pass_over(gone, _no_longer(gone))\n",
+        after="",
+        breaks="A topic that is deleted while a micro-batch is planned is passed over although that is data loss.",
+        tests="spark/test_without_spark.py -k between_a_look",
+    ),
+    Mutant(
         name="tasks-read-any-topic-of-that-name",
         path="spark/batch.py",
         before="self._range.end, self._topic_id)",
@@ -154,7 +170,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="new-partitions-from-their-end",
         path="spark/stream.py",
-        before="            begin |= planner.earliest(fresh)\n",
+        before="            begin |= planner.of_those_there(planner.earliest, fresh)\n",
         after="",
         breaks="With a limit new partitions are skipped.",
         tests="spark/test_without_spark.py -k Stream",

@@ -24,7 +24,7 @@ from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer  # no
 from odradek.client.core.partitioner import partition_for_key  # noqa: E402
 from odradek.spark.batch import BatchReader, RangePartition, read_range  # noqa: E402
 from odradek.spark.options import read_options, write_options  # noqa: E402
-from odradek.spark.planning import open_consumer  # noqa: E402
+from odradek.spark.planning import Planner, open_consumer  # noqa: E402
 from odradek.spark.ranges import TOPIC_IDS, DataLoss, OffsetRange  # noqa: E402
 from odradek.spark.sink import write_rows  # noqa: E402
 from odradek.spark.stream import StreamReader  # noqa: E402
@@ -739,6 +739,41 @@ class TestTopicsThatGo:
             assert found is not None
             assert found.offset == 3
         lenient.stop()
+
+    @pytest.mark.parametrize("limit", [ReadAllAvailable(), ReadMaxRows(100)])
+    def test_a_topic_that_goes_between_a_look_at_topics_and_one_at_offsets(
+        self, pair: tuple[Topic, Topic], limit: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Offsets of a partition that was deleted are not waited for until every time limit is over."""
+        stays, goes = pair
+        lenient, strict = self.streams(pair, **{"kafka.default.api.timeout.ms": "500", "fetchOffset.numRetries": "20"})
+        old = {stays.name: {"0": 0}}
+        look = Planner.of_topics
+
+        def then_goes(planner: Planner, names: Any) -> Any:
+            found = look(planner, names)
+            if any(each.topic == goes.name for each in found.partitions):
+                goes.delete()
+            return found
+
+        monkeypatch.setattr(Planner, "of_topics", then_goes)
+        for _ in range(2):
+            end = lenient.latestOffset(old, limit)
+            assert plain(end) == {stays.name: {"0": 3}}
+            Topic(goes.bootstrap, goes.name, 1).fill(0, 2)
+            assert described(lenient, old, {**end, goes.name: {"0": 2}}) == [0, 1, 2], "when a micro-batch is planned"
+            Topic(goes.bootstrap, goes.name, 1).fill(0, 2)
+            with pytest.raises(DataLoss, match=f"{goes.name}-0 no longer exists"):
+                strict.partitions(old, {**end, goes.name: {"0": 2}})
+            Topic(goes.bootstrap, goes.name, 1).fill(0, 2)
+            with pytest.raises(DataLoss, match=f"{goes.name}-0 no longer exists"):
+                strict.latestOffset({**old, goes.name: {"0": 1}}, limit)
+            Topic(goes.bootstrap, goes.name, 1).fill(0, 2)
+        with pytest.raises(KafkaError, match=f"{goes.name}-0 no longer exist") as caught:
+            strict.initialOffset()
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        lenient.stop()
+        strict.stop()
 
     @pytest.mark.parametrize("knows_the_old_one", [False, True])
     def test_a_task_reads_no_records_of_a_topic_that_was_made_again(self, pair: tuple[Topic, Topic], *, knows_the_old_one: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -19,6 +19,11 @@ from odradek.spark.ranges import Offsets, TopicIds, exactly, resolve
 
 T = TypeVar("T")
 
+_API_TIMEOUT_MS = 60_000
+"""The default of default.api.timeout.ms."""
+_FIRST_LIMIT_MS = 2000
+"""Milliseconds after which it is looked for the first time whether partitions whose offsets do not come exist; doubled each time."""
+
 
 class Selection(NamedTuple):
     """What a query reads now."""
@@ -27,6 +32,14 @@ class Selection(NamedTuple):
     ids: TopicIds
     missing: list[str]
     """Topics and assigned partitions that the query names, and the cluster does not have."""
+
+
+class PartitionsGone(KafkaError):
+    """Partitions were deleted since they were selected."""
+
+    def __init__(self, partitions: Sequence[TopicPartition]) -> None:
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{', '.join(map(str, partitions))} no longer exist")
+        self.partitions = partitions
 
 
 def open_consumer(options: ReadOptions, **more: Setting) -> Consumer:
@@ -107,12 +120,21 @@ class Planner:
         return self._admin
 
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
-        """The first offset of each."""
-        return self._again(lambda: self._consumer.beginning_offsets(partitions))
+        """Return the first offset of each; PartitionsGone when some were deleted."""
+        return self._offsets(partitions, lambda limit_ms: self._consumer.beginning_offsets(partitions, limit_ms))
 
     def latest(self, partitions: list[TopicPartition]) -> Offsets:
-        """The offset behind the last record of each that may be read (isolation.level)."""
-        return self._again(lambda: self._consumer.end_offsets(partitions))
+        """Return the offset behind the last record of each that may be read (isolation.level); PartitionsGone when some were deleted."""
+        return self._offsets(partitions, lambda limit_ms: self._consumer.end_offsets(partitions, limit_ms))
+
+    def of_those_there(self, ask: Callable[[list[TopicPartition]], Offsets], partitions: list[TopicPartition]) -> Offsets:
+        """Return what `earliest`, `latest` or `latest_since` says, without the partitions that were deleted since they were selected."""
+        while partitions:
+            try:
+                return ask(partitions)
+            except PartitionsGone as error:
+                partitions = [each for each in partitions if each not in error.partitions]
+        return {}
 
     def latest_since(self, partitions: list[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
         """As `latest`; asked again where an offset is less than a known one, as that of a replica may be that has just become leader."""
@@ -145,7 +167,7 @@ class Planner:
         return output
 
     def _offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        found = self._again(lambda: self._consumer.offsets_for_times(times))
+        found = self._offsets(times, lambda limit_ms: self._consumer.offsets_for_times(times, limit_ms))
         return {partition: None if each is None else each.offset for partition, each in found.items()}
 
     def commit(self, offsets: Offsets) -> None:
@@ -157,6 +179,30 @@ class Planner:
         self._consumer.close()
         if self._admin is not None:
             self._admin.close()
+
+    def _offsets(self, partitions: Iterable[TopicPartition], ask: Callable[[int], T]) -> T:
+        """Ask as often as `_again`, with a time limit in milliseconds; after each failure look whether the partitions exist.
+
+        To the client a partition that was deleted is one that may yet come: it would ask for it until default.api.timeout.ms is over.
+        Shorter limits come first, so that the look is not late; they do not count as attempts.
+        """
+        longest_ms = int(str(self._options.client.get("default.api.timeout.ms", _API_TIMEOUT_MS)))
+        limit_ms, attempts = min(_FIRST_LIMIT_MS, longest_ms), 0
+        while True:
+            try:
+                return ask(limit_ms)
+            except KafkaError as error:
+                attempts += error.code is not ErrorCode.REQUEST_TIMED_OUT or limit_ms == longest_ms
+                if not error.code.retriable or attempts >= self._options.fetch_offset_retries:
+                    raise
+            self._check_there(partitions)
+            time.sleep(self._options.fetch_offset_interval_ms / 1000)
+            limit_ms = min(2 * limit_ms, longest_ms)
+
+    def _check_there(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = {*partitions} - {*self.of_topics({each.topic for each in partitions}).partitions}
+        if gone:
+            raise PartitionsGone(sorted(gone))
 
     def _again(self, ask: Callable[[], T]) -> T:
         for _ in range(self._options.fetch_offset_retries - 1):

@@ -89,7 +89,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         """Trigger.AvailableNow: what is there now, and nothing that comes later."""
         planner = self._connected()
         found = planner.selection()
-        self._available_now = _Ends(planner.latest(found.partitions), found.ids, found.missing)
+        self._available_now = _Ends(planner.of_those_there(planner.latest, found.partitions), found.ids, found.missing)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> StreamOffset:
         """The end of the next micro-batch; `start` when there is to be none yet."""
@@ -105,7 +105,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         fresh = [partition for partition in end if partition not in begin]
         if fresh and (isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None):
             # Partitions that appeared since the last micro-batch are read from their beginning.
-            begin |= planner.earliest(fresh)
+            begin |= planner.of_those_there(planner.earliest, fresh)
         if self._is_too_early(begin, end):
             return dict(start)
         if isinstance(limit, ReadMaxRows):
@@ -115,7 +115,9 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
 
     def _ends(self, planner: Planner, begin: Offsets, known: TopicIds) -> _Ends:
         found = planner.selection()
-        return _Ends(planner.latest_since(found.partitions, _without(begin, made_again(known, found.ids))), found.ids, found.missing)
+        before = _without(begin, made_again(known, found.ids))
+        ends = planner.of_those_there(lambda there: planner.latest_since(there, before), found.partitions)
+        return _Ends(ends, found.ids, found.missing)
 
     def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
         """Whether minOffsetsPerTrigger are not there yet and maxTriggerDelay is not over. Not with AvailableNow, which has to end."""
@@ -142,7 +144,10 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             return []
         planner = self._connected()
         chosen, ids = self._still_there(planner, moved, wanted)
-        earliest, latest = planner.earliest(chosen), planner.latest(chosen)
+        earliest, latest = (planner.of_those_there(ask, chosen) for ask in (planner.earliest, planner.latest))
+        gone = [partition for partition in chosen if partition not in earliest or partition not in latest]
+        self._pass_over(gone, _no_longer(gone))
+        chosen = [partition for partition in chosen if partition not in gone]
         fresh = [partition for partition in chosen if partition not in begin]
         if self._options.fail_on_data_loss:
             for partition in fresh:
@@ -201,11 +206,15 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         renewed = made_again(wanted, found.ids)
         there = [each for each in found.partitions if each.topic not in renewed]
         gone = sorted(set(partitions) - set(there))
-        if gone and self._options.fail_on_data_loss:
-            raise DataLoss("; ".join(renewed.values()) or _no_longer(gone))
-        if gone:
-            logger.warning("Passed over, with failOnDataLoss=false: %s", "; ".join(renewed.values()) or _no_longer(gone))
+        self._pass_over(gone, "; ".join(renewed.values()) or _no_longer(gone))
         return [each for each in partitions if each not in gone], found.ids
+
+    def _pass_over(self, gone: Sequence[TopicPartition], why: str) -> None:
+        """Raise DataLoss for partitions that are gone, or log it with failOnDataLoss=false."""
+        if gone and self._options.fail_on_data_loss:
+            raise DataLoss(why)
+        if gone:
+            logger.warning("Passed over, with failOnDataLoss=false: %s", why)
 
     def _connected(self) -> Planner:
         if self._planner is None:
