@@ -30,7 +30,7 @@ def told() -> str:
     """Play a story; return the hash of its trace, how many promises were broken, and how many faults there were."""
     layout = Layout(3, False, False)
     plan = Plan(3, mode="flushed", layout=layout, replication_factor=3, members={"classic": 2, "consumer": 2}, copiers=1)
-    outcome = play(3, virtual_s=6, plan=plan, trace=True)
+    outcome = play(3, virtual_s=3, plan=plan, trace=True)
     return f"{outcome.trace_hash} {len(outcome.problems)} {sum(outcome.faults.values())}"
 
 
