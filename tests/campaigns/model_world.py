@@ -62,6 +62,9 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self.admin.close()
+        # Without farewells, for which the last nodes would find no quorum.
+        for node in self.cluster.ids:
+            self.cluster.kill(node)
         self.cluster.stop()
 
     def _create(self, names: list[str], assignments: dict[int, list[int]]) -> None:

@@ -6,7 +6,7 @@ from tests.campaigns.consumer_model import campaign
 
 
 def test_consumers_hand_out_each_record_once_whatever_ends_their_calls() -> None:
-    failed, done = campaign(runs=30, seed=7, lent=4)
+    failed, done = campaign(runs=40, seed=8, lent=4)
     assert not failed
     assert {"poll", "iterate", "interrupted", "seek", "commit", "joins", "leaves", "leader_moves", "refused", "cut"} <= set(done)
     assert done["ended early"]

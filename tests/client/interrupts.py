@@ -1,26 +1,27 @@
-"""Ctrl-C at a chosen line of the modules through which records come."""
+"""Ctrl-C at a chosen line of the clients."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Iterable
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 from odradek.client.consumer import blocking, engine, hand_out
 
 T = TypeVar("T")
-_FILES = frozenset(module.__file__ for module in (blocking, engine, hand_out))
+_READING = (blocking, engine, hand_out)
 
 
 class CtrlC:
-    """Raises KeyboardInterrupt before the n-th line that this thread runs in the modules through which records come."""
+    """Raises KeyboardInterrupt before the n-th line that this thread runs in the modules, those through which records come by default."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, modules: Iterable[ModuleType] = _READING) -> None:
         self.left = at
+        self._files = frozenset(module.__file__ for module in modules)
 
     def __call__(self, frame: FrameType, event: str, _: object) -> Any:
-        if frame.f_code.co_filename not in _FILES:
+        if frame.f_code.co_filename not in self._files:
             return None
         if event == "line":
             self.left -= 1

@@ -366,6 +366,17 @@ class TestSequences:
 
 
 class TestGivingUp:
+    @pytest.mark.parametrize("lost", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+    def test_a_refusal_after_a_lost_answer_frees_no_sequence(self, lost: ErrorCode) -> None:
+        """The first attempt may have been written: a broker would take another batch of that number for its repetition."""
+        world = Flight.after_one(1)
+        world.answer(lost)
+        world.pass_back_off()
+        world.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        world.add(1)
+        assert world.outcomes()[1:] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, None]
+        assert world.flying == [(1, 0, 2)]
+
     def test_after_the_retries(self) -> None:
         world = Flight(1, CONFIG._replace(retries=2))
         for _ in range(3):

@@ -113,4 +113,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "asyncio.timeout around send_many loses the futures of what was taken.",
         "client/test_sent_before.py",
     ),
+    Mutant(
+        "a-refusal-after-a-lost-answer-frees-the-sequence",
+        "client/core/sender.py",
+        " and not batch.attempts\n",
+        "\n",
+        "A record is acknowledged and not written: the broker takes it for the repetition of another.",
+        "client/test_sender.py",
+    ),
+    Mutant(
+        "version-of-transactions-is-forgotten",
+        "client/producer/transactions.py",
+        "            self.core.implicit = self._is_implicit()\n",
+        "",
+        "A producer changes the version of transactions when a connection breaks, and is fenced.",
+        "client/test_cut_transactions.py",
+    ),
 )

@@ -460,7 +460,9 @@ class Sender:
                 (ErrorCode.REQUEST_TIMED_OUT, None) if self._is_expired(batch, now_ms) and error.retriable else (error, answer.message)
             )
             failure = KafkaError(code, message or f"{batch.record_count} record(s) for {batch.topic_partition} were not accepted")
-            self._give_up(batch, failure, certain=not error.retriable and error not in _LOST_STATE, record_errors=answer.record_errors)
+            # Of an attempt before, whose answer was lost or said nothing certain, the broker may have the records all the same.
+            certain = not error.retriable and error not in _LOST_STATE and not batch.attempts
+            self._give_up(batch, failure, certain=certain, record_errors=answer.record_errors)
 
     def _may_retry(self, batch: Batch, state: PartitionState, error: ErrorCode, now_ms: int) -> bool:
         if not self._may_send_again(batch, now_ms) or batch.attempts >= self._config.retries:

@@ -167,6 +167,8 @@ class TransactionManager:
                 self.core.initialize()
         await self._new_epoch()
         with self._lock:
+            # Remembered for a transaction that begins while the coordinator's connection is away.
+            self.core.implicit = self._is_implicit()
             self.core.end()
 
     async def _new_epoch(self) -> None:
