@@ -138,6 +138,7 @@ campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.frames
 	$(BIN)/python -m tests.campaigns.hostile
 	$(BIN)/python -m tests.campaigns.hostile_tls
+	$(BIN)/python -m tests.campaigns.hostile_descriptors
 	$(BIN)/python -m tests.campaigns.hostile_flood --count 400000 --crowd 10000
 	$(BIN)/python -m tests.campaigns.flooders
 	$(BIN)/python -m tests.campaigns.leaving

@@ -91,21 +91,52 @@ def test_clients_are_refused_before_nodes_are_and_both_come_in_again(run: Run, c
                 assert not await served(refused)
                 assert await served(node)
                 most[0] = most_that_keeps(low, kept_from_nodes)
+                late = await connect(here.nodes)
+                assert await served(late)
+                assert await first.closed(), "a client gave way to it"
                 assert not await served(await connect(here.nodes))
-                assert await served(first)
+                assert await served(node)
                 assert here.acceptor.descriptors_refused == 2 * (round_ + 1)
                 most[0] = limit()
                 again = await connect(here.clients)
                 assert await served(again)
-                for each in (first, node, again):
+                for each in (first, node, late, again):
                     each.writer.close()
                 await until(lambda: not here.acceptor.connections)
 
     with caplog.at_level(logging.WARNING, "odradek.network.acceptor"):
         run(main())
-    said = [record.getMessage() for record in caplog.records if "descriptors" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "refusing" in record.getMessage()]
     assert len(said) == 1
     assert "ulimit -n" in said[0]
+
+
+def test_idle_clients_give_way_to_files(run: Run) -> None:
+    async def main() -> None:
+        most = [limit()]
+        async with world(most) as here:
+            for _ in range(2):
+                peers = [await connect(here.clients) for _ in range(4)]
+                node = await connect(here.nodes)
+                for each in (*peers, node):
+                    assert await served(each)
+                    here.clock.advance_s(5)  # a sweep: which of them was idle for longest is known
+                here.clock.advance_s(5)
+                # As if two files had been opened since that have used up what is left to nodes.
+                low = lowest_free()
+                most[0] = next(each for each in range(2 * low, 0, -1) if low - (each - kept_from_nodes(each, BACKLOG)) == 2)
+                here.clock.advance_s(5)
+                assert await peers[0].closed()
+                assert await peers[1].closed()
+                most[0] = limit()
+                for each in (*peers[2:], node):
+                    assert await served(each)
+                    each.writer.close()
+                for each in peers[:2]:
+                    each.writer.close()
+                await until(lambda: not here.acceptor.connections)
+
+    run(main())
 
 
 def test_each_period_has_one_line_about_all_that_were_refused(run: Run, caplog: pytest.LogCaptureFixture) -> None:

@@ -302,7 +302,7 @@ class Acceptor:
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
             connection.abort()
             return
-        if self._is_kept(descriptor, connection.listener):
+        if self._is_kept(descriptor, connection.listener) and not self._make_way(connection, "nearly all file descriptors are open"):
             self.descriptors_refused += 1
             self._descriptor_log.warning(
                 "refusing %s: nearly all of the %d file descriptors are open; raise the limit (ulimit -n) or set max.connections",
@@ -342,7 +342,7 @@ class Acceptor:
             return descriptor >= most - descriptors.kept_from_nodes(most, self._backlog)
         return descriptor >= most - descriptors.kept_from_clients(most, self._backlog)
 
-    def _make_way(self, connection: Connection) -> bool:
+    def _make_way(self, connection: Connection, reason: str = "max.connections are open") -> bool:
         """Whether another connection was ended for one to a protected listener: that of the others which was idle for longest
         (ConnectionQuotas.maxConnectionsExceeded).
         """
@@ -353,7 +353,7 @@ class Acceptor:
         longest = min(others, key=lambda each: each.idle_since, default=None)
         if longest is None:
             return False
-        self.quiet_log.warning("closing %s for %s: max.connections are open", longest.connection_id, connection.connection_id)
+        self.quiet_log.warning("closing %s for %s: %s", longest.connection_id, connection.connection_id, reason)
         self._ending.add(longest)
         longest.abort()
         return True
@@ -480,6 +480,27 @@ class Acceptor:
         shortest = min(limits.idle_s, limits.frame_grace_s, limits.handshake_s if self._handshaking else limits.idle_s)
         return max(0.02, min(shortest / 4, _LONGEST_SWEEP_S))
 
+    def _free_descriptors(self) -> None:
+        """Close clients that were idle for longest, where files have come to use what is kept from clients."""
+        lowest, most = descriptors.lowest_free(), self._descriptor_limit()
+        wanted = lowest - (most - descriptors.kept_from_nodes(most, self._backlog))
+        if wanted <= 0:
+            return
+        idle = [
+            each
+            for each in self.connections
+            if each.listener.name not in self.limits.protected and not each.busy and not each.active and each not in self._ending
+        ]
+        idle.sort(key=lambda each: each.idle_since)
+        for each in idle[:wanted]:
+            self._ending.add(each)
+            each.abort()
+        if idle:
+            closed = min(wanted, len(idle))
+            self.quiet_log.warning(
+                "nearly all of the %d file descriptors are open: closing %d clients that were idle for longest", most, closed
+            )
+
     def _sweep_connections(self) -> None:
         """Closes connections that are idle or whose frame arrives too slowly. Timeouts are only as exact as the interval of the sweep."""
         self._sweep = None
@@ -510,6 +531,7 @@ class Acceptor:
                 )
                 connection.abort()
         self.admission.sweep()
+        self._free_descriptors()
         self.pool.release_spare()
         self.login_pool.release_spare()
         if self.connections or self.pool.retained or self.login_pool.retained:

@@ -1,16 +1,20 @@
 """File descriptors of this process: the limit on them, and the last ones, which connections may not have.
 
 The operating system gives each new descriptor the lowest free number. A connection whose number is among the last below the limit is
-refused, so that segments, indexes, checkpoints, modules and connections to other nodes find descriptors however many peers connect.
-Connections of other brokers and controllers may have half of what is kept from clients. JVM Kafka keeps none, and takes a directory in
-which it cannot open a file for one that failed.
+refused, so that segments, indexes, checkpoints, modules and connections to other nodes find descriptors however many peers connect. Where
+files come to use what is kept, clients that were idle for longest are closed. Connections of other brokers and controllers may have half
+of what is kept from clients, and beyond that the place of a client. JVM Kafka keeps none, and takes a directory in which it cannot open a
+file for one that failed.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 from contextlib import suppress
 from typing import Final
+
+from odradek.base.disk import out_of_descriptors
 
 _LEAST_KEPT: Final = 64
 _MOST_KEPT: Final = 4096
@@ -23,6 +27,18 @@ def limit() -> int:
     """Return how many descriptors this process may have open (the soft limit of RLIMIT_NOFILE)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft if soft != resource.RLIM_INFINITY else 1 << 30
+
+
+def lowest_free() -> int:
+    """Return the number that the next descriptor gets; the limit where none is free."""
+    try:
+        descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if not out_of_descriptors(error):
+            raise
+        return limit()
+    os.close(descriptor)
+    return descriptor
 
 
 def raise_limit() -> None:
