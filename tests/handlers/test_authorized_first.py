@@ -34,6 +34,7 @@ from odradek.providers.readers import EnvironmentReader
 from odradek.security.principal import ANONYMOUS, Principal
 from tests.handlers.access_world import World, in_world
 from tests.handlers.support import Broker
+from tests.held_jobs import HeldJobs
 
 MARK = "hostile-mark"
 SECRET = "hush-hush"
@@ -229,23 +230,6 @@ def test_of_somebody_who_may_values_are_looked_at() -> None:
     kinds = {each.split(" ")[0] for seen in found.values() for each in seen}
     assert {"DynamicBrokerConfig.check", "re2.compile", "os.stat"} <= kinds
     assert all(found.values())
-
-
-class HeldJobs:
-    def __init__(self) -> None:
-        self.held: list[Callable[[], None]] = []
-
-    def apart(self, job: Callable[[], Any]) -> Deferred[Any]:
-        result: Deferred[Any] = Deferred()
-
-        def work() -> None:
-            try:
-                result.complete(job())
-            except Exception as error:
-                result.fail(error)
-
-        self.held.append(work)
-        return result
 
 
 @pytest.mark.parametrize("api_key", _CHANGED)

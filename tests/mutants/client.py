@@ -765,8 +765,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="retriable-is-fatal",
         path="client/core/fetcher.py",
-        before="if error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:",
-        after="if error in LEADERSHIP_ERRORS or error is ErrorCode.OFFSET_OUT_OF_RANGE:",
+        before="        if error is ErrorCode.OFFSET_OUT_OF_RANGE:\n            self.again",
+        after="        if error.retriable and error not in LEADERSHIP_ERRORS:\n            self.refuse(position, refused)\n        elif error is ErrorCode.OFFSET_OUT_OF_RANGE:\n            self.again",
         breaks="A passing error of a partition (a slow disk, a reassignment) ends the reading with an exception.",
         tests="client/test_fetcher.py",
     ),
@@ -1053,8 +1053,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="reader-waits-for-reset",
         path="client/core/fetcher.py",
-        before="        if error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:\n",
-        after="        if error is ErrorCode.OFFSET_OUT_OF_RANGE:\n            pass\n        elif error.retriable:\n",
+        before="        if error is ErrorCode.OFFSET_OUT_OF_RANGE:\n            self.again",
+        after="        if error is ErrorCode.OFFSET_OUT_OF_RANGE:\n            pass\n        elif error.retriable:\n            self.again",
         breaks="A position out of range is asked for without a pause while records wait to be read.",
         tests="client/test_fetcher.py",
     ),

@@ -4,45 +4,20 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.network.limits import UNLIMITED
 from odradek.server.reconfiguration import ConnectionCounts
+from tests.held_jobs import HeldJobs
 
 OVERRIDES = "max.connections.per.ip.overrides"
 HOSTS = {"one.example": ["10.0.0.1"], "both.example": ["10.0.0.2", "2001:db8::2", "fe80::1%eth0"]}
-
-
-class HeldJobs:
-    """Look-ups that are done when the test says so."""
-
-    def __init__(self) -> None:
-        self.held: list[Callable[[], None]] = []
-
-    def apart(self, job: Callable[[], Any]) -> Deferred[Any]:
-        result: Deferred[Any] = Deferred()
-
-        def work() -> None:
-            try:
-                result.complete(job())
-            except Exception as error:
-                result.fail(error)
-
-        self.held.append(work)
-        return result
-
-    def do(self) -> None:
-        held, self.held = self.held, []
-        for each in held:
-            each()
 
 
 class World:

@@ -209,10 +209,10 @@ class Fetcher(Positions):
                 self.refuse(position, OffsetOutOfRange(target.topic_partition, target.offset))
             return
         refused = KafkaError(error, f"reading {target.topic_partition} at offset {target.offset}")
-        if error.retriable or error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.again(position, refused, now_ms)
         else:
-            self.refuse(position, refused)
+            self.failed(position, refused, now_ms)
 
     # -- reading --------------------------------------------------------------------------------------------------------------------
 

@@ -199,6 +199,13 @@ class Positions:
         position.failures += 1
         position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
 
+    def failed(self, position: Position, error: KafkaError, now_ms: int) -> None:
+        """Ask again after an error that may pass, as the absence of all brokers may; refuse the partition after another one."""
+        if error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+            self.again(position, error, now_ms)
+        else:
+            self.refuse(position, error)
+
     def leaderless(self, view: ClusterView, topic_partition: TopicPartition, position: Position, now_ms: int) -> None:
         """Note that the view has no leader of the partition, or refuse a topic that the client may not see."""
         topic = view.topics.get(topic_partition.topic)

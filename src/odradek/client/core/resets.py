@@ -103,10 +103,7 @@ class Resets:
         if position is None:
             return
         position.in_flight = False
-        if error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
-            self._positions.again(position, error, now_ms)
-        else:
-            self._positions.refuse(position, error)
+        self._positions.failed(position, error, now_ms)
 
     def _asked(self, target: ResetTarget) -> Position | None:
         position = self._positions.positions.get(target.topic_partition)
