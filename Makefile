@@ -140,6 +140,7 @@ campaign: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.campaigns.hostile_tls
 	$(BIN)/python -m tests.campaigns.hostile_descriptors
 	$(BIN)/python -m tests.campaigns.hostile_flood --count 400000 --crowd 10000
+	$(BIN)/python -m tests.campaigns.hostile_rows
 	$(BIN)/python -m tests.campaigns.flooders
 	$(BIN)/python -m tests.campaigns.leaving
 	$(BIN)/python -m tests.campaigns.slow_readers --readers 5000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import hostile, hostile_descriptors, hostile_flood, slow_readers
+from tests.campaigns import hostile, hostile_descriptors, hostile_flood, hostile_rows, slow_readers
 
 
 def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
@@ -28,6 +28,12 @@ def test_some_frames_logins_and_half_handshakes_side_by_side_hurt_nobody(tmp_pat
 def test_idle_clients_do_not_use_up_the_descriptors_of_a_broker(tmp_path: Path) -> None:
     # Without a judgement about time, and with the records of one round.
     assert hostile_descriptors.campaign(hostile_descriptors.Plan(256, rounds=1, longest_s=math.inf), tmp_path) == []
+
+
+def test_names_that_are_repeated_cost_a_broker_little(tmp_path: Path) -> None:
+    # How long the neighbour waits is no business of a test beside others.
+    options = hostile_rows.arguments(["--rows", "repeats", "--times", "300", "--longest", "inf"])
+    assert hostile_rows.run(options, tmp_path) == []
 
 
 @pytest.mark.timeout(240)
