@@ -21,7 +21,7 @@ from odradek.client.tls import tls_context
 from odradek.security.ciphers import openssl_name
 from odradek.security.pem import PemError, certificates, private_key
 from tests.client.certificates import KEY_PASSWORD, Certificates
-from tests.client.scripted import ScriptedBrokers, _Connection
+from tests.client.scripted import ScriptedBrokers, ScriptedConnection
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,9 @@ def test_a_key_is_on_disk_for_a_moment_and_for_nobody_else(made: Certificates, m
 async def listening(tls: ssl.SSLContext | None) -> AsyncIterator[int]:
     """A broker on a socket of the system; the port."""
     brokers = ScriptedBrokers(cast(Any, None), 0, lambda *_: brokers.metadata(leader=1))
-    server = await asyncio.get_running_loop().create_server(lambda: _Connection(brokers, 1), "localhost", 0, ssl=tls, family=socket.AF_INET)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: ScriptedConnection(brokers, 1), "localhost", 0, ssl=tls, family=socket.AF_INET
+    )
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
