@@ -218,6 +218,6 @@ def test_the_pause_is_measured_from_the_last_record(monkeypatch: pytest.MonkeyPa
             return [RECORD]
 
     monkeypatch.setattr(consume.time, "monotonic", lambda: now[0])
-    consume._Printer(lambda record: record.value, None, 1000, skip_errors=False, meter=Meter()).run(Slow(), None)  # type: ignore[arg-type]
+    consume.Printer(lambda record: record.value, None, 1000, skip_errors=False, meter=Meter()).run(Slow(), None)  # type: ignore[arg-type]
     assert capsysbinary.readouterr().out == b"vvvvv"
     assert now == [5.5]

@@ -225,7 +225,7 @@ def test_progress_waits_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     now, lines = [5.0], []
     meter = Meter(clock=lambda: now[0])
-    monkeypatch.setattr(meter, "_show", lambda: lines.append(meter.summary()))
+    monkeypatch.setattr(meter, "show", lambda: lines.append(meter.summary()))
     for moment in (5.9, 6.0, 6.05, 6.09, 6.11, 7.0):
         now[0] = moment
         meter.count(10)

@@ -78,7 +78,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\r\v\x1c\x1d\x1
 
 @given(st.dictionaries(texts.filter(bool), texts, max_size=4))
 def test_what_is_kept_is_what_was_given(settings: dict[str, str]) -> None:
-    written = "".join(f"{profiles._escaped(key, ' =:')}={profiles._escaped(value, '')}\n" for key, value in settings.items())
+    written = "".join(f"{profiles.escaped(key, ' =:')}={profiles.escaped(value, '')}\n" for key, value in settings.items())
     assert parse_properties(written) == settings
 
 

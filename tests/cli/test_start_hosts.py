@@ -75,7 +75,7 @@ def test_a_broker_for_this_machine_does_not_warn(host: str | None, tmp_path: Pat
     ],
 )
 def test_which_addresses_are_this_machines_own(host: str, own: bool) -> None:
-    assert start._of_this_machine(host) is own
+    assert start.of_this_machine(host) is own
 
 
 def test_without_a_host_clients_are_told_this_machines_name() -> None:

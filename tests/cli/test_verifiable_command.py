@@ -234,14 +234,14 @@ def test_a_commit_that_fails_is_an_event_unless_the_member_is_fenced(capfd: pyte
     consumer = Committing(KafkaError(ErrorCode.REBALANCE_IN_PROGRESS), KafkaError(ErrorCode.FENCED_INSTANCE_ID))
     reading = Reading(consumer, -1, False, False)  # type: ignore[arg-type]
     offsets = {TopicPartition("t", 0): 7}
-    reading._commit(offsets)
+    reading.commit(offsets)
     place = [{"topic": "t", "partition": 0, "offset": 7}]
     assert events(capfd.readouterr().out) == [
         {"name": "offsets_committed", "offsets": place, "error": "REBALANCE_IN_PROGRESS", "success": False}
     ]
     with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
-        reading._commit(offsets)
-    reading._commit(offsets)
+        reading.commit(offsets)
+    reading.commit(offsets)
     assert events(capfd.readouterr().out) == [{"name": "offsets_committed", "offsets": place, "success": True}]
 
 

@@ -1190,7 +1190,7 @@ _OFFSETS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "admitted-for-nothing",
         "coordinator/group/memory.py",
-        "                )\n        self._most += size\n",
+        "                )\n        self.most += size\n",
         "                )\n",
         "there is no bound on what members take",
         "coordinator/group/test_memory.py -k test_what_members_send_is_bounded_over_all_groups",

@@ -193,7 +193,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "start-for-all-without-a-warning",
         "cli/start.py",
-        "not _of_this_machine(each.host)]",
+        "not of_this_machine(each.host)]",
         "each.host == '0.0.0.0']",
         "Whoever opens a broker to others hears that it asks nobody who they are.",
         "cli/test_start_hosts.py",

@@ -65,8 +65,8 @@ def test_a_key_that_is_missing_has_the_file_read_anew(tmp_path: Path) -> None:
         assert refusal(keys) == "there is no key of this id"
         await until(lambda: refusal(keys) == "the signature is wrong")
         path.write_text("nonsense")
-        keys._refresh()
-        await until(lambda: not keys._reading)
+        keys.refresh()
+        await until(lambda: not keys.reading)
         assert refusal(keys) == "the signature is wrong", "what was known stays"
 
     with_keys(f"file://{path}", story)

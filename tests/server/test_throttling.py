@@ -216,7 +216,7 @@ def test_the_time_of_a_request_that_completes_another_is_told_apart() -> None:
     two.end()
     clock.stall_s(0.1)
     one.end()
-    assert (one._percent(), two._percent()) == (pytest.approx(20), pytest.approx(30))
+    assert (one.percent(), two.percent()) == (pytest.approx(20), pytest.approx(30))
     assert world.throttling.running is None
 
 
@@ -229,7 +229,7 @@ def test_time_in_other_threads_is_the_client_s() -> None:
     meter.end()
     assert world.throttling.timed(job) is job, "nobody's"
     assert [each() for each in timed] == ["done"] * 2
-    assert meter._percent() == pytest.approx(80)
+    assert meter.percent() == pytest.approx(80)
 
 
 def test_followers_and_markers_are_exempt(monkeypatch: pytest.MonkeyPatch) -> None:

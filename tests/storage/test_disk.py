@@ -148,7 +148,7 @@ def test_locks_exclude(tmp_path: Path) -> None:
 def test_a_lock_is_free_although_a_process_that_is_just_starting_has_a_copy(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     held = OsDisk().lock(path)
-    copy = os.dup(held._descriptor)
+    copy = os.dup(held.fileno())
     held.release()
     OsDisk().lock(path).release()
     os.close(copy)
@@ -157,7 +157,7 @@ def test_a_lock_is_free_although_a_process_that_is_just_starting_has_a_copy(tmp_
 def test_a_lock_that_is_forgotten_stays_its_parents(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     held = OsDisk().lock(path)
-    parents = os.dup(held._descriptor)
+    parents = os.dup(held.fileno())
     held.forget()
     with pytest.raises(BlockingIOError):
         OsDisk().lock(path)

@@ -173,7 +173,7 @@ def command(
         raise click.UsageError("--key-deserializer and --value-deserializer exclude decoders")
     check_output()
     meter = Meter(quiet=quiet or sys.stdout.isatty())
-    printer = _Printer(decoded(render, decoding, nested=as_json), count, timeout_ms, skip_errors, meter)
+    printer = Printer(decoded(render, decoding, nested=as_json), count, timeout_ms, skip_errors, meter)
     default = END if console and not from_beginning else BEGINNING
     wanted = parse_range(offsets, default, time.time_ns() // 1_000_000)
     chosen = client_settings(bootstrap, settings)
@@ -246,7 +246,7 @@ _STUCK_S = 0.5
 """How long a signal waits for standard output to take the records at hand."""
 
 
-class _Printer:
+class Printer:
     """Prints what a consumer reads, until there is a reason to stop."""
 
     def __init__(self, render: Formatter, count: int | None, timeout_ms: int | None, skip_errors: bool, meter: Meter) -> None:

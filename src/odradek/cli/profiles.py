@@ -83,7 +83,7 @@ def check(settings: Mapping[str, str]) -> None:
 
 def save(name: str, settings: Mapping[str, str]) -> None:
     """Writes a profile, new or in place of what it was."""
-    _replace(_path(name), "".join(f"{_escaped(key, ' =:')}={_escaped(value, '')}\n" for key, value in settings.items()))
+    _replace(_path(name), "".join(f"{escaped(key, ' =:')}={escaped(value, '')}\n" for key, value in settings.items()))
 
 
 def use(name: str | None) -> None:
@@ -142,7 +142,7 @@ def _replace(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _escaped(text: str, separators: str) -> str:
+def escaped(text: str, separators: str) -> str:
     plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")
     plain = "".join(f"\\{each}" if each in separators else each for each in plain)
     return f"\\{plain}" if plain[:1] in (" ", "#", "!") else plain

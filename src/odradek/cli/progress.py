@@ -43,7 +43,7 @@ class Meter:
         self._bytes += size
         if (now := self._clock()) >= self._due:
             self._due = now + 0.1
-            self._show()
+            self.show()
 
     def summary(self) -> str:
         """How many there were, and how fast."""
@@ -53,7 +53,7 @@ class Meter:
     def _per_second(self, seconds: float) -> float:
         return self.records / seconds if seconds > 0 else 0.0
 
-    def _show(self) -> None:
+    def show(self) -> None:
         if self._shown is None:
             self._shown = _line(self._size)
         progress, task = self._shown

@@ -258,7 +258,7 @@ def announce(broker: Broker) -> None:
 
 def warn(broker: Broker) -> None:
     """Says on standard error who else can use a broker that is not for this machine alone, and where those are sent."""
-    open_ = [each.name for each in broker.bound_listeners if each.scope == "broker" and not _of_this_machine(each.host)]
+    open_ = [each.name for each in broker.bound_listeners if each.scope == "broker" and not of_this_machine(each.host)]
     if not open_:
         return
     ports = {each.name: each.port for each in broker.bound_listeners}
@@ -283,7 +283,7 @@ def _asks(broker: Broker, listener: str) -> bool:
     return protocol.startswith("SASL") or (protocol == "SSL" and listener_value(broker.config, listener, "ssl.client.auth") == "required")
 
 
-def _of_this_machine(host: str) -> bool:
+def of_this_machine(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 

@@ -155,7 +155,7 @@ class Reading:
                 continue
             offsets = self.take(records)
             if not self._autocommit:
-                self._commit(offsets)
+                self.commit(offsets)
 
     def take(self, records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
         """Tells of the records of a poll; the offsets to commit. Of the last poll only as many count as are left."""
@@ -184,7 +184,7 @@ class Reading:
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             tell("record_data", key=_text(record.key), value=_text(record.value), **place)
 
-    def _commit(self, offsets: dict[TopicPartition, int]) -> None:
+    def commit(self, offsets: dict[TopicPartition, int]) -> None:
         committed = [{**_place(partition), "offset": offset} for partition, offset in offsets.items()]
         try:
             self._consumer.commit(offsets)

@@ -42,7 +42,7 @@ class BearerKeys:
         self._rules = Rules(settings.issuer, settings.audiences, settings.skew_s, settings.scope_claim, settings.subject_claim)
         self._keys: PublicKeys | None = None
         self._missing: OrderedDict[str, float] = OrderedDict()
-        self._reading = False
+        self.reading = False
         self._failures = 0
         self._timer: TimerHandle | None = None
 
@@ -80,21 +80,22 @@ class BearerKeys:
         self._missing[key_id] = now_s + _MISSING_S
         if len(self._missing) > _MISSING_KEPT:
             self._missing.popitem(last=False)
-        self._refresh()
+        self.refresh()
 
     def _later(self, pause_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._clock.call_later(pause_s, self._refresh)
+        self._timer = self._clock.call_later(pause_s, self.refresh)
 
-    def _refresh(self) -> None:
-        if self._reading:
+    def refresh(self) -> None:
+        """Read the keys again, unless that is under way."""
+        if self.reading:
             return
-        self._reading = True
+        self.reading = True
         self._jobs.apart(self._read).add_callback(self._refreshed)
 
     def _refreshed(self, done: Deferred[PublicKeys]) -> None:
-        self._reading = False
+        self.reading = False
         if done.error is not None:
             logger.warning("%s; the keys that are known stay", done.error)
             pause_s = min(self._settings.retry_s * 2.0 ** min(self._failures, 30), self._settings.retry_max_s)

@@ -183,9 +183,9 @@ class Meter:
         if interrupted is not None:
             interrupted._since = now
         if self.settled and not self.exempt:
-            self._quotas.request.note(self._user, self._client_id, self._percent(), throttling.now_ms())
+            self._quotas.request.note(self._user, self._client_id, self.percent(), throttling.now_ms())
 
-    def _percent(self) -> float:
+    def percent(self) -> float:
         """Of a thread's second, what has not been counted yet."""
         seconds = self._seconds
         if self._throttling.running is self:
@@ -243,7 +243,7 @@ class Meter:
     def _settle(self, throttle_ms: int, now_ms: int) -> int:
         self.settled = True
         if not self.exempt:
-            throttle_ms = max(throttle_ms, self._quotas.request.record(self._user, self._client_id, self._percent(), now_ms))
+            throttle_ms = max(throttle_ms, self._quotas.request.record(self._user, self._client_id, self.percent(), now_ms))
         self.throttle_ms = throttle_ms
         if throttle_ms > 0 and self._connection is not None:
             self._connection.mute(throttle_ms / 1000)

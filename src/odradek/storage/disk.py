@@ -163,6 +163,10 @@ class OsDirectoryLock:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
+    def fileno(self) -> int:
+        """Return the descriptor of the file that is locked."""
+        return self._descriptor
+
     def release(self) -> None:
         """Frees the lock."""
         if self._descriptor >= 0:

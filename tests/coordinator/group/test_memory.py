@@ -54,7 +54,7 @@ def test_members_that_are_there_go_on_and_do_not_grow() -> None:
     world.beat("b", topics=["x" * 249, "t"])
     world.clock.advance_s(2)
     assert world.code("a", world.member("a").member_epoch, topics=["t"], owned={}) is ErrorCode.NONE
-    memory._limit = world.shard.member_bytes()
+    memory.limit = world.shard.member_bytes()
     assert world.code("c") is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert (
         world.code("a", world.member("a").member_epoch, topics=[str(number) * 249 for number in range(10)])
@@ -90,10 +90,10 @@ def test_what_was_loaded_counts() -> None:
     for number in range(5):
         world.beat(f"m{number}", topics=["x" * 200])
     taken = world.shard.member_bytes()
-    memory._most, memory._limit = 0, taken + MEMBER_BYTES
+    memory.most, memory.limit = 0, taken + MEMBER_BYTES
     world.shard._memory = memory
     world.shard.on_loaded(world.cluster.image)
-    assert memory._most == taken
+    assert memory.most == taken
     assert world.code("late", topics=["x" * 200]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

@@ -58,32 +58,33 @@ class MemberMemory:
 
     def __init__(self, monotonic: Callable[[], float], limit: int = LIMIT_BYTES) -> None:
         self._monotonic = monotonic
-        self._limit = limit
-        self._most = 0
+        self.limit = limit
+        """How many bytes the members of all groups may take."""
+        self.most = 0
         """There is not more than this: all that has been loaded and admitted since it was last counted."""
         self._count_at = 0.0
         self.count: Callable[[], int] = lambda: 0
 
     def admit(self, size: int) -> None:
         """COORDINATOR_NOT_AVAILABLE, which clients retry, when there is no room for so many bytes more."""
-        if self._most + size > self._limit:
+        if self.most + size > self.limit:
             self._look()
-            if self._most + size > self._limit:
+            if self.most + size > self.limit:
                 raise KafkaError(
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the members of all groups have the {self._limit} bytes they may have"
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the members of all groups have the {self.limit} bytes they may have"
                 )
-        self._most += size
+        self.most += size
 
     def loaded(self, size: int) -> None:
         """What the log holds is taken, however much it is."""
-        self._most += size
+        self.most += size
 
     def _look(self) -> None:
         begin = self._monotonic()
         if begin < self._count_at:
             return
-        self._most = self.count()
+        self.most = self.count()
         end = self._monotonic()
         self._count_at = end + max(_COUNT_AGAIN_S, _COUNT_SHARE * (end - begin))
-        level = logging.WARNING if self._most > self._limit // 2 else logging.INFO
-        logger.log(level, "the members of groups take %d of %d bytes", self._most, self._limit)
+        level = logging.WARNING if self.most > self.limit // 2 else logging.INFO
+        logger.log(level, "the members of groups take %d of %d bytes", self.most, self.limit)
