@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from odradek.cli import start
 from odradek.client import Admin
+from odradek.config.broker import standalone_config
 from tests.cli.test_endings import running
 
 WARNING = (
@@ -84,3 +87,34 @@ def test_without_a_host_clients_are_told_this_machines_name() -> None:
     options = start.parse(["--host", "::", "--override", "advertised.listeners=PLAINTEXT://[2001:db8::5]:9092"])
     (endpoint,) = start.load(options).advertised_listeners
     assert str(endpoint) == "PLAINTEXT://[2001:db8::5]:9092"
+
+
+@pytest.mark.parametrize(
+    ("protocols", "settings", "open_"),
+    [
+        ({"A": "PLAINTEXT"}, {}, "A"),
+        ({"A": "SASL_PLAINTEXT", "B": "PLAINTEXT"}, {}, "B"),
+        ({"A": "PLAINTEXT", "B": "SASL_SSL"}, {}, "A"),
+        ({"A": "SSL", "B": "SSL"}, {"listener.name.a.ssl.client.auth": "required"}, "B"),
+        ({"A": "SSL", "B": "SASL_SSL"}, {"listener.name.a.ssl.client.auth": "required"}, None),
+        ({"A": "PLAINTEXT", "B": "PLAINTEXT"}, {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, None),
+    ],
+)
+def test_one_listener_that_asks_nobody_is_enough_to_warn(
+    protocols: dict[str, str], settings: dict[str, str], open_: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listeners = [f"{name}://10.0.0.1:{9000 + number}" for number, name in enumerate(protocols)]
+    map_ = ",".join(f"{name}:{protocol}" for name, protocol in {**protocols, "IN": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}.items())
+    given = {"listeners": ",".join([*listeners, "IN://127.0.0.1:1", "CONTROLLER://127.0.0.1:2"]), "listener.security.protocol.map": map_}
+    logins = {"sasl.enabled.mechanisms": "PLAIN"}
+    for name in protocols:
+        line = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
+        logins |= {f"listener.name.{name.lower()}.plain.sasl.jaas.config": line} if protocols[name].startswith("SASL") else {}
+    config = standalone_config({**given, **logins, "inter.broker.listener.name": "IN", "log.dirs": "/data", **settings})
+    bound = [SimpleNamespace(name=name, scope="broker", host="10.0.0.1", port=9000 + number) for number, name in enumerate(protocols)]
+    bound.append(SimpleNamespace(name="IN", scope="broker", host="127.0.0.1", port=1))
+    start.warn(cast(Any, SimpleNamespace(config=config, bound_listeners=bound)))
+    said = capsys.readouterr().err
+    warned = [name for name in (*protocols, "IN") if f"listener {name} asks nobody who they are" in said]
+    assert warned == ([] if open_ is None else [open_])
+    assert "clients are sent to A://10.0.0.1:9000" in said

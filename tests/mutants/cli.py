@@ -550,4 +550,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "what is piped to a program is not what Kafka's tool prints",
         "cli/test_dump_log.py -k cursor",
     ),
+    Mutant(
+        "warned-of-when-all-are-open",
+        "cli/start.py",
+        "    if unasked and not broker",
+        "    if len(unasked) == len(open_) and not broker",
+        "one listener that lets everybody in is not said when another one asks for a password",
+        "cli/test_start_hosts.py -k enough_to_warn",
+    ),
 )
