@@ -1746,4 +1746,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Records of two replicas wait for the next append when the broker that held them back is fenced.",
         "replication/test_failed_directories.py",
     ),
+    Mutant(
+        name="without-a-descriptor-for-good",
+        path="replication/metadata_changes.py",
+        before="                if self._again is None:\n                    self._again = self._manager.clock.call_later(_AGAIN_S, self._try_again)\n",
+        after="",
+        breaks="A partition whose log found no descriptor stays offline until the metadata changes.",
+        tests="simulation/test_without_descriptors.py",
+    ),
 )

@@ -1565,4 +1565,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a file without the key of its version is taken",
         "storage/test_log_manager.py -k unusable_meta",
     ),
+    Mutant(
+        "no-descriptor-fails-the-directory",
+        "storage/log_manager.py",
+        "        if out_of_descriptors(error):\n            now = self._clock.monotonic()\n",
+        "        if error is None:\n            now = self._clock.monotonic()\n",
+        "a directory goes offline when connections have used up the descriptors",
+        "simulation/test_without_descriptors.py",
+    ),
 )

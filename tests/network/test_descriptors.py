@@ -116,9 +116,9 @@ def test_idle_clients_give_way_to_files(run: Run) -> None:
         most = [limit()]
         async with world(most) as here:
             for _ in range(2):
-                peers = [await connect(here.clients) for _ in range(4)]
                 node = await connect(here.nodes)
-                for each in (*peers, node):
+                peers = [await connect(here.clients) for _ in range(4)]
+                for each in (node, *peers):
                     assert await served(each)
                     here.clock.advance_s(5)  # a sweep: which of them was idle for longest is known
                 here.clock.advance_s(5)

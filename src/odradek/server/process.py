@@ -16,6 +16,7 @@ from odradek.server.logs import set_up
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.server.broker import Broker
+    from odradek.server.handler_loading import HandlerLoader
 
 T = TypeVar("T")
 
@@ -75,7 +76,6 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from odradek.server.broker import Broker
-    from odradek.server.handler_loading import HandlerLoader
     from odradek.server.memory import MemoryKeeper, find_trim
     from odradek.storage.disk import OsDisk
 
@@ -123,6 +123,8 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             memory.start()
             if on_ready is not None and not stopped.done():
                 on_ready(broker)
+            from odradek.server.handler_loading import HandlerLoader
+
             handlers = HandlerLoader(loop, broker.clock, broker.services.dispatcher.routes)
             handlers.start()
         await stopped
