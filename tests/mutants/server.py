@@ -1554,7 +1554,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        self.expires_s = now_s + min(limits) / 1000 if limits else None",
         "        if limits:\n            self.expires_s = now_s + min(limits) / 1000",
         "who logs in again with a credential without an end is closed when the former one ends",
-        "server/test_sasl_session_model.py",
+        "server/test_sasl_session.py -k takes_the_end",
     ),
     Mutant(
         "bare-messages-become-somebody-else",
