@@ -92,7 +92,7 @@ def test_a_transaction_from_begin_to_end(version: int, commit: bool) -> None:
     assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
     with pytest.raises(KafkaError) as error:
         end(prepared, not commit, version, epoch=0)
-    assert code_of(error) is ErrorCode.INVALID_TXN_STATE
+    assert code_of(error) is (ErrorCode.CONCURRENT_TRANSACTIONS if version == 2 else ErrorCode.INVALID_TXN_STATE)
     done = step.complete(prepared, 20)
     assert done.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
     assert not done.partitions
@@ -117,6 +117,17 @@ def test_version_2_tells_a_repetition_from_an_empty_abort() -> None:
     with pytest.raises(KafkaError) as error:
         end(started(), False, 0)
     assert code_of(error) is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_version_2_lets_the_next_transaction_be_aborted_while_the_last_one_is_being_ended(commit: bool) -> None:
+    """Its epoch is the one that the end has given: the producer is not fenced, it asks again (KAFKA-18464)."""
+    prepared = end(step.add_partitions(started(), [P0], 2, 1), commit, 2)
+    assert prepared.producer_epoch == 1
+    with pytest.raises(KafkaError) as error:
+        end(prepared, False, 2, epoch=1)
+    assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert end(step.complete(prepared, 20), False, 2, epoch=1).producer_epoch == 2
 
 
 def test_version_2_rotates_the_id_when_its_epochs_are_used_up() -> None:

@@ -296,24 +296,17 @@ def _end_bumping(
     current = transaction.producer_epoch
     overflowed = transaction.previous_producer_id == producer_id and producer_epoch == MAX_EPOCH - 1 and current == 0
     repeated = overflowed or current == producer_epoch + 1
-    ended_by = _ender(transaction) if state in PREPARED else None
-    if ended_by is not None and producer_id != ended_by[0]:
-        raise wrong_id(transaction, producer_id)
-    if ended_by is None and transaction.producer_id != producer_id and not overflowed:
-        raise wrong_id(transaction, producer_id)
-    if ended_by is not None:
-        valid = producer_epoch == ended_by[1]
-    elif state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
-        valid = repeated or producer_epoch == current
-    else:
-        valid = producer_epoch == current
-    if not valid:
-        raise fenced(transaction, producer_epoch)
     if state in PREPARED:
-        raise _cannot_end(transaction, commit=commit)
+        # First of all (KAFKA-18464): the next transaction's end may come with the next epoch while this one is being ended.
+        raise concurrent(transaction)
+    if transaction.producer_id != producer_id and not overflowed:
+        raise wrong_id(transaction, producer_id)
+    ended = state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    if producer_epoch != current and not (ended and repeated):
+        raise fenced(transaction, producer_epoch)
     if state is TransactionState.ONGOING:
         return _prepare(transaction, client_version, now_ms, commit=commit, new_producer_id=new_producer_id, without_partitions=False)
-    if repeated and state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+    if repeated and ended:
         if commit is (state is TransactionState.COMPLETE_COMMIT):
             return transaction
         raise _cannot_end(transaction, commit=commit)
@@ -321,17 +314,6 @@ def _end_bumping(
         raise _cannot_end(transaction, commit=commit)
     # An abort before any partition was added: the producer may have records under way that must not join its next transaction.
     return _prepare(transaction, client_version, now_ms, commit=False, new_producer_id=new_producer_id, without_partitions=True)
-
-
-def _ender(prepared: Transaction) -> tuple[int, int]:
-    """Id and epoch of the producer that ended a prepared transaction, which bumped it."""
-    former = prepared.previous_producer_id
-    if prepared.next_producer_id == NO_PRODUCER_ID or former in (NO_PRODUCER_ID, prepared.producer_id):
-        return prepared.producer_id, prepared.producer_epoch - 1
-    # It had another id than the records have: it took the transaction over.
-    if former == prepared.next_producer_id:
-        return former, max(prepared.next_producer_epoch, 0) - 1
-    return former, MAX_EPOCH - 1
 
 
 def _prepare(
