@@ -90,7 +90,7 @@ def test_used_up_epochs_lead_to_a_new_id_beside_that_of_the_records() -> None:
     assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS, "it repeats itself while the markers are written"
     with pytest.raises(KafkaError) as error:
         again(prepared, (73, 0), commit=False)
-    assert code_of(error) is ErrorCode.INVALID_TXN_STATE
+    assert code_of(error) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert again(done, (73, 0)) is done
 
 
