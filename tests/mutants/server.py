@@ -25,6 +25,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "server/test_long_answers.py",
     ),
     Mutant(
+        "codes-of-structs-uncounted",
+        "server/long_answers.py",
+        "        if self.errors is not None:\n            self.count(entry, self.errors)\n",
+        "",
+        "errors of answers that are made in turns are not in the metrics",
+        "server/test_long_answers.py",
+    ),
+    Mutant(
         "long-answers-held-for-ever",
         "server/long_answers.py",
         "        self._held -= making.held\n",

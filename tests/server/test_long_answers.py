@@ -12,6 +12,7 @@ from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_groups import DescribeGroupsResponse
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from odradek.server import long_answers
 from odradek.server.context import RequestContext
 from odradek.server.long_answers import TURN_BYTES, TURN_S, Entries, LongAnswers
@@ -29,7 +30,8 @@ class Line:
         self.clock = ManualClock()
         self.answers = LongAnswers(self.clock)
         self.made: dict[str, int] = {}
-        self.counted = 0
+        self.errors: dict[int, int] = {}
+        """What has been counted, by error code."""
 
     def group(self, name: str, size: int) -> Group:
         self.made[name] = self.made.get(name, 0) + 1
@@ -47,11 +49,8 @@ class Line:
     def serve(self, steps: Entries[Any], connection: Any = None) -> Deferred[Any]:
         context = RequestContext(ApiKey.DESCRIBE_GROUPS, VERSION, 1, "c", "id", "PLAINTEXT", BROKER, "host", 0.0, Mock())
         context.connection = connection
-
-        def count(response: Any) -> None:
-            self.counted += len(response.groups)
-
-        return self.answers.serve(context, steps, count)
+        context.measured = Mock(errors=self.errors)
+        return self.answers.serve(context, steps)
 
     def turns(self, answer: Deferred[Any]) -> int:
         """Turn the loop until the answer is there; returns how often."""
@@ -76,8 +75,18 @@ def groups_of(answer: Deferred[Any]) -> list[Group]:
 def test_a_short_answer_is_there_at_once(line: Line) -> None:
     answer = line.ask(count=3, size=10)
     assert [group.group_id for group in groups_of(answer)] == ["g"] * 3
-    assert line.counted == 3
+    assert line.errors == {0: 3}
     assert len(line.answers) == 0
+
+
+def test_error_codes_of_structs_are_counted_and_none_of_the_response(line: Line) -> None:
+    def steps() -> Entries[DescribeLogDirsResponse]:
+        for code in (0, ErrorCode.KAFKA_STORAGE_ERROR, 0):
+            yield DescribeLogDirsResponse.DescribeLogDirsResult(error_code=code, log_dir="d")
+        return DescribeLogDirsResponse()
+
+    assert line.serve(steps()).done
+    assert line.errors == {0: 2, ErrorCode.KAFKA_STORAGE_ERROR: 1}  # the response's own code is counted when it is complete
 
 
 def test_a_turn_has_a_share_of_the_bytes(line: Line) -> None:
@@ -86,7 +95,7 @@ def test_a_turn_has_a_share_of_the_bytes(line: Line) -> None:
     assert line.made["g"] == a_turn
     assert line.turns(answer) == -(-(40 - a_turn) // a_turn)
     assert [len(group.members[0].member_metadata) for group in groups_of(answer)] == [LARGE] * 40
-    assert line.counted == 40
+    assert line.errors == {0: 40}
 
 
 def test_a_turn_has_a_share_of_the_time(line: Line) -> None:

@@ -174,12 +174,6 @@ def _on_active_controller(operation: Operation, *, shown: bool) -> HandlerFuncti
     return handle
 
 
-def _count(context: RequestContext, route: Route, response: Message) -> None:
-    """Count the errors of a part of a response."""
-    if context.measured is not None:
-        route.count_errors(response, context.measured.errors)
-
-
 def build_routes(
     scope: str, *, unstable: bool, requests: Requests | None = None, optional: bool = False
 ) -> tuple[dict[int, Route], list[ApiRange]]:
@@ -345,7 +339,7 @@ class Dispatcher:
         if result is None:
             return None
         if isinstance(result, Generator):
-            result = self.long_answers.serve(context, result, partial(_count, context, route))
+            result = self.long_answers.serve(context, result)
         if not isinstance(result, Deferred):
             return self._finish(context, route, request, result)
         if result.done:

@@ -22,13 +22,14 @@ others at each `yield`. A struct is encoded as soon as it is yielded, so that wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.protocol.schema import Array, Message, Struct
+from odradek.server.measuring import CountErrors, count_nothing, error_counter
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
@@ -45,14 +46,15 @@ TOGETHER_BYTES: Final = 64 * 1024 * 1024
 
 
 class _Making:
-    """An answer under way. `count` is called with a response that holds one struct, for each struct."""
+    """An answer under way."""
 
-    __slots__ = ("context", "count", "field", "held", "made", "result", "steps", "waiting")
+    __slots__ = ("context", "count", "errors", "field", "held", "made", "result", "steps", "waiting")
 
-    def __init__(self, context: RequestContext, steps: Entries[Any], count: Callable[[Message], object]) -> None:
+    def __init__(self, context: RequestContext, steps: Entries[Any]) -> None:
         self.context = context
         self.steps = steps
-        self.count = count
+        self.errors = None if context.measured is None else context.measured.errors
+        self.count: CountErrors = count_nothing
         self.result: Deferred[Message] = Deferred()
         self.made: list[bytes] = []
         self.field = ""
@@ -70,7 +72,9 @@ class _Making:
         """Encode one struct; returns its size in bytes. KafkaError when the answer has become too large."""
         if not self.field:
             self.field = _array_of(entry)
-        self.count(type(entry).declaring_message(**{self.field: [entry]}))
+            self.count = error_counter(type(entry))
+        if self.errors is not None:
+            self.count(entry, self.errors)
         data = entry.encode_entry(self.context.api_version)
         self.made.append(data)
         self.held += len(data)
@@ -98,9 +102,9 @@ class LongAnswers:
         """How many answers are under way."""
         return len(self._making)
 
-    def serve(self, context: RequestContext, steps: Entries[Any], count: Callable[[Message], object]) -> Deferred[Any]:
-        """Return the response (`Message`), made as far as one turn goes."""
-        making = _Making(context, steps, count)
+    def serve(self, context: RequestContext, steps: Entries[Any]) -> Deferred[Any]:
+        """Return the response (`Message`), made as far as one turn goes. The error codes of its structs are counted with the request's."""
+        making = _Making(context, steps)
         self._making[making] = None
         if not self._go_on(making, self._clock.monotonic() + TURN_S) and not making.waiting:
             self._stand(making)

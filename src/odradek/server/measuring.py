@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.protocol.api_keys import API_INFO, ApiKey
-from odradek.protocol.schema import Array, Message, Struct
+from odradek.protocol.schema import Array, Struct
 
 if TYPE_CHECKING:
     from odradek.server.context import RequestContext
@@ -39,9 +40,12 @@ def count_nothing(response: Any, errors: Errors) -> None:
     """For a response without an error code."""
 
 
-def error_counter(response: type[Message]) -> CountErrors:
-    """A function that adds the error codes of a response to what it is given. It is generated, as the codecs are: a loop over the lists
-    that have codes, and nothing else. Zeros, which nearly all codes are, are added together.
+@cache
+def error_counter(response: type[Struct]) -> CountErrors:
+    """Return a function that adds the error codes of a response, or of a struct in it, to what it is given.
+
+    The function is generated, as the codecs are: a loop over the lists that have codes, and nothing else. Zeros, which nearly all codes
+    are, are added together.
     """
     lines: list[str] = []
     _count_struct(response, "response", 1, lines)
