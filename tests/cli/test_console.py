@@ -145,7 +145,8 @@ def test_a_script_reads_what_a_script_wrote(bootstrap: str, topic: str, command:
         stdin=b"a:1\r\nb:2\n",
     )
     assert wrote == (0, "", "")
-    read = command("kafka-console-consumer.sh", "--from-beginning", "--timeout-ms", "300", "--formatter-property", "print.key=true", *at)
+    reading = ("--from-beginning", "--timeout-ms", "60000", "--max-messages", "2", "--formatter-property", "print.key=true")
+    read = command("kafka-console-consumer.sh", *reading, *at)
     assert read == (0, "a\t1\nb\t2\n", "Processed a total of 2 messages\n")
     assert command("consume", "--from-beginning", "--max-messages", "1", *at) == (0, "1\n", "")
     assert command("kafka-console-consumer", "--partition", "0", "--offset", "earliest", "--max-messages", "1", *at).out == "1\n"
@@ -181,13 +182,13 @@ def test_what_cannot_be_decoded_ends_it_or_is_skipped(bootstrap: str, topic: str
 def test_uncommitted_records_are_read_where_that_is_asked_for(bootstrap: str, topic: str, command: Command) -> None:
     from odradek.client import Producer
 
-    at = ("consume", "-t", topic, "-b", bootstrap, "-X", "isolation.level=read_committed", "--timeout-ms", "400")
+    at = ("consume", "-t", topic, "-b", bootstrap, "-X", "isolation.level=read_committed")
     with Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(topic, b"open").result(10)
-        assert command(*at).out == ""
-        assert command(*at, "--isolation-level", "read_uncommitted").out == "open\n"
+        assert command(*at, "--timeout-ms", "400").out == ""
+        assert command(*at, "--max-messages", "1", "--isolation-level", "read_uncommitted").out == "open\n"
         producer.commit_transaction()
 
 
