@@ -437,6 +437,21 @@ def test_what_waits_fails_with_the_transaction() -> None:
     play(story, batch_size="100")
 
 
+def test_offsets_on_their_way_fail_with_the_error_of_a_refused_record() -> None:
+    async def story(world: World, sending: SimulatedProducer) -> None:
+        await sending.init_transactions()
+        world.plan[ProduceRequest] = [E.TOPIC_AUTHORIZATION_FAILED]
+        world.plan[TxnOffsetCommitRequest] = [E.COORDINATOR_LOAD_IN_PROGRESS] * 1000
+        sending.begin_transaction()
+        refused = await sending.send(TOPIC, b"a")
+        with pytest.raises(TransactionError, match="TOPIC_AUTHORIZATION_FAILED"):
+            await sending.send_offsets_to_transaction({TopicPartition(TOPIC, 0): 5}, GROUP)
+        assert isinstance(refused.exception(), KafkaError)
+        await sending.abort_transaction()
+
+    play(story)
+
+
 def test_a_block_that_fails_aborts_and_hands_out_what_failed() -> None:
     async def story(world: World, sending: SimulatedProducer) -> None:
         with pytest.raises(ZeroDivisionError):

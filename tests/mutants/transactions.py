@@ -199,6 +199,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _VIRTUAL,
     ),
     Mutant(
+        "offsets-hide-why-they-failed",
+        _SHELL,
+        '        return self.core.error or TransactionAborted("the transaction has ended")',
+        '        return TransactionAborted("the transaction has ended")',
+        "A refused record fails the transaction, and sending offsets says only that the transaction has ended.",
+        _VIRTUAL,
+    ),
+    Mutant(
         "abort-does-not-wait-for-partitions",
         _SHELL,
         "        async with self._adding:\n            pass",

@@ -251,7 +251,7 @@ class TransactionManager:
     async def _send_offsets_in_turn(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
         async with self._turn:
             if not self._is_wanted():
-                raise self.core.error or TransactionAborted("the transaction has ended")
+                raise self._end_of_transaction()
             try:
                 await self._send_offsets(offsets, group)
             except (TransactionError, TransactionAborted):
@@ -338,10 +338,10 @@ class TransactionManager:
         wanted: Callable[[], bool] | None = None,
         may_be_lost: bool = False,
     ) -> R:
-        """Asks until the answer is one that counts; TransactionError, which the core has noted, for one that ends the transaction.
+        """Ask until the answer is one that counts. Raises TransactionError, which the core has noted, for one that ends the transaction.
 
-        Ends with TransactionAborted when it is not `wanted` any more, after an answer. A question without one is asked again unless it
-        `may_be_lost`, as nobody knows whether the coordinator has heard it.
+        When the answer is not `wanted` any more, raises after the next one TransactionAborted, or the error that the transaction has failed
+        with. A request without an answer is sent again unless it `may_be_lost`: the coordinator may have heard it or not.
         """
         failures = 0
         while True:
@@ -372,12 +372,16 @@ class TransactionManager:
             if verdict is Verdict.MOVED:
                 coordinator.forget()
             if wanted is not None and not wanted() and (may_be_lost or not lost):
-                raise TransactionAborted("the transaction has ended")
+                raise self._end_of_transaction()
             failures += 1
             await asyncio.sleep((_SHORT_PAUSE_MS if verdict is Verdict.SOON else pause_ms) / 1000)
 
     def _is_wanted(self) -> bool:
         return self.core.is_sending and not self._giving_up
+
+    def _end_of_transaction(self) -> TransactionError | TransactionAborted:
+        """Return why the transaction takes nothing more: the error that it has failed with, or that it was ended meanwhile."""
+        return self.core.error or TransactionAborted("the transaction has ended")
 
     def _is_implicit(self) -> bool:
         node_id = self._coordinator.node_id
