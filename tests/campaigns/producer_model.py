@@ -365,6 +365,8 @@ class ProducerModel(Model):
         if self.topic != TOPIC:
             self.script.append(f"leader_moves {where}")
             self.done["leader_moves"] += 1
+            # A leader that goes answers NOT_LEADER_OR_FOLLOWER also for what it has appended and others have copied.
+            self.unsure = True
             self.world.move(TopicPartition(self.topic, where))
 
     # -- the end --------------------------------------------------------------------------------------------------------------------
@@ -417,7 +419,7 @@ class ProducerModel(Model):
             raise
 
     def judge(self, partition: int, found: list[bytes]) -> None:
-        """Compare what is read. A record may be there or not whose call was left, or which was refused after an answer was lost."""
+        """Compare what is read. A record may be there or not whose call was left, or which was refused after an answer was lost or said nothing."""
         left = list(found)
         wanted: list[bytes] = []
         for each in self.sent[partition]:
