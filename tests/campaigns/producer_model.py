@@ -419,7 +419,10 @@ class ProducerModel(Model):
             raise
 
     def judge(self, partition: int, found: list[bytes]) -> None:
-        """Compare what is read. A record may be there or not whose call was left, or which was refused after an answer was lost or said nothing."""
+        """Compare what is read.
+
+        A record may be there or not whose call was left, or which was refused after an answer was lost or said nothing.
+        """
         left = list(found)
         wanted: list[bytes] = []
         for each in self.sent[partition]:

@@ -49,6 +49,7 @@ SECONDS = {
     "tests/client/test_origin.py": 15,
     "tests/client/test_producer_hooks.py": 15,
     "tests/client/test_producer_page.py": 15,
+    "tests/client/test_sent_before.py": 15,
     "tests/client/test_serializers.py": 15,
     "tests/client/test_taking.py": 15,
     "tests/client/test_transactions.py": 30,

@@ -194,7 +194,7 @@ class Broker:
         asked = self.context(request.API_KEY, version, **context)
         answer = handle(asked, decoded, self.services)
         if isinstance(answer, GeneratorType):
-            answer = self.dispatcher.long_answers.serve(asked, answer)
+            answer = self.dispatcher.long_answers.serve(asked, 0, answer)
         if isinstance(answer, Deferred):
             if not answer.done:
                 return answer

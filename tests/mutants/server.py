@@ -33,6 +33,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "server/test_long_answers.py",
     ),
     Mutant(
+        "requests-under-way-for-ever",
+        "server/long_answers.py",
+        "        self._requested -= making.request_size\n",
+        "",
+        "after so many requests each is answered in one go",
+        "server/test_long_answers.py",
+    ),
+    Mutant(
+        "requests-wait-without-a-bound",
+        "server/long_answers.py",
+        "inf if in_one_go else ",
+        "",
+        "hundreds of clients that ask for much keep their requests in memory, decoded",
+        "server/test_long_answers.py",
+    ),
+    Mutant(
         "long-answers-held-for-ever",
         "server/long_answers.py",
         "        self._held -= making.held\n",

@@ -29,8 +29,10 @@ from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.dispatch import Dispatcher
 from odradek.server.forwarding import Forwarder
+from odradek.server.long_answers import LongAnswers
 from odradek.server.process import run_loop
 from odradek.server.services import Services
+from tests.clock import ManualClock
 from tests.network.support import until
 from tests.server.support import bare_services, request
 
@@ -65,7 +67,9 @@ def decode(answer: object, api_key: int, version: int) -> Message:
 
 def in_loop(test: Callable[[Services], object]) -> None:
     async def main() -> None:
-        result = test(bare_services())
+        services = bare_services()
+        services.dispatcher.long_answers = LongAnswers(ManualClock())  # on a busy machine a turn may be over before a short answer is made
+        result = test(services)
         if asyncio.iscoroutine(result):
             await result
 

@@ -15,7 +15,7 @@ from odradek.protocol.messages.describe_groups import DescribeGroupsResponse
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from odradek.server import long_answers
 from odradek.server.context import RequestContext
-from odradek.server.long_answers import TURN_BYTES, TURN_S, Entries, LongAnswers
+from odradek.server.long_answers import REQUEST_BYTES, TURN_BYTES, TURN_S, Entries, LongAnswers
 from tests.clock import ManualClock
 
 Group = DescribeGroupsResponse.DescribedGroup
@@ -43,14 +43,14 @@ class Line:
             yield self.group(name, size)
         return DescribeGroupsResponse(throttle_time_ms=7)
 
-    def ask(self, name: str = "g", count: int = 40, size: int = LARGE, takes_s: float = 0.0, connection: Any = None) -> Deferred[Any]:
-        return self.serve(self.steps(name, count, size, takes_s), connection)
+    def ask(self, name: str = "g", count: int = 40, size: int = LARGE, takes_s: float = 0.0, **request: Any) -> Deferred[Any]:
+        return self.serve(self.steps(name, count, size, takes_s), **request)
 
-    def serve(self, steps: Entries[Any], connection: Any = None) -> Deferred[Any]:
+    def serve(self, steps: Entries[Any], connection: Any = None, request_size: int = 100) -> Deferred[Any]:
         context = RequestContext(ApiKey.DESCRIBE_GROUPS, VERSION, 1, "c", "id", "PLAINTEXT", BROKER, "host", 0.0, Mock())
         context.connection = connection
         context.measured = Mock(errors=self.errors)
-        return self.answers.serve(context, steps)
+        return self.answers.serve(context, request_size, steps)
 
     def turns(self, answer: Deferred[Any]) -> int:
         """Turn the loop until the answer is there; returns how often."""
@@ -96,6 +96,20 @@ def test_a_turn_has_a_share_of_the_bytes(line: Line) -> None:
     assert line.turns(answer) == -(-(40 - a_turn) // a_turn)
     assert [len(group.members[0].member_metadata) for group in groups_of(answer)] == [LARGE] * 40
     assert line.errors == {0: 40}
+
+
+def test_requests_that_wait_have_a_bound_in_bytes(line: Line) -> None:
+    large = REQUEST_BYTES // 2 + 1
+    first = line.ask("first", request_size=large)
+    assert line.ask("small").done is False
+    assert len(groups_of(line.ask("second", takes_s=TURN_S, request_size=large))) == 40  # in one go
+    assert not first.done
+    line.turns(first)
+    assert not line.ask("third", request_size=large).done
+
+
+def test_one_large_request_alone_is_answered_in_turns(line: Line) -> None:
+    assert not line.ask(request_size=2 * REQUEST_BYTES).done
 
 
 def test_a_turn_has_a_share_of_the_time(line: Line) -> None:

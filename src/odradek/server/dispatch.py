@@ -304,7 +304,7 @@ class Dispatcher:
                 raise ProtocolError(f"no way to forward {route.api_key.name}")
             forwarded = self.forward(context, frame, route, request)
             return forwarded if context.meter is None else context.meter.forwarded(context, forwarded)
-        return self._serve(context, route, request)
+        return self._serve(context, route, request, len(frame))
 
     def _route(self, context: RequestContext) -> Route | None:
         """None for ApiVersions in a version that is not served."""
@@ -328,7 +328,7 @@ class Dispatcher:
         body = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own_range])
         return self._frame(context, body, 0)
 
-    def _serve(self, context: RequestContext, route: Route, request: Message) -> Answer:
+    def _serve(self, context: RequestContext, route: Route, request: Message, size: int) -> Answer:
         assert route.function is not None
         try:
             result = route.function(context, request, self._services)
@@ -339,7 +339,7 @@ class Dispatcher:
         if result is None:
             return None
         if isinstance(result, Generator):
-            result = self.long_answers.serve(context, result)
+            result = self.long_answers.serve(context, size, result)
         if not isinstance(result, Deferred):
             return self._finish(context, route, request, result)
         if result.done:

@@ -17,6 +17,8 @@ others at each `yield`. A struct is encoded as soon as it is yielded, so that wh
 3. An answer of more than `MOST_BYTES` is refused with INVALID_REQUEST. While all together hold more than `TOGETHER_BYTES`, only the one
    that was asked for first goes on.
 4. An answer whose connection is gone is not made any further.
+5. Requests wait decoded. Once those of all answers under way had more than `REQUEST_BYTES`, the next one is answered in one go, and its
+   connection owes the answer (`network.owed`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from functools import partial
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from odradek.base.deferred import Deferred
@@ -43,15 +46,18 @@ TURN_S: Final = 0.001
 TURN_BYTES: Final = 256 * 1024
 MOST_BYTES: Final = 128 * 1024 * 1024
 TOGETHER_BYTES: Final = 64 * 1024 * 1024
+REQUEST_BYTES: Final = 4 * 1024 * 1024
+"""As they came; decoded, they take up to 30 times as much."""
 
 
 class _Making:
     """An answer under way."""
 
-    __slots__ = ("context", "count", "errors", "field", "held", "made", "result", "steps", "waiting")
+    __slots__ = ("context", "count", "errors", "field", "held", "made", "request_size", "result", "steps", "waiting")
 
-    def __init__(self, context: RequestContext, steps: Entries[Any]) -> None:
+    def __init__(self, context: RequestContext, request_size: int, steps: Entries[Any]) -> None:
         self.context = context
+        self.request_size = request_size
         self.steps = steps
         self.errors = None if context.measured is None else context.measured.errors
         self.count: CountErrors = count_nothing
@@ -97,16 +103,23 @@ class LongAnswers:
         self._line: deque[_Making] = deque()
         self._called = False
         self._held = 0
+        self._requested = 0
+        """Bytes of the requests whose answers are under way."""
 
     def __len__(self) -> int:
         """How many answers are under way."""
         return len(self._making)
 
-    def serve(self, context: RequestContext, steps: Entries[Any]) -> Deferred[Any]:
-        """Return the response (`Message`), made as far as one turn goes. The error codes of its structs are counted with the request's."""
-        making = _Making(context, steps)
+    def serve(self, context: RequestContext, request_size: int, steps: Entries[Any]) -> Deferred[Any]:
+        """Return the response (`Message`) to a request of so many bytes, made as far as one turn goes.
+
+        The error codes of its structs are counted with the request's.
+        """
+        making = _Making(context, request_size, steps)
+        in_one_go = self._requested + request_size > REQUEST_BYTES and bool(self._making)
         self._making[making] = None
-        if not self._go_on(making, self._clock.monotonic() + TURN_S) and not making.waiting:
+        self._requested += request_size
+        if not self._go_on(making, inf if in_one_go else self._clock.monotonic() + TURN_S) and not making.waiting:
             self._stand(making)
         return making.result
 
@@ -148,7 +161,7 @@ class LongAnswers:
             self._line.append(making)
 
     def _go_on(self, making: _Making, until: float) -> bool:
-        """Make the next structs of one answer; returns whether it is done. `until` is on the monotonic clock."""
+        """Make the next structs of one answer; returns whether it is done. `until` is on the monotonic clock, infinite for all of them."""
         meter = making.context.meter
         if meter is not None:
             meter.begin()
@@ -168,7 +181,7 @@ class LongAnswers:
         return True
 
     def _made(self, making: _Making, until: float) -> Message | None:
-        left = TURN_BYTES
+        left = TURN_BYTES if isfinite(until) else MOST_BYTES + 1
         steps = making.steps
         while True:
             try:
@@ -207,6 +220,7 @@ class LongAnswers:
     def _end(self, making: _Making) -> None:
         self._making.pop(making, None)
         self._held -= making.held
+        self._requested -= making.request_size
         self._call()
 
 
