@@ -105,6 +105,7 @@ def test_requests_that_wait_have_a_bound_in_bytes(line: Line) -> None:
     assert len(groups_of(line.ask("second", takes_s=TURN_S, request_size=large))) == 40  # in one go
     assert not first.done
     line.turns(first)
+    assert not line.ask("other").done
     assert not line.ask("third", request_size=large).done
 
 
