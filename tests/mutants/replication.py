@@ -138,8 +138,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="flush-wakes-nobody",
         path="replication/partition.py",
-        before="            self._note_change(self._advance_high_watermark(self.log, None))\n\n    def reached",
-        after="            self._advance_high_watermark(self.log, None)\n\n    def reached",
+        before="            self._note_change(self._advance_high_watermark(self.log, None))\n\n    def brokers_changed",
+        after="            self._advance_high_watermark(self.log, None)\n\n    def brokers_changed",
         breaks="A flush moves the high watermark and nobody is told.",
         tests="replication/test_delayed_fetch.py",
     ),
