@@ -34,10 +34,10 @@ Command = Callable[..., Answer]
 def bootstrap() -> Iterator[str]:
     """A broker whose topics have two partitions by default, with `there` (two), `only`, `given` and `dotted.name` (one).
 
-    Nobody writes to `dotted.name`.
+    Nobody writes to `dotted.name`. Records are kept whatever their timestamps are: the broker lives long enough to look.
     """
     soon = {"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "100"}
-    with EmbeddedBroker({"num.partitions": "2", "group.initial.rebalance.delay.ms": "0", **soon}) as broker:
+    with EmbeddedBroker({"num.partitions": "2", "group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1", **soon}) as broker:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("there", 2, 1), *[NewTopic(name, 1, 1) for name in ("only", "given", "dotted.name")]])
         yield broker.bootstrap_servers

@@ -22,7 +22,8 @@ T0 = 1_700_000_000_000
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A broker with `orders`: ten records in partition 0, one a second from T0, five in partition 1, none in partition 2."""
-    with EmbeddedBroker({"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}) as broker:
+    settings = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
+    with EmbeddedBroker(settings) as broker:
         servers = broker.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
             admin.create_topics([NewTopic("orders", 3, 1), NewTopic("returns", 1, 1)])

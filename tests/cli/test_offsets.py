@@ -20,7 +20,8 @@ T0 = 1_700_000_000_000
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """Topics `one` (partition 0: three records, the second the latest) and `other` (partitions 0 to 3), and Kafka's own offsets."""
-    with EmbeddedBroker({"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}) as broker:
+    settings = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
+    with EmbeddedBroker(settings) as broker:
         servers = broker.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
             admin.create_topics([NewTopic("one", 1, 1), NewTopic("other", 4, 1)])

@@ -263,6 +263,37 @@ def test_committed_offsets_that_may_not_be_seen() -> None:
     run(story)
 
 
+def test_an_offset_whose_commit_was_not_answered_is_not_known() -> None:
+    """An automatic commit of an older offset, after a seek back, may have taken effect: where the group was before is committed again."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        world = _World(loop)
+        world.committer.auto = auto = AutoCommit(1_000, world.client.now_ms())
+        await world.committer.commit(OFFSETS)
+        assert auto.changed(OFFSETS) == {}
+        answer = world.brokers.answer
+
+        def cut(node: int, request: Message) -> Message | None:
+            """The broker has committed, and its answer is lost."""
+            if isinstance(request, OffsetCommitRequest):
+                world.brokers.answer = answer
+                for transport in list(world.brokers.open):
+                    transport.close()
+                return None
+            return answer(node, request)
+
+        world.brokers.answer = cut
+        back = {A: OffsetAndMetadata(2), B: OFFSETS[B]}
+        await asyncio.sleep(1)
+        world.committer.commit_when_due(lambda: back)
+        await asyncio.sleep(0.5)
+        assert len(world.commits()) == 2
+        assert auto.changed(OFFSETS) == {A: OFFSETS[A]}, "B was not asked for, and is known"
+        await world.client.close()
+
+    run(story)
+
+
 def _offset(number: int) -> dict[TopicPartition, OffsetAndMetadata]:
     return {A: OffsetAndMetadata(number)}
 

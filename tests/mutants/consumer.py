@@ -345,6 +345,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "client/test_left_in_rebalances.py",
     ),
     Mutant(
+        "unanswered-commits-count-as-not-made",
+        "client/consumer/commits.py",
+        "                self.auto.forget(left)\n",
+        "                pass\n",
+        "A group begins behind where it was: its last commit was left out as one that is known.",
+        "client/test_offsets.py",
+    ),
+    Mutant(
         "the-next-generation-is-not-waited-for",
         "client/consumer/commits.py",
         "        return now.generation_id >= 0 and (rebalancing or now != member)\n",

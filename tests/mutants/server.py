@@ -1267,6 +1267,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "cli/test_cluster.py -k comes_back",
     ),
     Mutant(
+        "signals-at-the-end-kill",
+        "server/ending.py",
+        "            signal.signal(number, signal.SIG_IGN)\n",
+        "            pass\n",
+        "A node that has ended in order has the exit status of one that was killed.",
+        "server/test_process.py -k do_not_change",
+    ),
+    Mutant(
         "last-nodes-are-asked-once",
         "server/supervisor.py",
         "    if not done:\n        for process in processes:\n            _terminate(process)\n        await ends",

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.main import COMMANDS, usage
 from odradek.cli.start import UsageError, default_data_dir, load, parse
 from odradek.client import Consumer, Producer
+from tests.cli.test_cluster import free_base_port
 
 LISTENERS = "listeners=PLAINTEXT://localhost:0"
 
@@ -31,11 +32,24 @@ def odradek(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
+ODRADEK = ("-m", "odradek.cli.main")
+IMPATIENT = """
+import os, signal, sys
+from odradek.cli.main import main
+status = main(sys.argv[1:])
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    os.kill(os.getpid(), number)
+sys.exit(status)
+"""
+"""`odradek`, which gets every signal that asks it to end once more when it has ended in order and its process has not."""
+
+
 @contextmanager
-def started(*arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A broker that has said it is ready, and the lines it said."""
+def started(*arguments: str, program: Sequence[str] = ODRADEK, **environment: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A broker, or a cluster, that has said it is ready, and the lines it said."""
+    command = arguments if arguments[:1] == ("cluster",) else ("start", *arguments)
     process = subprocess.Popen(
-        [sys.executable, "-m", "odradek.cli.main", "start", *arguments],
+        [sys.executable, *program, *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -71,6 +85,15 @@ def test_a_start_without_arguments_formats_and_names_what_it_did(tmp_path: Path)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
     assert (data / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("what", ["broker", "cluster"])
+def test_signals_that_come_when_all_has_ended_in_order_do_not_change_the_exit_status(what: str, tmp_path: Path) -> None:
+    cluster = ("cluster", "start", f"{tmp_path}/cluster", "--nodes", "1", "--port", str(free_base_port()))
+    arguments = cluster if what == "cluster" else ("--data-dir", f"{tmp_path}/data", "--override", LISTENERS)
+    with started(*arguments, program=("-c", IMPATIENT)) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
 
 
 def test_it_comes_back_after_kill_with_what_was_acknowledged(tmp_path: Path) -> None:

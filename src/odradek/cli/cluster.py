@@ -22,7 +22,6 @@ from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, run
 from odradek.cli.cluster_admin import NAME, id_, list_endpoints, unregister
 from odradek.cli.server_properties import load_server_properties
-from odradek.cli.signals import ENDING
 from odradek.storage.names import META_PROPERTIES
 
 _CONTROLLER_PORTS: Final = 1000
@@ -180,14 +179,14 @@ def start(directory: Path, nodes: int | None, port: int | None) -> None:
 async def _serve(directory: Path, members: list[Member]) -> None:
     import logging
 
+    from odradek.server import ending
     from odradek.server.supervisor import NodeProcess, Supervisor
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s: %(message)s")
     begin = time.monotonic()
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    for number in ENDING:
-        loop.add_signal_handler(number, stopped.set)
+    ending.take(loop, lambda _: stopped.set())
     command = [sys.executable, "-m", "odradek.cli.main", "start"]
     supervisor = Supervisor([NodeProcess(each.name, [*command, str(each.properties)], str(each.log)) for each in members])
     starting = asyncio.create_task(supervisor.start())
@@ -205,6 +204,7 @@ async def _serve(directory: Path, members: list[Member]) -> None:
     finally:
         leaving.cancel()
         await supervisor.stop()
+        ending.ignore(loop)
 
 
 def announcement(directory: Path, members: list[Member], seconds: float) -> list[str]:

@@ -39,10 +39,14 @@ def _hang_up_no_more() -> None:
 def as_interrupts() -> Generator[None]:
     """Raise Terminated at SIGTERM and SIGHUP for the time of the block. A second SIGTERM interrupts the end, as a second Ctrl-C does.
 
-    Signals that are ignored (nohup) or have a handler stay as they are; outside of the main thread nothing is done.
+    Signals that are ignored (nohup) or have a handler stay as they are, and so do those that the block has taken over for the rest of the
+    process (`server.ending`); outside of the main thread nothing is done.
     """
+    raised = False
 
     def end(number: int, _: FrameType | None) -> None:
+        nonlocal raised
+        raised = True
         _hang_up_no_more()
         raise Terminated(number)
 
@@ -57,7 +61,8 @@ def as_interrupts() -> Generator[None]:
         yield
     finally:
         for number in taken:
-            signal.signal(number, before[number])
+            if raised or signal.getsignal(number) is end:
+                signal.signal(number, before[number])
 
 
 class Stopping:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.base.disk import out_of_descriptors
 from odradek.network.descriptors import raise_limit
+from odradek.server import ending
 from odradek.server.logs import set_up
 
 if TYPE_CHECKING:
@@ -90,10 +90,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             logger.info("%s: waiting for no other node any more", name)
             broker.hurry()
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-            continue  # started by nohup
-        loop.add_signal_handler(number, on_signal, number.name)
+    ending.take(loop, on_signal)
     executor = ThreadPoolExecutor(config.integer("background.threads"), "background")
     loop.set_default_executor(executor)
     disk = OsDisk()
@@ -133,5 +130,6 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
         if handlers is not None:
             handlers.stop()
         await broker.stop()
+        ending.ignore(loop)
         if stopped.done():
             stopped.exception()  # is raised, or is the same as what ended the start

@@ -194,6 +194,9 @@ class Committer:
             if member != began_as and any(token is None or self.held(each) is not token for each, token in held.items()):
                 # Another generation, in which the partitions may have been with somebody else.
                 return CommitOutcome(Verdict.FAILED, CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.group_id))
+            if self.auto is not None:
+                # Until it is answered: a commit whose answer is lost may have taken effect.
+                self.auto.forget(left)
             response = await self._coordinator.call(commit_request(left, member), OffsetCommitResponse, at_most=LAST_BY_NAME)
             outcomes = commit_outcomes(left, response, member.group_id)
             self._committed({each: left.pop(each) for each, outcome in outcomes.items() if outcome.verdict is Verdict.DONE})

@@ -218,6 +218,6 @@ class AutoCommit:
             self._known[partition] = offset.offset
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Of these it is not known what is committed: they are given up."""
+        """Of these it is not known what is committed: they are given up, or a commit of theirs is under way."""
         for partition in partitions:
             self._known.pop(partition, None)
