@@ -86,14 +86,7 @@ class Endpoint(NamedTuple):
     def _ask(self) -> OAuthToken:
         now_s = time.time()
         with TimeLimit() as limit:
-            try:
-                answer = self._answer(limit)
-            except (OSError, HTTPException):
-                if limit.is_over:
-                    raise TimeoutError from None
-                raise
-            if limit.is_over:
-                raise TimeoutError
+            answer = self._answer(limit)
         return _token_of(_bounded(answer), now_s)
 
     def _answer(self, limit: TimeLimit) -> bytes:

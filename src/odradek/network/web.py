@@ -48,7 +48,7 @@ def exchange(
         raise OSError("the address names no host")
     secured = parts.scheme == "https"
     raw = socket.create_connection((host, parts.port or (443 if secured else 80)), min(step_s, total_s))
-    with TimeLimit() as limit:
+    with contextlib.closing(raw), TimeLimit() as limit:
         try:
             limit.watch(raw, total_s)
             sock = ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secured else raw
@@ -60,26 +60,24 @@ def exchange(
                     data = answer.read(largest + 1)
                     if answer.length and len(data) <= largest:
                         raise OSError("its answer ends too early")
-                if limit.is_over:
-                    raise TimeoutError(_LATE)
                 return WebAnswer(answer.status, answer.reason, data)
         except TimeoutError:
             raise TimeoutError(_LATE) from None
-        except (OSError, HTTPException, ValueError) as error:
-            if limit.is_over:
-                raise TimeoutError(_LATE) from None
-            if isinstance(error, HTTPException):
-                raise OSError(f"it answers what is no HTTP ({type(error).__name__})") from None
+        except HTTPException as error:
+            raise OSError(f"it answers what is no HTTP ({type(error).__name__})") from None
+        except ValueError as error:
             raise error if isinstance(error, OSError) else OSError(str(error)) from None
-        finally:
-            raw.close()
 
 
 _LATE = "no whole answer in time"
 
 
 class TimeLimit:
-    """Bound of an exchange that a thread waits for. When it is over, the connection is shut down: the thread reads its end."""
+    """Bound of an exchange that a thread waits for. When it is over, the connection is shut down: the thread reads its end.
+
+    The block then ends with a TimeoutError, also where it would end well, as what was read may be a part only; errors other than those of
+    connections and of HTTP pass.
+    """
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -91,11 +89,8 @@ class TimeLimit:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stop()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether a connection was shut down: what was read may be a part only, and an error has this cause."""
-        return self._over.is_set()
+        if self._over.is_set() and (error is None or isinstance(error, (OSError, HTTPException, ValueError))):
+            raise TimeoutError(_LATE) from None
 
     def watch(self, connection: socket.socket, total_s: float) -> None:
         """Shut `connection` down in `total_s` seconds; what was watched before is left alone."""

@@ -129,15 +129,7 @@ class Rest:
     ) -> tuple[int, Mapping[str, str], bytes]:
         with TimeLimit() as limit:
             limit.watch(connection.sock, self._read_s)
-            try:
-                answer = _answer(connection, method, target, data, headers)
-            except (OSError, HTTPException):
-                if limit.is_over:
-                    raise TimeoutError from None
-                raise
-            if limit.is_over:
-                raise TimeoutError
-            return answer
+            return _answer(connection, method, target, data, headers)
 
     def _connection(self, url: str) -> tuple[HTTPConnection, bool]:
         with self._lock:
