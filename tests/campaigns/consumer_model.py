@@ -26,22 +26,20 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from odradek.client import AsyncConsumer, Consumer, KafkaError, Producer, RebalanceListener, TopicPartition, WakeupError
-from tests.campaigns.model_world import TOPIC, Model, World, play
-from tests.client.interrupts import CtrlC
+from tests.campaigns.model_faces import LIMIT_S, Blocking, Coroutines, Face, drive
+from tests.campaigns.model_world import TOPIC, Model, ViolationError, World, play
+from tests.client.interrupts import READING
 
-T = TypeVar("T")
 COUNT = 24
 """Records of a partition, in batches of six."""
 STEPS = 14
 _POLL_MS = 20
-_LIMIT_S = 60.0
-"""How long a run may hand out nothing before it counts as stuck."""
 _LOOP_S = 1.0
 """After which a loop over a consumer is ended by wakeup(): its partitions may have gone to the other member."""
 
@@ -70,102 +68,49 @@ _TOLD = frozenset({"REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR", "TOPIC_AUTHO
 """Errors that the application hears of."""
 
 
-class ViolationError(AssertionError):
-    """The consumer is not as the model."""
-
-
 class Left(Exception):
     """Ends a loop."""
 
 
-class Face(Protocol):
+class ConsumerFace(Face, Protocol):
     """Either of the two consumers, as the model uses them."""
-
-    client: Any
-
-    async def start(self) -> None: ...
 
     def listener(self, action: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
         """Return what a listener of this consumer gives back, to perform the action."""
         ...
 
-    async def call(self, method: str, *arguments: Any) -> Any: ...
-
     async def each(self, enough: Callable[[Any], Awaitable[bool]]) -> None:
         """Iterate until a record is enough."""
         ...
 
-    async def interrupted(self, method: str, at: int, *arguments: Any) -> tuple[bool, Any]:
-        """Make a call that ends early, at a place that `at` chooses; whether it returned, and what."""
-        ...
 
+class BlockingConsumer(Blocking):
+    """The blocking consumer, interrupted in the lines through which records come."""
 
-def drive(action: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that waits for nothing, without an event loop."""
-    try:
-        action.send(None)
-    except StopIteration as result:
-        return result.value  # type: ignore[no-any-return]
-    raise AssertionError("a blocking call has waited in an event loop")
-
-
-class Blocking:
-    """The blocking consumer; Ctrl-C at a line."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.client = Consumer(settings)
-
-    async def start(self) -> None:
-        """Do nothing: the consumer has begun."""
+    modules = READING
 
     def listener(self, action: Coroutine[Any, Any, None]) -> None:
         drive(action)
-
-    async def call(self, method: str, *arguments: Any) -> Any:
-        return getattr(self.client, method)(*arguments)
 
     async def each(self, enough: Callable[[Any], Awaitable[bool]]) -> None:
         for record in self.client:
             if await enough(record):
                 break
 
-    async def interrupted(self, method: str, at: int, *arguments: Any) -> tuple[bool, Any]:
-        try:
-            return True, CtrlC(at).during(lambda: getattr(self.client, method)(*arguments))
-        except KeyboardInterrupt:
-            return False, None
 
-
-class Coroutines:
-    """The asyncio consumer; cancelled after some turns of the loop. The loop stands still between two steps."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.client = AsyncConsumer(settings)
-
-    async def start(self) -> None:
-        await self.client.start()
+class CoroutineConsumer(Coroutines):
+    """The asyncio consumer. A turn of the loop is as much as three lines of the blocking one."""
 
     def listener(self, action: Coroutine[Any, Any, None]) -> Awaitable[None]:
         return action
-
-    async def call(self, method: str, *arguments: Any) -> Any:
-        result = getattr(self.client, method)(*arguments)
-        return await result if asyncio.iscoroutine(result) else result
 
     async def each(self, enough: Callable[[Any], Awaitable[bool]]) -> None:
         async for record in self.client:
             if await enough(record):
                 break
 
-    async def interrupted(self, method: str, at: int, *arguments: Any) -> tuple[bool, Any]:
-        calling = asyncio.ensure_future(getattr(self.client, method)(*arguments))
-        for _ in range(at // 3):
-            await asyncio.sleep(0)
-        calling.cancel()
-        try:
-            return True, await calling
-        except asyncio.CancelledError:
-            return False, None
+    async def left(self, method: str, at: int, *arguments: Any, **named: Any) -> tuple[bool, Any]:
+        return await super().left(method, at // 3, *arguments, **named)
 
 
 class Group:
@@ -187,7 +132,7 @@ class Group:
 class Member(RebalanceListener):
     """One consumer and its model."""
 
-    def __init__(self, face: Face, group: Group) -> None:
+    def __init__(self, face: ConsumerFace, group: Group) -> None:
         self.face, self.group = face, group
         self.next: dict[TopicPartition, set[int]] = {}
         """Of the partitions that it has: the offset that comes next, one of these."""
@@ -321,7 +266,7 @@ class Member(RebalanceListener):
             waking.join()
 
     async def ends_early(self, method: str, at: int) -> bool:
-        returned, result = await self.face.interrupted(method, at, _POLL_MS)
+        returned, result = await self.face.left(method, at, _POLL_MS)
         if returned:
             self.got_all(result) if method == "poll" else self.got_chunk(result)
         return returned
@@ -334,9 +279,9 @@ class Member(RebalanceListener):
             for each in self.next:
                 self.commits(each)
                 self.group.kept[each] |= before[each]
-            await self.face.interrupted("commit", at)
+            await self.face.left("commit", at)
         else:
-            await self.face.interrupted(method, at, where if method == "position" else [where])
+            await self.face.left(method, at, where if method == "position" else [where])
 
     async def seek(self, where: TopicPartition, offset: int) -> None:
         await self.face.call("seek", where, offset)
@@ -421,8 +366,7 @@ class ConsumerModel(Model):
         )
         self.group = Group(self.topic, f"model-{self.number}", how, automatic=automatic, in_listener=in_listener)
         self.settings: dict[str, Any] = {
-            "bootstrap.servers": self.world.servers,
-            "client.id": f"run-{self.number}",
+            **self.client_settings(),
             "group.id": self.group.name,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": automatic,
@@ -430,10 +374,6 @@ class ConsumerModel(Model):
             "max.poll.records": records,
             "max.partition.fetch.bytes": size,
             "fetch.max.wait.ms": 20,
-            "retry.backoff.ms": 5,
-            "retry.backoff.max.ms": 20,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 20,
         }
         if how == "consumer":
             self.settings["group.protocol"] = "consumer"
@@ -451,9 +391,6 @@ class ConsumerModel(Model):
             self.tell(error)
             raise
 
-    def run(self, action: Coroutine[Any, Any, None]) -> None:
-        drive(action) if self.runner is None else self.runner.run(action)
-
     async def tried(self, action: Callable[[], Awaitable[None]]) -> None:
         try:
             await action()
@@ -467,7 +404,9 @@ class ConsumerModel(Model):
     async def come(self) -> None:
         """A consumer begins; the first one waits until it has partitions."""
         group = self.group
-        face: Face = Blocking(self.settings) if self.runner is None else Coroutines(self.settings)
+        face: ConsumerFace = (
+            BlockingConsumer(Consumer(self.settings)) if self.runner is None else CoroutineConsumer(AsyncConsumer(self.settings))
+        )
         await face.start()
         member = Member(face, group)
         group.members.append(member)
@@ -481,7 +420,7 @@ class ConsumerModel(Model):
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Poll with all members until it is done."""
-        limit = time.monotonic() + _LIMIT_S
+        limit = time.monotonic() + LIMIT_S
         while not done():
             if time.monotonic() > limit:
                 states = [{where: each.next[where] for where in sorted(each.next)} for each in self.group.members]

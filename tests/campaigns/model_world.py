@@ -7,9 +7,10 @@ a hundred at a time, by one restart of the first broker.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -19,6 +20,7 @@ from odradek.client import Admin, KafkaError, TopicPartition
 from odradek.client.admin.types.replicas import ElectionType
 from odradek.client.types import NewTopic
 from odradek.testing import EmbeddedCluster
+from tests.campaigns.model_faces import drive
 
 TOPIC = "model"
 PORTION = 250
@@ -123,6 +125,10 @@ class World:
                 raise
 
 
+class ViolationError(AssertionError):
+    """The client is not as the model."""
+
+
 class Model(RuleBasedStateMachine):
     """A run: what is drawn is independent of what the clients do, so that hypothesis can repeat and shrink it."""
 
@@ -135,6 +141,17 @@ class Model(RuleBasedStateMachine):
         self.world.runs += 1
         self.script: list[str] = []
         self.failed = False
+        self.runner: asyncio.Runner | None = None
+        """Of asyncio clients."""
+
+    def client_settings(self) -> dict[str, Any]:
+        """Return what the clients of all models have: where the brokers are, and pauses that are short."""
+        pauses = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 20, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 20}
+        return {"bootstrap.servers": self.world.servers, "client.id": f"run-{self.number}", **pauses}
+
+    def run(self, action: Coroutine[Any, Any, Any]) -> None:
+        """Perform a part of the script, with its asyncio client's loop where it has one."""
+        drive(action) if self.runner is None else self.runner.run(action)
 
     def tell(self, error: BaseException) -> None:
         """Print a failure as it comes: what does not fail again is not lost."""

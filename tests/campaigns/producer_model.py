@@ -24,7 +24,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -35,13 +35,11 @@ from odradek.client.admin.types.topics import OffsetSpec
 from odradek.client.core.transactions import IllegalTransactionState
 from odradek.client.producer import blocking
 from odradek.client.types import ConsumerGroupMetadata
-from tests.campaigns.consumer_model import ViolationError, drive
-from tests.campaigns.model_world import TOPIC, Model, World, play
-from tests.client.interrupts import CtrlC
+from tests.campaigns.model_faces import LIMIT_S, Blocking, Coroutines, Face, drive
+from tests.campaigns.model_world import TOPIC, Model, ViolationError, World, play
 
 PARTITIONS = 2
 STEPS = 14
-_LIMIT_S = 60.0
 _RAISED = (SystemExit, KeyboardInterrupt, asyncio.CancelledError, ValueError)
 
 _MOVED = "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"
@@ -67,61 +65,10 @@ class Sent(NamedTuple):
     transaction: int
 
 
-class Face(Protocol):
-    """Either of the two producers, as the model uses them."""
+class BlockingProducer(Blocking):
+    """The blocking producer, interrupted in its own lines and in those that wait for the loop's thread."""
 
-    client: Any
-
-    async def start(self) -> None: ...
-
-    async def call(self, method: str, *arguments: Any, **named: Any) -> Any: ...
-
-    async def left(self, method: str, at: int, *arguments: Any, **named: Any) -> tuple[bool, Any]:
-        """Make a call that ends early, at a place that `at` chooses; whether it returned, and what."""
-        ...
-
-
-class Blocking:
-    """The blocking producer; Ctrl-C at a line."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.client = Producer(settings)
-
-    async def start(self) -> None:
-        """Do nothing: the producer has begun."""
-
-    async def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        return getattr(self.client, method)(*arguments, **named)
-
-    async def left(self, method: str, at: int, *arguments: Any, **named: Any) -> tuple[bool, Any]:
-        try:
-            return True, CtrlC(at, (blocking, loop_thread)).during(lambda: getattr(self.client, method)(*arguments, **named))
-        except KeyboardInterrupt:
-            return False, None
-
-
-class Coroutines:
-    """The asyncio producer; cancelled after some turns of the loop. The loop stands still between two steps."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.client = AsyncProducer(settings)
-
-    async def start(self) -> None:
-        await self.client.start()
-
-    async def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        result = getattr(self.client, method)(*arguments, **named)
-        return await asyncio.wait_for(result, _LIMIT_S) if asyncio.iscoroutine(result) else result
-
-    async def left(self, method: str, at: int, *arguments: Any, **named: Any) -> tuple[bool, Any]:
-        calling = asyncio.ensure_future(getattr(self.client, method)(*arguments, **named))
-        for _ in range(at):
-            await asyncio.sleep(0)
-        calling.cancel()
-        try:
-            return True, await calling
-        except asyncio.CancelledError:
-            return False, None
+    modules = (blocking, loop_thread)
 
 
 WHERE = st.integers(0, PARTITIONS - 1)
@@ -159,21 +106,16 @@ class ProducerModel(Model):
         """`refusing`: a broker has refused something for good. `unsure`: an answer was lost, so that what is refused then may be there."""
         self.script.append(f"{'asyncio' if asynchronous else 'blocking'} {transactional=} {linger=} {size=} {moves=}")
         settings: dict[str, Any] = {
-            "bootstrap.servers": self.world.servers,
-            "client.id": f"run-{self.number}",
+            **self.client_settings(),
             "linger.ms": linger,
             "batch.size": size,
-            "retry.backoff.ms": 5,
-            "retry.backoff.max.ms": 20,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 20,
         }
         if transactional:
             settings["transactional.id"] = f"model-{self.number % 3}"
         self.settings = settings
 
         async def start() -> None:
-            self.face: Face = Blocking(settings) if self.runner is None else Coroutines(settings)
+            self.face: Face = BlockingProducer(Producer(settings)) if self.runner is None else Coroutines(AsyncProducer(settings))
             await self.face.start()
             if transactional:
                 await self.face.call("init_transactions")
@@ -189,9 +131,6 @@ class ProducerModel(Model):
         except BaseException as error:
             self.tell(error)
             raise
-
-    def run(self, action: Any) -> None:
-        drive(action) if self.runner is None else self.runner.run(action)
 
     async def left(self, at: int | None, method: str, *arguments: Any) -> bool:
         """Make the call, and perhaps leave it; whether it returned."""
@@ -443,7 +382,7 @@ class ProducerModel(Model):
 
     def read(self) -> dict[int, list[bytes]]:
         """Return what was committed in this run, by partition."""
-        ends, limit = self.log_ends(), time.monotonic() + _LIMIT_S
+        ends, limit = self.log_ends(), time.monotonic() + LIMIT_S
         self.reader.assign(self.places())
         for where in self.places():
             self.reader.seek(where, self.ends.get(where, 0))

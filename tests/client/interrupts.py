@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from odradek.client.consumer import blocking, engine, hand_out
 
 T = TypeVar("T")
-_READING = (blocking, engine, hand_out)
+READING = (blocking, engine, hand_out)
 
 
 class CtrlC:
     """Raises KeyboardInterrupt before the n-th line that this thread runs in the modules, those through which records come by default."""
 
-    def __init__(self, at: int, modules: Iterable[ModuleType] = _READING) -> None:
+    def __init__(self, at: int, modules: Iterable[ModuleType] = READING) -> None:
         self.left = at
         self._files = frozenset(module.__file__ for module in modules)
 

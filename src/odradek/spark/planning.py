@@ -93,7 +93,7 @@ class Planner:
         for _ in range(self._options.fetch_offset_retries - 1):
             if len(found) == len(names):
                 break
-            time.sleep(self._options.fetch_offset_interval_ms / 1000)
+            self._pause()
             found = self._described(names)
         return _selected(found.values(), [name for name in names if name not in found])
 
@@ -142,7 +142,7 @@ class Planner:
             found = self.latest(partitions)
             if all(offset >= known.get(partition, 0) for partition, offset in found.items()):
                 return found
-            time.sleep(self._options.fetch_offset_interval_ms / 1000)
+            self._pause()
         return self.latest(partitions)
 
     def position(self, name: str, spec: PositionSpec, earliest: Offsets, latest: Offsets) -> Offsets:
@@ -196,13 +196,17 @@ class Planner:
                 if not error.code.retriable or attempts >= self._options.fetch_offset_retries:
                     raise
             self._check_there(partitions)
-            time.sleep(self._options.fetch_offset_interval_ms / 1000)
+            self._pause()
             limit_ms = min(2 * limit_ms, longest_ms)
 
     def _check_there(self, partitions: Iterable[TopicPartition]) -> None:
         gone = {*partitions} - {*self.of_topics({each.topic for each in partitions}).partitions}
         if gone:
             raise PartitionsGone(sorted(gone))
+
+    def _pause(self) -> None:
+        """Wait between two attempts (fetchOffset.retryIntervalMs)."""
+        time.sleep(self._options.fetch_offset_interval_ms / 1000)
 
     def _again(self, ask: Callable[[], T]) -> T:
         for _ in range(self._options.fetch_offset_retries - 1):
@@ -211,7 +215,7 @@ class Planner:
             except KafkaError as error:
                 if not error.code.retriable:
                     raise
-                time.sleep(self._options.fetch_offset_interval_ms / 1000)
+                self._pause()
         return ask()
 
 
