@@ -147,6 +147,22 @@ def test_a_topic_takes_its_own_value_else_the_brokers() -> None:
         TopicConfig.build(config, {"log.segment.bytes": "1"})
 
 
+def test_what_is_secret_is_what_kafka_calls_a_password() -> None:
+    shown = describe_broker(BrokerLayers(standalone_config()))
+    assert {key.name for key in shown if key.sensitive} == {
+        "delegation.token.secret.key",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.password",
+        "ssl.truststore.certificates",
+        "ssl.truststore.password",
+    }
+
+
 def test_where_a_value_comes_from() -> None:
     layers = BrokerLayers(standalone_config({"log.retention.ms": "5"}), {}, {"min.insync.replicas": "1"})
     broker = {described.name: described for described in describe_broker(layers)}

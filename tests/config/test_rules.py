@@ -258,10 +258,14 @@ def test_values_that_no_key_takes(settings: dict[str, str], word: str) -> None:
     refused(settings, word)
 
 
-def test_throttled_replicas_are_pairs() -> None:
-    with pytest.raises(ConfigError, match="must be '\\*' or a list"):
-        check_topic_overrides({"leader.replication.throttled.replicas": "nonsense"})
-    check_topic_overrides({"leader.replication.throttled.replicas": "0:1,1:2", "follower.replication.throttled.replicas": "*"})
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_throttled_replicas_are_pairs_or_all(side: str) -> None:
+    key = f"{side}.replication.throttled.replicas"
+    for value in ("", "0:1", "0:1,1:2", "*"):
+        check_topic_overrides({key: value})
+    for value in ("nonsense", "0", "0:1,nonsense", "nonsense,0:1", "0:1,*", "*,0:1", "*,nonsense", "0:*", "-1:0"):
+        with pytest.raises(ConfigError, match="must be '\\*' or a list"):
+            check_topic_overrides({key: value})
 
 
 def test_what_is_off_may_be_written_in_any_case_and_no_password_is_told() -> None:

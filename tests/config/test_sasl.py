@@ -164,6 +164,46 @@ def test_signed_tokens_have_keys_that_are_allowed() -> None:
     assert bearer == BearerSettings(url="file:///keys%20here", issuer="https://issuer", audiences=("a", "b"))
 
 
+SIGNED = {**BEARER, HANDLER: SIGNED_HANDLER, URL: "http://keys", ALLOWED_URLS: "http://keys"}
+TOKENS = "sasl.oauthbearer."
+
+
+@pytest.mark.parametrize("where", ["", "listener.name.out.", "listener.name.out.oauthbearer."])
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        (f"{TOKENS}expected.issuer", "https://issuer", {"issuer": "https://issuer"}),
+        (f"{TOKENS}expected.audience", "a,b", {"audiences": ("a", "b")}),
+        (f"{TOKENS}clock.skew.seconds", "7", {"skew_s": 7.0}),
+        (f"{TOKENS}scope.claim.name", "roles", {"scope_claim": "roles"}),
+        (f"{TOKENS}sub.claim.name", "who", {"subject_claim": "who"}),
+        (f"{TOKENS}jwks.endpoint.refresh.ms", "7000", {"refresh_s": 7.0}),
+        (f"{TOKENS}jwks.endpoint.retry.backoff.ms", "7000", {"retry_s": 7.0}),
+        (f"{TOKENS}jwks.endpoint.retry.backoff.max.ms", "7000", {"retry_max_s": 7.0}),
+        ("sasl.login.connect.timeout.ms", "7000", {"connect_s": 7.0}),
+        ("sasl.login.read.timeout.ms", "7000", {"read_s": 7.0}),
+    ],
+)
+def test_a_key_of_tokens_sets_what_it_says_and_nothing_else(where: str, name: str, value: str, expected: dict[str, object]) -> None:
+    bearer = listener_sasl(standalone_config({**LISTENERS, **SIGNED, where + name: value}), "OUT").bearer
+    assert bearer is not None
+    defaults = {
+        "unsecured": None,
+        "url": "http://keys",
+        "issuer": None,
+        "audiences": (),
+        "skew_s": 30.0,
+        "scope_claim": "scope",
+        "subject_claim": "sub",
+        "refresh_s": 3600.0,
+        "retry_s": 0.1,
+        "retry_max_s": 10.0,
+        "connect_s": 10.0,
+        "read_s": 10.0,
+    }
+    assert bearer._asdict() == {**defaults, **expected}
+
+
 def test_kerberos() -> None:
     config = standalone_config({**LISTENERS, **GSSAPI, **krb5(""), LOCAL_RULES: "RULE:[1:$1],DEFAULT", "inter.broker.listener.name": "OUT"})
     sasl, login = listener_sasl(config, "OUT"), node_login(config, "OUT", "sasl.mechanism.inter.broker.protocol")

@@ -231,6 +231,32 @@ def test_labels_stand_behind_what_is_there_in_each_resource() -> None:
     assert labelled(resource(long) + resource(first), {"k": "ü"}) == resource(long, added) + resource(first, added)
 
 
+def read(data: bytes) -> tuple[bytes, bytes]:
+    """Return the content of the first field of `data`, and what follows that field."""
+    size = shift = 0
+    for position, byte in enumerate(data[1:], 2):
+        size |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            assert len(data) - position >= size
+            return data[position : position + size], data[position + size :]
+    raise AssertionError("a length without an end")
+
+
+@pytest.mark.parametrize("size", [*range(100, 131), *range(16_360, 16_386)])
+def test_labels_of_any_length_are_read_again(size: int) -> None:
+    # Each layer adds a few bytes: somewhere in the range the length of each is one less than, and just, a power of 128.
+    inner, rest = read(labelled(b"\x0a\x00", {"k": "v" * size}))
+    assert rest == b""
+    attributes, rest = read(inner)
+    assert rest == b""
+    pair, rest = read(attributes)
+    assert rest == b""
+    key, value = read(pair)
+    assert key == b"k"
+    assert read(read(value)[0]) == (b"v" * size, b"")
+
+
 @pytest.mark.parametrize("data", [b"\x12\x00", b"\x0a\x05\x00", b"\x0a", b"\x0a\xff\xff\xff\xff\xff\xff", b"\x0a\x80", b"junk"])
 def test_what_is_no_metrics_data(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):

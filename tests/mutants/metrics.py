@@ -519,4 +519,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "rates are too low after a busy moment",
         "metrics/test_models.py",
     ),
+    Mutant(
+        "length-128",
+        "metrics/otlp.py",
+        "    while size >= 0x80:\n",
+        "    while size > 0x80:\n",
+        "labels of 128 bytes break the metrics of a client",
+        "metrics/test_telemetry.py -k any_length",
+    ),
 )

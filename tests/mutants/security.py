@@ -216,4 +216,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "tokens are not found any more after many came and went",
         "security/test_tokens.py",
     ),
+    Mutant(
+        "token-operations-swapped",
+        "security/resources.py",
+        "    CREATE_TOKENS = 13\n    DESCRIBE_TOKENS = 14\n",
+        "    CREATE_TOKENS = 14\n    DESCRIBE_TOKENS = 13\n",
+        "an ACL to describe tokens lets create them",
+        "security/test_codes.py",
+    ),
+    Mutant(
+        "group-without-match-is-none",
+        "security/java_regex.py",
+        '(match[part] or "") if isinstance(part, int)',
+        "str(match[part]) if isinstance(part, int)",
+        "a group that takes no part becomes the text None",
+        "security/test_names.py -k replacements",
+    ),
 )

@@ -61,6 +61,21 @@ def test_the_first_rule_that_fits_names_the_principal(certificate: str, principa
     assert SslPrincipalMapper(RULES).name(certificate) == principal
 
 
+@pytest.mark.parametrize(
+    ("replacement", "principal"),
+    [
+        ("$1-$2", "x-"),  # a group that has no part in the match is empty
+        ("$2-$1", "-x"),
+        ("$3", ""),
+        ("$12", "x2"),  # a number that no group has ends before it
+        ("\\$1", "$1"),
+        ("$0", "CN=x"),
+    ],
+)
+def test_replacements_are_those_of_java(replacement: str, principal: str) -> None:
+    assert SslPrincipalMapper(f"RULE:^CN=(x)|CN=(y)(z*)$/{replacement}/").name("CN=x") == principal
+
+
 def test_rules_fit_whole_names_or_not_at_all() -> None:
     for stranger in ("OU=x,CN=admin", "CN=admin,C=US", ""):
         with pytest.raises(NoRuleApplies, match="No rules apply to"):
