@@ -11,6 +11,22 @@ _LINES: Final = "network/test_mute.py -k 'closed_by_now or that_wait or in_line 
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "held-request-is-lost",
+        "network/connection.py",
+        "                except NotYetError:\n                    receiver.put_back(frame)\n",
+        "                except NotYetError:\n",
+        "a request that the handler takes later is not answered",
+        "network/test_turns.py -k time_has_not_come",
+    ),
+    Mutant(
+        "held-request-is-asked-for-again",
+        "network/connection.py",
+        "                    self._flush(short)\n                    self._continuing = True\n",
+        "                    self._flush(short)\n",
+        "a connection whose request is held is served when something else happens, although there is no room",
+        "network/test_turns.py -k time_has_not_come",
+    ),
+    Mutant(
         "one-keeps-all-waiting",
         "network/connection.py",
         "_AT_ONCE = 16\n",

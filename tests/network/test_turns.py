@@ -13,10 +13,10 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.network import connection as connections
-from odradek.network.connection import Answer, Connection
+from odradek.network.connection import Answer, Connection, NotYetError
 from odradek.server.clock import LoopClock
 from odradek.server.process import run_loop
-from tests.network.support import Peer, framed, listening, peer, until
+from tests.network.support import Peer, framed, listening, peer, turns, until
 
 MANY = 2000
 
@@ -96,6 +96,60 @@ def test_half_a_request_behind_many_waits_for_its_rest() -> None:
                 assert await client.frame() == b"x" * 10
             client.writer.write(data[-50_000:])
             assert await client.frame() == b"y" * 100_000
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_request_whose_time_has_not_come_is_served_later_and_nothing_before_it(size: int) -> None:
+    async def main() -> None:
+        held: list[Connection] = []
+        open_to_all = False
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            if frame[:1] == b"h" and not open_to_all:
+                held.append(connection)
+                raise NotYetError
+            return [framed(bytes(frame[:5]))]
+
+        async with listening(handle) as (acceptor, bound), peer(bound) as client, peer(bound) as neighbour:
+            client.send(b"first", b"h" * size, b"third")
+            assert await client.frame() == b"first"
+            await until(lambda: bool(held))
+            client.send(b"fourth")
+            neighbour.send(b"other")
+            assert await neighbour.frame() == b"other"
+            held[0].mute(0.001)
+            await until(lambda: not held[0].muted)
+            await turns()
+            assert len(held) == 1
+            assert held[0].parked
+            assert held[0].frames == 1
+            assert acceptor.pool.in_use > size  # it counts in the memory of requests
+            open_to_all = True
+            held[0].go_on()
+            assert [await client.frame() for _ in range(3)] == [b"hhhhh", b"third", b"fourt"]
+            assert held[0].frames == 4
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+def test_a_client_that_leaves_while_its_request_is_held_is_gone() -> None:
+    async def main() -> None:
+        held: list[Connection] = []
+
+        def handle(connection: Connection, frame: memoryview) -> Answer:
+            held.append(connection)
+            raise NotYetError
+
+        async with listening(handle) as (acceptor, bound):
+            async with peer(bound) as client:
+                client.send(b"held")
+                await until(lambda: bool(held))
+            await until(lambda: not acceptor.connections)
+            held[0].go_on()
+            assert len(held) == 1
+            assert acceptor.pool.in_use == 0
 
     run_loop(asyncio.wait_for(main(), 30))
 

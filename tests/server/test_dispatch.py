@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,9 +13,11 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
 from odradek.metrics.requests import Reading
+from odradek.network.connection import NotYetError
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -29,7 +31,7 @@ from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server.channel import InterBrokerChannel
 from odradek.server.dispatch import Dispatcher
 from odradek.server.forwarding import Forwarder
-from odradek.server.long_answers import LongAnswers
+from odradek.server.long_answers import REQUEST_BYTES, LongAnswers
 from odradek.server.process import run_loop
 from odradek.server.services import Services
 from tests.clock import ManualClock
@@ -356,6 +358,55 @@ def test_requests_are_counted_and_timed_where_they_come_in(caplog: pytest.LogCap
         assert measured.versions == {4: 2}
         assert Reading([measured], clock.now).total.smallest == 250
         assert [record.getMessage().startswith("Slow request: api='FindCoordinator'") for record in caplog.records] == [True, True]
+
+    in_loop(test)
+
+
+def test_requests_are_not_decoded_while_many_bytes_of_their_api_wait() -> None:
+    def test(services: Services) -> None:
+        clock = ManualClock()
+        dispatcher = services.dispatcher
+        dispatcher.long_answers = LongAnswers(clock)
+        measured: list[Deferred[Any]] = []
+        asked: list[Message] = []
+
+        def handler(_: object, message: Message, __: Services) -> Iterator[object]:
+            asked.append(message)
+            measured.append(Deferred())
+            yield measured[-1]
+            return DescribeLogDirsResponse()
+
+        replace(services, BROKER, ApiKey.DESCRIBE_LOG_DIRS, handler)
+        topic = DescribeLogDirsRequest.DescribableLogDirTopic(topic="t", partitions=[0] * (REQUEST_BYTES // 10))
+        large = memoryview(request(35, 4, DescribeLogDirsRequest(topics=[topic]).encode(4)))
+        answers: dict[str, Any] = {}
+
+        def ask(name: str, frame: memoryview = large) -> None:
+            connection = SimpleNamespace(
+                listener=SimpleNamespace(name="X", scope=BROKER),
+                connection_id=name,
+                peer_host="h",
+                principal=ANONYMOUS,
+                closed=False,
+                go_on=lambda: ask(name),
+            )
+            answers[name] = dispatcher.handle_frame(cast(Any, connection), frame)
+
+        ask("a")
+        ask("b")
+        for name in "cd":
+            with pytest.raises(NotYetError):
+                ask(name)
+        assert len(asked) == 2
+        replace(services, BROKER, ApiKey.FIND_COORDINATOR, lambda *_: FindCoordinatorResponse())
+        ask("another API", memoryview(request(10, 4, FindCoordinatorRequest(coordinator_keys=["a"]).encode(4))))
+        measured[0].complete(None)
+        clock.turn()
+        clock.turn()
+        assert answers.keys() == {"a", "b", "another API", "c"}
+        assert [answers[name].done for name in "abc"] == [True, False, False]
+        counts = dispatcher.requests.of("DescribeLogDirs")
+        assert counts.versions == {4: 1}
 
     in_loop(test)
 

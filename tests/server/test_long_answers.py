@@ -150,6 +150,30 @@ def test_a_struct_that_comes_later_is_waited_for(line: Line) -> None:
     assert len(line.answers) == 0
 
 
+def test_a_request_counts_as_waiting_from_the_first_wait_to_the_end_of_its_answer(line: Line) -> None:
+    later: list[Deferred[Any]] = [Deferred(), Deferred()]
+
+    def steps() -> Entries[DescribeGroupsResponse]:
+        yield from later
+        yield from line.steps("g", 40, LARGE, 0.0)
+        return DescribeGroupsResponse(throttle_time_ms=7)
+
+    def is_held() -> bool:
+        return line.answers.held_requests.hold(Mock(closed=True), ApiKey.DESCRIBE_GROUPS, 10)
+
+    assert not line.ask().done
+    assert not is_held()
+    answer = line.serve(steps(), request_size=REQUEST_BYTES)
+    assert is_held()
+    for each in later:
+        each.complete(line.group("g", 1))
+        line.clock.turn()
+    assert not answer.done
+    assert is_held()
+    line.turns(answer)
+    assert not is_held()
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_an_error_ends_the_answer(line: Line, late: bool) -> None:
     failed: Deferred[Any] = Deferred()

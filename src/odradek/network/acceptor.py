@@ -59,6 +59,7 @@ class FrameHandler(Protocol):
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
         """Answers one request. ProtocolError closes the connection with a rate-limited log line, any other exception with a traceback.
+        NotYetError leaves the request where it is until the handler calls `Connection.go_on`.
 
         Views of `frame` may be kept; their bytes never change. An answer that is `Applied` lets others follow at once.
         """

@@ -111,6 +111,10 @@ def join_chunks(chunks: Sequence[Chunk]) -> bytes:
         release_chunks(chunks)
 
 
+class NotYetError(Exception):
+    """Raised by a handler that leaves the request in the connection's receive buffer, and calls `Connection.go_on` later."""
+
+
 class _Awaited:
     """A request whose answer is to come, or waits for its turn."""
 
@@ -342,7 +346,16 @@ class Connection(asyncio.BufferedProtocol):
                 self.frames += 1
                 self._busy = True
                 size = len(frame)
-                answer = self._acceptor.handler.handle_frame(self, frame)
+                try:
+                    answer = self._acceptor.handler.handle_frame(self, frame)
+                except NotYetError:
+                    receiver.put_back(frame)
+                    del frame
+                    self.frames -= 1
+                    self._flush(short)
+                    self._continuing = True
+                    self._park()
+                    return
                 del frame
                 if isinstance(answer, Deferred):
                     if answer.done:

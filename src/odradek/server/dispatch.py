@@ -22,6 +22,7 @@ from odradek.handlers.access import declared, required
 from odradek.handlers.scopes import BROKER, CONTROLLER, LOOPBACK
 from odradek.handlers.table import APIS, Api
 from odradek.metrics.requests import Requests
+from odradek.network.connection import NotYetError
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import RequestHeader, decode_request_header, encode_response_header
@@ -297,6 +298,9 @@ class Dispatcher:
         if route is None:
             return self._unsupported_api_versions(context)
         assert route.request_class is not None
+        held_requests = self.long_answers.held_requests
+        if held_requests and context.connection is not None and held_requests.hold(context.connection, context.api_key, len(frame)):
+            raise NotYetError
         context.measured = route.measured
         request, _ = route.request_class.decode_prefix(frame, header.api_version, offset)
         if route.forward:

@@ -1,4 +1,4 @@
-"""Long answers, made in turns of the loop: whoever asks for much waits for it, and nobody else does.
+"""Long answers, made in turns of the loop, so that requests of other clients are served in between.
 
 A handler whose work grows with what its request names is a generator. It yields the structs of its response's array, in the order of the
 answer, and returns the response without them:
@@ -8,17 +8,19 @@ answer, and returns the response without them:
             yield _described(group_id)
         return DescribeGroupsResponse()
 
-It may also yield a Deferred of such a struct, which is waited for, or None after work that makes no struct of its own: the loop may serve
-others at each `yield`. A struct is encoded as soon as it is yielded, so that what waits is bytes and not objects.
+The handler may also yield a Deferred of such a struct: `LongAnswers` waits for it. After work that makes no struct the handler yields None.
+The loop may serve other requests at each `yield`. A struct is encoded as soon as it is yielded: what waits is bytes and not objects.
 
 1. The first turn is at once: nearly all answers are made in it, and nothing waits.
-2. A turn ends after `TURN_S` or `TURN_BYTES`. What is left stands in line, and all that stand there have one turn together in each
-   iteration of the loop.
-3. An answer of more than `MOST_BYTES` is refused with INVALID_REQUEST. While all together hold more than `TOGETHER_BYTES`, only the one
-   that was asked for first goes on.
+2. A turn ends after `TURN_S` or `TURN_BYTES`. What is left stands in line. All answers in line share one turn in each iteration of the
+   loop.
+3. An answer of more than `MOST_BYTES` is refused with INVALID_REQUEST. While all answers under way hold more than `TOGETHER_BYTES`, only
+   the oldest one goes on.
 4. An answer whose connection is gone is not made any further.
-5. Requests wait decoded. Once those of all answers under way had more than `REQUEST_BYTES`, the next one is answered in one go, and its
+5. Requests of answers under way wait decoded. When they had more than `REQUEST_BYTES`, the next answer is made in one go, and its
    connection owes the answer (`network.owed`).
+6. An answer that waits for a Deferred cannot be made in one go: beyond the same bound requests are not even decoded
+   (`server.held_requests`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.protocol.schema import Array, Message, Struct
+from odradek.server.held_requests import HeldRequests
 from odradek.server.measuring import CountErrors, count_nothing, error_counter
 
 if TYPE_CHECKING:
@@ -40,20 +43,20 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Message)
 Entries: TypeAlias = Generator[Struct | Deferred[Any] | None, None, M]
-"""What a handler is that makes its answer in turns."""
+"""Return type of a handler that makes its answer in turns."""
 
 TURN_S: Final = 0.001
 TURN_BYTES: Final = 256 * 1024
 MOST_BYTES: Final = 128 * 1024 * 1024
 TOGETHER_BYTES: Final = 64 * 1024 * 1024
 REQUEST_BYTES: Final = 4 * 1024 * 1024
-"""As they came; decoded, they take up to 30 times as much."""
+"""Bytes on the wire; decoded, requests take up to 30 times as much."""
 
 
 class _Making:
     """An answer under way."""
 
-    __slots__ = ("context", "count", "errors", "field", "held", "made", "request_size", "result", "steps", "waiting")
+    __slots__ = ("context", "count", "errors", "field", "has_waited", "held", "made", "request_size", "result", "steps", "waiting")
 
     def __init__(self, context: RequestContext, request_size: int, steps: Entries[Any]) -> None:
         self.context = context
@@ -68,6 +71,8 @@ class _Making:
         self.held = 0
         """Bytes of `made`."""
         self.waiting = False
+        self.has_waited = False
+        """Whether a Deferred was waited for, also when the wait is over."""
 
     @property
     def gone(self) -> bool:
@@ -105,6 +110,7 @@ class LongAnswers:
         self._held = 0
         self._requested = 0
         """Bytes of the requests whose answers are under way."""
+        self.held_requests = HeldRequests(clock, REQUEST_BYTES)
 
     def __len__(self) -> int:
         """How many answers are under way."""
@@ -128,6 +134,7 @@ class LongAnswers:
         self._call()
 
     def _call(self) -> None:
+        """Schedule the next turn, if answers stand in line."""
         if not self._called and self._line:
             self._called = True
             self._clock.call_later(0, self._turn)
@@ -192,6 +199,9 @@ class LongAnswers:
             if isinstance(entry, Deferred):
                 if not entry.done:
                     making.waiting = True
+                    if not making.has_waited:
+                        making.has_waited = True
+                        self.held_requests.begin(making.context.api_key, making.request_size)
                     entry.add_callback(partial(self._waited, making))
                     return None
                 entry = entry.result()
@@ -221,6 +231,8 @@ class LongAnswers:
         self._making.pop(making, None)
         self._held -= making.held
         self._requested -= making.request_size
+        if making.has_waited:
+            self.held_requests.end(making.context.api_key, making.request_size)
         self._call()
 
 

@@ -1,0 +1,102 @@
+"""Requests that are not decoded while answers to others of their API wait.
+
+The answer to such a request waits for something that the loop cannot hurry (a job that asks the disk), and the decoded request waits with
+it. Decoded, a request takes up to 30 times its bytes.
+
+1. While answers of an API wait, their requests have `most` bytes at most. One request alone may have more.
+2. A further request to this API stays in the receive buffer of its connection, where queued.max.request.bytes bounds it. Its client sees
+   an answer that takes longer, as with JVM Kafka, where the request waits for a thread (num.io.threads).
+3. When an answer is done, the connections that wait go on in the order in which their requests came, as far as there is room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from odradek.base.clock import Clock
+
+_LEAST_COUNTED: Final = 1024
+"""Bytes that a request counts at least: a small one consists of objects as well."""
+_FEW: Final = 64
+_TURN_S: Final = 0.001
+
+
+class _Connection(Protocol):
+    @property
+    def closed(self) -> bool: ...
+
+    def go_on(self) -> None: ...
+
+
+class _Waiting:
+    """Requests to one API."""
+
+    __slots__ = ("called", "decoded", "held", "next_look")
+
+    def __init__(self) -> None:
+        self.decoded = 0
+        """Bytes of the decoded requests whose answers wait."""
+        self.held: deque[tuple[_Connection, int]] = deque()
+        """Connections whose requests are not decoded, with the bytes of the request."""
+        self.next_look = _FEW
+        """Length of `held` at which it is searched for connections that are gone."""
+        self.called = False
+
+
+class HeldRequests:
+    """The requests that wait, by API. An object without any is false."""
+
+    def __init__(self, clock: Clock, most: int) -> None:
+        self._clock = clock
+        self._most = most
+        self._waiting: dict[int, _Waiting] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def begin(self, api_key: int, size: int) -> None:
+        """Count a decoded request of `size` bytes on the wire whose answer waits from now on."""
+        self._waiting.setdefault(api_key, _Waiting()).decoded += max(size, _LEAST_COUNTED)
+
+    def end(self, api_key: int, size: int) -> None:
+        """Forget a request that `begin` has counted."""
+        self._waiting[api_key].decoded -= max(size, _LEAST_COUNTED)
+        self._call(api_key)
+
+    def hold(self, connection: _Connection, api_key: int, size: int) -> bool:
+        """Return whether a request must stay in the receive buffer of its connection. `Connection.go_on` is called when there is room."""
+        waiting = self._waiting.get(api_key)
+        if waiting is None or self._has_room(waiting, size):
+            return False
+        if len(waiting.held) >= waiting.next_look:
+            waiting.held = deque(each for each in waiting.held if not each[0].closed)
+            waiting.next_look = max(_FEW, 2 * len(waiting.held))
+        waiting.held.append((connection, size))
+        return True
+
+    def _has_room(self, waiting: _Waiting, size: int) -> bool:
+        return not waiting.decoded or waiting.decoded + max(size, _LEAST_COUNTED) <= self._most
+
+    def _call(self, api_key: int) -> None:
+        """Schedule a turn for the requests that have room now."""
+        waiting = self._waiting[api_key]
+        if waiting.held:
+            if not waiting.called and self._has_room(waiting, waiting.held[0][1]):
+                waiting.called = True
+                self._clock.call_later(0, self._turn, api_key)
+        elif not waiting.decoded and not waiting.called:
+            del self._waiting[api_key]
+
+    def _turn(self, api_key: int) -> None:
+        waiting = self._waiting[api_key]
+        until = self._clock.monotonic() + _TURN_S
+        while waiting.held and self._has_room(waiting, waiting.held[0][1]):
+            connection, _ = waiting.held.popleft()
+            if not connection.closed:
+                connection.go_on()
+                if self._clock.monotonic() > until:
+                    break
+        waiting.called = False
+        self._call(api_key)
