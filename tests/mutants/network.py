@@ -1076,4 +1076,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a peer is closed for its first large answer",
         "network/test_owed_model.py",
     ),
+    Mutant(
+        "overdrawn-when-pool-changes",
+        "network/frames.py",
+        "        self._pool.settle(self)\n        self._pool = pool\n",
+        "        self._pool = pool\n",
+        "after one login that overdrew the memory of logins, no other may",
+        "network/test_frames.py -k logged_in",
+    ),
+    Mutant(
+        "one-cache-of-a-keytab",
+        "network/kerberos.py",
+        'f"{keytab}\\0{principal}".encode()',
+        "keytab.encode()",
+        "two principals of a keytab share a cache of tickets",
+        "network/test_kerberos.py -k share_a_keytab",
+    ),
 )

@@ -144,6 +144,34 @@ def test_a_connection_that_goes_in_the_middle_of_a_frame_passes_the_right_to_ove
     assert feed(third, large[4096:]) == [large[4:]]
 
 
+def test_a_connection_that_has_logged_in_takes_its_memory_along_and_leaves_the_right_to_overdraw() -> None:
+    logins, clients = BufferPool(2 * FLOOR_CAPACITY, base_capacity=FLOOR_CAPACITY), BufferPool(MIB)
+    large = framed(b"b" * 100_000)
+    for rounds in range(1, 3):
+        first, second = FrameReceiver(logins, MIB), FrameReceiver(logins, MIB)
+        for receiver in (first, second):
+            feed(receiver, large[:FLOOR_CAPACITY])
+        assert first.reserve()
+        assert not second.reserve()
+        woken: list[bool] = []
+
+        def try_again(second: FrameReceiver = second, woken: list[bool] = woken) -> None:
+            woken.append(second.reserve())
+            if not woken[-1]:
+                logins.wait(try_again)
+
+        logins.wait(try_again)
+        first.use(logins)
+        assert not second.reserve(), "it has not changed its pool"
+        first.use(clients)
+        assert woken[-1], f"round {rounds}"
+        assert (logins.in_use, clients.in_use) == (second.capacity, first.capacity)
+        for receiver in (first, second):
+            assert feed(receiver, large[FLOOR_CAPACITY:]) == [large[4:]]
+            receiver.release()
+        assert (logins.in_use, clients.in_use) == (0, 0)
+
+
 def test_a_client_that_trusts_its_broker_takes_the_frame_s_size_at_once() -> None:
     receiver = FrameReceiver(BufferPool(1 << 40), 100 * MIB, eager_bytes=64 * MIB)
     feed(receiver, struct.pack(">i", 5 * MIB) + b"x")

@@ -22,6 +22,7 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
         one.add("kafka/here", "alice", "bob")
         one.keytab("broker", "kafka/here")
         one.keytab("alice", "alice")
+        one.keytab("people", "alice", "bob")
         yield one
 
 
@@ -50,6 +51,13 @@ def log_in(tickets: Tickets, server: Service, name: str = "kafka", host: str = "
 def test_a_client_with_its_keytab(realm: Kdc) -> None:
     assert log_in(Tickets("alice", path(realm, "alice")), service(realm)) == f"alice@{REALM}"
     assert default_realm() == REALM
+
+
+def test_clients_that_share_a_keytab_log_in_each_by_its_own_name(realm: Kdc) -> None:
+    server, keytab = service(realm), path(realm, "people")
+    for _ in range(2):
+        for who in ("alice", "bob"):
+            assert log_in(Tickets(who, keytab), server) == f"{who}@{REALM}"
 
 
 def test_a_client_with_a_cache_of_tickets(realm: Kdc, tmp_path: Path) -> None:
