@@ -49,7 +49,7 @@ def _show_only_half(patch: pytest.MonkeyPatch) -> None:
 def test_a_broken_broker_is_noticed(monkeypatch: pytest.MonkeyPatch, mutation: Mutation, mode: str, named: set[str]) -> None:
     mutation(monkeypatch)
     found: set[str] = set()
-    for seed in (10, 5, 8, 9, 1, 2, 3):
+    for seed in (2, 1, 10, 5, 4, 8, 9):  # the ones that notice soon come first
         found |= {problem.partition(":")[0] for problem in play(seed, mode=mode, virtual_s=30, keep_trace=False).problems}
         if found & named:
             return

@@ -6,9 +6,10 @@ It knows nothing of segments, indexes, snapshots or checkpoints. What it is told
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from odradek.records.batch import Record, decode_batch, iter_headers
+from odradek.records.batch import Record, decode_batch, iter_headers, read_header
 from odradek.storage.append import read_marker
 from odradek.storage.log import Log
 from odradek.storage.txn_index import AbortedTransaction
@@ -98,29 +99,31 @@ def statuses(history: Iterable[Written]) -> dict[int, bool | None]:
 
 
 def batches_in(data: bytes) -> list[Written]:
-    """The whole batches of some bytes of a log."""
-    found: list[Written] = []
-    for position, header in iter_headers(data):
-        marker = read_marker(memoryview(data), position, header) if header.is_control else None
-        found.append(
-            Written(
-                header.base_offset,
-                header.last_offset,
-                header.partition_leader_epoch,
-                header.compression,
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.is_transactional,
-                header.is_control,
-                marker.aborted if marker else None,
-                marker.coordinator_epoch if marker else -1,
-                header.delete_horizon_ms,
-                header.max_timestamp,
-                tuple(decode_batch(data, position, header)),
-            )
-        )
-    return found
+    """Return the whole batches of some bytes of a log."""
+    return [_written(data[position : position + header.size]) for position, header in iter_headers(data)]
+
+
+@lru_cache(maxsize=4096)
+def _written(data: bytes) -> Written:
+    """Decode one batch. Models read the same batches after each of their steps."""
+    header = read_header(data)
+    marker = read_marker(memoryview(data), 0, header) if header.is_control else None
+    return Written(
+        header.base_offset,
+        header.last_offset,
+        header.partition_leader_epoch,
+        header.compression,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.is_transactional,
+        header.is_control,
+        marker.aborted if marker else None,
+        marker.coordinator_epoch if marker else -1,
+        header.delete_horizon_ms,
+        header.max_timestamp,
+        tuple(decode_batch(data, 0, header)),
+    )
 
 
 def batches_from(log: Log, start: int, *, max_bytes: int = 1 << 20, max_offset: int | None = None) -> list[Written]:
