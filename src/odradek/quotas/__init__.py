@@ -1,12 +1,12 @@
-"""Quotas of clients, addresses and replication (KIP-13, 55, 73, 124, 219, 257, 599, 612): rates, whose quota counts, how long to wait.
+"""Quotas of clients, addresses and replication: rates, the quota that applies, throttle times (KIP-13, 55, 73, 124, 219, 257, 599, 612).
 
     samples       sampled rates and token buckets
-    entities      the keys of quotas, what they are for, and which of several holds
-    clients       bytes and time of clients
-    mutations     what clients change through the controller
-    managers      all quotas of clients, kept up with the metadata
-    connections   new connections of addresses, listeners and the broker
-    replication   replicas that catch up
+    entities      quota keys, quota entities, and the precedence among several quotas
+    clients       bytes and request time of clients
+    mutations     partitions that clients create and delete through the controller
+    managers      all quotas of clients, updated from the metadata
+    connections   new connections per address, per listener and per broker
+    replication   bytes of throttled replicas
 
-Pure: milliseconds of some clock come in with every call, how long somebody has to wait goes out.
+The package is pure: callers pass the time in milliseconds with each call, and get throttle times back.
 """

@@ -1,8 +1,10 @@
-"""What clients have used, and how long they have to wait (org.apache.kafka.server.quota.ClientQuotaManager, ClientRequestQuotaManager).
+"""Usage and throttle times of clients.
 
-Whoever shares a quota has one rate. It is kept for an hour after it was last used, and at most `MOST_OWNERS` of them are, with names no
-longer than `MOST_CHARACTERS` together: clients make up names as they like. The one that was used least recently goes, and begins anew when
-it comes back.
+All clients that share a quota share a rate. A usage is kept for IDLE_MS (an hour) after its last use. At most MOST_OWNERS usages are kept,
+whose names have at most MOST_CHARACTERS characters together, because clients choose their names freely. The least recently used usage is
+evicted first; an evicted owner that returns starts with an empty rate.
+
+(org.apache.kafka.server.quota.ClientQuotaManager, ClientRequestQuotaManager)
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ IDLE_MS = 3600 * 1000
 MOST_OWNERS = 10_000
 MOST_CHARACTERS = 4 * 1024 * 1024
 NANOS_TO_PERCENT = 100.0 / 1e9
-"""Of a second of one thread."""
+"""Factor from nanoseconds per second to percents of one thread's time."""
 
 M = TypeVar("M", SampledRate, TokenBucket)
 
 
 class Usage(Generic[M]):
-    """What one owner has used, and may use."""
+    """Measured usage and limit of one owner."""
 
     __slots__ = ("limit", "meter", "used_ms")
 
@@ -34,7 +36,7 @@ class Usage(Generic[M]):
 
 
 class Usages(Generic[M]):
-    """The usage of everybody who shares a quota of one kind, the least recently used first."""
+    """Usages of all owners of a quota of one kind, least recently used first."""
 
     __slots__ = ("_by_owner", "_characters", "_make", "table", "window")
 
@@ -52,7 +54,7 @@ class Usages(Generic[M]):
         return iter(self._by_owner.items())
 
     def of(self, user: str, client_id: str, now_ms: int) -> Usage[M]:
-        """The usage that counts for this client."""
+        """Return the usage that this client is charged to."""
         owner = self.table.owner(user, client_id)
         usage = self._by_owner.pop(owner, None)
         if usage is None or now_ms - usage.used_ms > IDLE_MS:
@@ -66,13 +68,13 @@ class Usages(Generic[M]):
         return usage
 
     def settle(self) -> None:
-        """The table has changed: everybody has the limit that it says now, and what was used stays known."""
+        """Set the limit of each usage from the changed table. Recorded usage is kept."""
         for owner, usage in self._by_owner.items():
             found = self.table.limit(owner)
             usage.limit = UNLIMITED if found is None else found
 
     def _forget(self, now_ms: int) -> None:
-        """Makes room for another."""
+        """Evict idle usages, and the least recently used until another one fits."""
         while self._by_owner:
             owner = next(iter(self._by_owner))
             fits = len(self._by_owner) < MOST_OWNERS and self._characters <= MOST_CHARACTERS
@@ -87,7 +89,7 @@ def _length(owner: Owner) -> int:
 
 
 class ClientRates:
-    """The quotas of one kind: bytes a second, or with REQUEST percents of a thread's time."""
+    """Quotas of one kind: bytes per second, or for REQUEST percents of a thread's time."""
 
     __slots__ = ("_longest_ms", "_most", "kind", "usages")
 
@@ -99,11 +101,11 @@ class ClientRates:
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody has a quota; else nothing need be recorded."""
+        """Return whether any client has a quota. Without a quota `record` and `note` do nothing."""
         return self.usages.table.levels is not Level.NONE
 
     def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
-        """Counts `value`; how many milliseconds the client has to wait before its next request."""
+        """Record `value` and return the milliseconds that the client has to wait before its next request."""
         if not self.enabled:
             return 0
         usage = self.usages.of(user, client_id, now_ms)
@@ -115,12 +117,12 @@ class ClientRates:
         return wait_ms if self._longest_ms is None else min(wait_ms, self._longest_ms)
 
     def note(self, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """Counts `value`, or takes back a negative one, and asks nobody to wait."""
+        """Record `value`, which may be negative to take back an earlier value. The client is not throttled."""
         if self.enabled:
             self.usages.of(user, client_id, now_ms).meter.record(value, now_ms)
 
     def most_at_once(self, user: str, client_id: str, now_ms: int) -> float:
-        """More than this in one answer is throttled whatever came before; infinity without a quota."""
+        """Return the size beyond which a single response is throttled whatever was recorded before; infinity without a quota."""
         if not self.enabled:
             return float("inf")
         limit = self.usages.of(user, client_id, now_ms).limit

@@ -1,9 +1,9 @@
-"""How many new connections a second there may be: of an address, on a listener, and in all (KIP-612; kafka.network.ConnectionQuotas).
+"""Rates of new connections: per address, per listener, and per broker (KIP-612; kafka.network.ConnectionQuotas).
 
-A connection beyond the rate of its listener or of the broker is not read until its turn, and those behind it on the listener wait for it,
-as behind the thread that accepts in Kafka (`network.admission` has the lines). One beyond the rate of its address is closed, after a while,
-so that its client does not come back at once. The broker's rate does not hold on the listener between brokers where clients have one of
-their own.
+A connection beyond the rate of its listener or of the broker is read only after a delay. Later connections of the listener wait behind that
+connection, as behind the acceptor thread in Kafka (`network.admission` has the queues). A connection beyond the rate of its address is
+closed after a delay, so that its client does not reconnect at once. The broker's rate does not apply to the inter-broker listener when
+clients have another listener.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ UNLIMITED_RATE = 2**31 - 1
 
 
 class Admission(NamedTuple):
-    """What becomes of a connection, counted from when it came."""
+    """Delays of a new connection, in milliseconds since the connection was accepted."""
 
     read_after_ms: int
     close_after_ms: int | None
-    """Not None for a connection that is not to be."""
+    """Milliseconds until the connection is closed; None for an admitted connection."""
 
 
 class _Rate:
@@ -33,7 +33,7 @@ class _Rate:
         self.used_ms = 0
 
     def record(self, now_ms: int, longest_ms: int) -> int:
-        """One more connection; how long it has to wait."""
+        """Record a connection and return the milliseconds that the connection has to wait, at most `longest_ms`."""
         self.used_ms = now_ms
         self.meter.record(1.0, now_ms)
         rate = self.meter.measure(now_ms)
@@ -46,11 +46,11 @@ class _ListenerRate(_Rate):
     def __init__(self, window: Window, limit: int) -> None:
         super().__init__(window, limit)
         self.free_ms = 0
-        """When the last connection may begin."""
+        """Time in milliseconds from which the last admitted connection may be read."""
 
 
 class ConnectionRates:
-    """The rates of one broker; without any, `limited` is False and nothing is recorded."""
+    """Connection rates of one broker. While `limited` is False, the caller records nothing."""
 
     __slots__ = ("_addresses", "_broker", "_default", "_listeners", "_of_listeners", "_per_address", "_window")
 
@@ -62,23 +62,23 @@ class ConnectionRates:
         self._default: int | None = None
         self._per_address: dict[str, int] = {}
         self._addresses: dict[str, _Rate] = {}
-        """The least recently used first."""
+        """Rates by address, least recently used first."""
 
     @property
     def limited(self) -> bool:
-        """Whether any rate is limited."""
+        """Return whether any rate is limited."""
         limits = [self._broker.limit, *self._of_listeners.values()]
         return self._default is not None or bool(self._per_address) or min(limits) < UNLIMITED_RATE
 
     def limit_broker(self, rate: int, of_listeners: dict[str, int]) -> None:
-        """max.connection.creation.rate, and that of listeners that have one of their own."""
+        """Set max.connection.creation.rate of the broker, and the rates of the listeners in `of_listeners`."""
         self._broker.limit = rate
         self._of_listeners = dict(of_listeners)
         for name, listener in self._listeners.items():
             listener.limit = self._of_listeners.get(name, rate)
 
     def limit_address(self, address: str | None, rate: int | None) -> None:
-        """The quota of an address, or of all that have none of their own (None); None for no quota."""
+        """Set the quota of an address, or the default quota (`address` None). A `rate` of None removes the quota."""
         if address is None:
             self._default = rate
         elif rate is None:
@@ -93,7 +93,7 @@ class ConnectionRates:
                 usage.limit = limit
 
     def admit(self, listener: str, address: str, now_ms: int, *, protected: bool = False) -> Admission:
-        """One more connection. `protected`: the broker's rate does not hold on this listener."""
+        """Record a new connection and return its delays. With `protected` the broker's rate does not apply to the listener."""
         usage = self._listener(listener)
         start_ms = max(now_ms, usage.free_ms)
         wait_ms = 0 if protected else self._broker.record(start_ms, self._window.size_ms)
@@ -103,9 +103,9 @@ class ConnectionRates:
         return Admission(begin_ms - now_ms, begin_ms - now_ms + refused_ms if refused_ms else None)
 
     def give_back(self, listener: str, now_ms: int, *, protected: bool = False) -> None:
-        """Undo `admit` for a connection that was closed before its turn; it was the last one that `admit` had wait on the listener.
+        """Undo `admit` for a connection that was closed while delayed. The connection is the last one that `admit` delayed on the listener.
 
-        What its address has used stays used: a client that connects and closes is no better off than one that waits.
+        The rate of the address keeps the connection: a client gains nothing by closing and reconnecting.
         """
         usage = self._listener(listener)
         usage.free_ms = now_ms
@@ -114,7 +114,7 @@ class ConnectionRates:
             self._broker.meter.record(-1.0, now_ms)
 
     def forget_listener(self, name: str) -> None:
-        """Forget what connections to the listener have used; another one may come under its name."""
+        """Forget the usage of a removed listener, because a new listener may get the same name."""
         self._listeners.pop(name, None)
 
     def _listener(self, name: str) -> _ListenerRate:

@@ -1,12 +1,13 @@
-"""What quotas there are, for whom, and which of several holds.
+"""Quota keys, quota entities, and the precedence among several quotas.
 
-A quota is for a user, a client id, or a user's client id; the default stands for all that have none of their own. The first that there is
-holds, and says among whom it is shared: one of a user by all of its clients, one of a client id by all users of that id.
+A quota applies to a user, to a client id, or to a client id of a user. A default quota applies to all entities without a specific quota.
+The first existing quota in this order applies:
 
     user, client id  >  user, default client  >  user  >  default user, client id  >  default user and client  >  default user
         >  client id  >  default client
 
-While all quotas are of one kind (of users, of client ids, or of both), only that kind is looked for.
+The applicable quota also decides which clients share it: all clients of a user share the user's quota, all users of a client id share the
+quota of that client id. While all quotas are of one kind (users, client ids, or client ids of users), only that kind is looked up.
 
 (org.apache.kafka.server.quota.ClientQuotaManager and its DefaultQuotaCallback, org.apache.kafka.server.config.QuotaConfig)
 """
@@ -17,11 +18,11 @@ from enum import Enum, Flag
 from typing import Final, NamedTuple
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-"""Kinds of entities, as requests and records name them."""
+"""Kinds of entities, as in requests and records."""
 
 
 class QuotaKind(Enum):
-    """What a quota of clients is about; the value is its key."""
+    """Resource that a client quota limits; the value is the quota's key."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
@@ -30,7 +31,7 @@ class QuotaKind(Enum):
 
 
 CONNECTION_RATE: Final = "connection_creation_rate"
-"""The key of the quota that addresses have."""
+"""Key of the quota of an address."""
 
 INT, LONG, DOUBLE = "INT", "LONG", "DOUBLE"
 CLIENT_KEYS: Final = {
@@ -39,20 +40,20 @@ CLIENT_KEYS: Final = {
     QuotaKind.REQUEST.value: DOUBLE,
     QuotaKind.MUTATION.value: DOUBLE,
 }
-"""Keys of users and client ids -> type of the value."""
+"""Quota keys of users and client ids -> type of the value."""
 ADDRESS_KEYS: Final = {CONNECTION_RATE: INT}
-"""Keys of addresses."""
+"""Quota keys of addresses -> type of the value."""
 
 _LARGEST: Final = {INT: float(2**31 - 1), LONG: float(2**63)}
 _FRACTION = 1e-6
 
 
 def value_problem(keys: dict[str, str], key: str, value: float) -> str | None:
-    """Why a quota cannot have this value, or why there is no such quota among `keys`."""
+    """Return why `value` is invalid for the quota `key`, or that `keys` does not contain `key`; None for a valid value."""
     kind = keys.get(key)
     if kind is None:
         return f"Invalid configuration key {key}"
-    if not value > 0:  # nor is NaN
+    if not value > 0:  # NaN is refused, too
         return f"Quota {key} must be greater than 0"
     if kind == DOUBLE:
         return None
@@ -71,21 +72,21 @@ class _Special(Enum):
 
 
 DEFAULT: Final = _Special.DEFAULT
-"""Stands for every name that has no quota of its own."""
+"""Placeholder for all names without a specific quota."""
 
 Name = str | _Special | None
-"""Of a user or client id; None where the quota does not look at it."""
+"""Name of a user or client id in a quota's entity; None when the entity has no such part."""
 
 
 class Owner(NamedTuple):
-    """Who shares a quota: "" for all users, and for all client ids."""
+    """User and client id that a usage is kept for; an empty part stands for all users or all client ids."""
 
     user: str
     client_id: str
 
 
 class Level(Flag):
-    """The kinds of quotas that there are."""
+    """Kinds of entities that have quotas."""
 
     NONE = 0
     CLIENT_ID = 1
@@ -97,7 +98,7 @@ _LEVELS = {(True, True): Level.USER_CLIENT_ID, (True, False): Level.USER, (False
 
 
 class QuotaTable:
-    """The quotas of one kind."""
+    """Quotas of one QuotaKind."""
 
     __slots__ = ("_counts", "_limits", "levels")
 
@@ -105,10 +106,10 @@ class QuotaTable:
         self._limits: dict[tuple[Name, Name], float] = {}
         self._counts = dict.fromkeys(_LEVELS.values(), 0)
         self.levels = Level.NONE
-        """Which kinds of entities have any; NONE says that nobody has a quota."""
+        """Kinds of entities with quotas; NONE when the table is empty."""
 
     def update(self, user: Name, client_id: Name, limit: float | None) -> None:
-        """Sets the quota, or with None removes it."""
+        """Set the quota of an entity; with None remove the quota."""
         before = len(self._limits)
         if limit is None:
             self._limits.pop((user, client_id), None)
@@ -119,7 +120,7 @@ class QuotaTable:
         self.levels = self.levels | level if self._counts[level] else self.levels & ~level
 
     def owner(self, user: str, client_id: str) -> Owner:
-        """Among whom the quota of this client is shared."""
+        """Return the owner of the usage that this client is charged to."""
         levels = self.levels
         if levels in (Level.NONE, Level.CLIENT_ID):
             return Owner("", client_id)
@@ -136,7 +137,7 @@ class QuotaTable:
         return Owner("", client_id)
 
     def limit(self, owner: Owner) -> float | None:
-        """The quota that the owner has; None for none."""
+        """Return the owner's quota, or None without a quota."""
         user, client_id = owner
         wanted: tuple[tuple[Name, Name], ...]
         if user and client_id:

@@ -1,4 +1,4 @@
-"""All quotas of clients, as the metadata has them (kafka.server.QuotaFactory, kafka.server.metadata.ClientQuotaMetadataManager)."""
+"""Client quotas of a node, updated from the metadata (kafka.server.QuotaFactory, kafka.server.metadata.ClientQuotaMetadataManager)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from odradek.quotas.mutations import MutationRates
 from odradek.quotas.samples import SampledRate, TokenBucket, Window
 
 Entity = tuple[tuple[str, str | None], ...]
-"""(kind, name) pairs, None for the default: as in the cluster image."""
+"""(kind, name) pairs as in the cluster image; the name None stands for the default entity."""
 Changes = Mapping[Entity, Mapping[str, float | None]]
-"""Entity -> key -> value, None for a quota that is gone."""
+"""Entity -> key -> value; None for a removed quota."""
 
 
 class ClientQuotas:
-    """What a broker, or a controller, lets its clients use. Each has its own: a quota holds for each node."""
+    """Client quotas of one broker or controller. Each node enforces the quotas separately."""
 
     __slots__ = ("fetch", "mutation", "produce", "request")
 
@@ -29,11 +29,11 @@ class ClientQuotas:
 
     @property
     def enabled(self) -> bool:
-        """Whether there is any quota at all."""
+        """Return whether any client quota exists."""
         return self.produce.enabled or self.fetch.enabled or self.request.enabled or self.mutation.enabled
 
     def apply(self, changes: Changes) -> None:
-        """Takes over what has changed; keys that are not known, and entities that no client can be, change nothing."""
+        """Apply changed quotas. Unknown keys, and entities without a user or client id, are ignored."""
         usages: dict[str, Usages[SampledRate] | Usages[TokenBucket]] = {
             QuotaKind.PRODUCE.value: self.produce.usages,
             QuotaKind.FETCH.value: self.fetch.usages,
@@ -55,7 +55,10 @@ class ClientQuotas:
 
 
 def address_changes(changes: Changes) -> Iterable[tuple[str | None, int | None]]:
-    """The connection rates among the changes: (address, None for the default; connections a second, None for a quota that is gone)."""
+    """Yield (address, connections per second) for each changed connection rate.
+
+    The address None stands for the default quota, the rate None for a removed quota. Names that cannot be parsed as addresses are skipped.
+    """
     for entity, values in changes.items():
         parts = dict(entity)
         if parts.keys() != {IP} or CONNECTION_RATE not in values:

@@ -1,8 +1,8 @@
-"""What clients change through the controller: partitions that are created and deleted (KIP-599).
+"""Quota of partition creations and deletions through the controller (KIP-599).
 
-A bucket of tokens, one for each partition. A request that may be refused (`strict`) is served while no token is owed, and may then owe as
-many as it takes; after that each topic fails with THROTTLING_QUOTA_EXCEEDED until they are paid back. Older requests do not know the error:
-they are served, and their client waits.
+Each created or deleted partition takes one token of a bucket. A `strict` request is accepted while the bucket has no debt. The topic that
+overdraws the bucket is still accepted; each later topic fails with THROTTLING_QUOTA_EXCEEDED until the debt is repaid. Older request
+versions do not know that error: these requests are served, and their client is throttled.
 
 (org.apache.kafka.server.quota.ControllerMutationQuotaManager, StrictControllerMutationQuota, PermissiveControllerMutationQuota)
 """
@@ -16,7 +16,7 @@ from odradek.quotas.samples import TokenBucket, Window, rounded
 
 
 class MutationQuota:
-    """The quota of the client of one request."""
+    """Mutation quota as one request sees it."""
 
     __slots__ = ("_strict", "_until_ms", "_usage")
 
@@ -26,7 +26,10 @@ class MutationQuota:
         self._until_ms = 0
 
     def record(self, partitions: int, now_ms: int) -> None:
-        """Counts partitions that are to be created or deleted; THROTTLING_QUOTA_EXCEEDED, and nothing counted, where they may not be."""
+        """Take a token for each partition to be created or deleted.
+
+        Raises KafkaError with THROTTLING_QUOTA_EXCEEDED, and takes no token, when the quota is strict and the bucket is in debt.
+        """
         usage = self._usage
         if self._strict and self._owes(now_ms):
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
@@ -35,7 +38,7 @@ class MutationQuota:
             self._owes(now_ms)
 
     def throttle_ms(self, now_ms: int) -> int:
-        """How long the client has to wait before its next request, counted from when it was first owed."""
+        """Return the milliseconds until the debt that `record` last found is repaid; 0 without a debt."""
         return max(0, self._until_ms - now_ms)
 
     def _owes(self, now_ms: int) -> bool:
@@ -47,7 +50,7 @@ class MutationQuota:
 
 
 class MutationRates:
-    """The quotas of everybody."""
+    """Mutation quotas of all clients."""
 
     __slots__ = ("usages",)
 
@@ -59,5 +62,5 @@ class MutationRates:
         return self.usages.table.levels is not Level.NONE
 
     def quota_for(self, user: str, client_id: str, now_ms: int, *, strict: bool) -> MutationQuota | None:
-        """None while nobody has such a quota."""
+        """Return the quota for a request of this client, or None when there are no mutation quotas."""
         return MutationQuota(self.usages.of(user, client_id, now_ms), strict=strict) if self.enabled else None

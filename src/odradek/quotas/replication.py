@@ -1,7 +1,8 @@
-"""Replicas that catch up are kept from taking all there is (KIP-73; org.apache.kafka.server.quota.ReplicationQuotaManager).
+"""Quota of replication traffic of throttled replicas (KIP-73; org.apache.kafka.server.quota.ReplicationQuotaManager).
 
-One quota for what a broker sends as a leader, one for what it fetches as a follower. They hold for the replicas that the topics name, and
-only while these are not in sync. What is moved is counted even when it is too much: the rate is over then, and the next has to wait.
+A broker has one quota for the bytes that it sends as leader, and one for the bytes that it fetches as follower. The topics name the
+throttled replicas. A quota applies only to throttled replicas outside of the ISR. Bytes beyond the quota are still recorded: the rate then
+exceeds the limit, and the next transfer has to wait.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from odradek.quotas.samples import UNLIMITED, SimpleRate, Window
 
 
 class ReplicationQuota:
-    """Bytes a second of the throttled replicas together."""
+    """Rate in bytes per second of all throttled replicas of one direction."""
 
     __slots__ = ("_limit", "_rate", "_throttled", "limited")
 
@@ -20,17 +21,20 @@ class ReplicationQuota:
         self._rate = SimpleRate(window)
         self._limit = UNLIMITED
         self._throttled: dict[str, frozenset[int] | None] = {}
-        """Topic -> partitions, None for all."""
+        """Topic -> throttled partitions; None for all partitions."""
         self.limited = False
-        """Whether anything can be throttled at all."""
+        """Whether there are both a limit and throttled replicas."""
 
     def limit(self, rate: int) -> None:
-        """Bytes a second from now on."""
+        """Set the limit in bytes per second."""
         self._limit = float(rate)
         self._settle()
 
     def throttle(self, topic: str, replicas: str, broker_id: int) -> None:
-        """What leader.replication.throttled.replicas, or the follower's, of the topic says: "*", or partition:broker, ...; "" for none."""
+        """Set the throttled replicas of a topic from leader.replication.throttled.replicas or follower.replication.throttled.replicas.
+
+        The value is "*" for all replicas, a comma-separated list of partition:broker, or "" for none.
+        """
         wanted = replicas.strip()
         if wanted == "*":
             self._throttled[topic] = None
@@ -44,18 +48,18 @@ class ReplicationQuota:
         self._settle()
 
     def holds_for(self, topic: str | None, partition: int) -> bool:
-        """Whether this replica is among those that are throttled."""
+        """Return whether this broker's replica of the partition is throttled."""
         if topic not in self._throttled:
             return False
         partitions = self._throttled[topic]
         return partitions is None or partition in partitions
 
     def record(self, size: int, now_ms: int) -> None:
-        """So many bytes of throttled replicas have been moved."""
+        """Record `size` bytes of throttled replicas."""
         self._rate.record(float(size), now_ms)
 
     def exceeded(self, now_ms: int) -> bool:
-        """Whether nothing more may be moved for now."""
+        """Return whether the rate exceeds the limit."""
         return self._rate.measure(now_ms) > self._limit
 
     def _settle(self) -> None:

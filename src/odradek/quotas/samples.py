@@ -1,8 +1,8 @@
-"""Sampled rates and token buckets, number for number those of Kafka's metrics.
+"""Sampled rates and token buckets, which give the same numbers as Kafka's metrics.
 
-A rate is a sum over samples, each of which takes what is recorded for `size_ms`; a sample is dropped when its last value is as old as all
-samples are long. What was recorded is divided by the time since the oldest sample began, but by no less than all samples but one: a client
-that has only just come may send a window's worth at once.
+A rate is the sum over samples of `size_ms` each, divided by a time. A sample is dropped when its last value is older than the whole window.
+The time runs from the start of the oldest sample, and is at least the length of all samples but one. A new client may therefore send as
+much as a window allows at once.
 
 (org.apache.kafka.common.metrics.stats: Rate, SimpleRate, SampledStat, WindowedSum, TokenBucket)
 """
@@ -13,13 +13,13 @@ from math import floor
 from typing import NamedTuple
 
 UNLIMITED = float(2**63 - 1)
-"""The bound of whoever has no quota (Long.MAX_VALUE)."""
+"""Limit of an owner without a quota (Long.MAX_VALUE)."""
 LONGEST_MS = 2**31 - 1
-"""What throttle_time_ms can say."""
+"""Largest throttle_time_ms that a response can carry (int32)."""
 
 
 class Window(NamedTuple):
-    """quota.window.num samples of quota.window.size.seconds each."""
+    """Window of a rate: quota.window.num samples of quota.window.size.seconds each."""
 
     samples: int
     size_ms: int
@@ -40,7 +40,7 @@ class _Sample:
 
 
 class SampledRate:
-    """What was recorded, per second. Values may be negative: that takes back what was recorded before."""
+    """Rate per second over a window. A negative value takes back an earlier one."""
 
     __slots__ = ("_current", "_samples", "window")
 
@@ -60,7 +60,7 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def measure(self, now_ms: int) -> float:
-        """Per second."""
+        """Return the rate per second."""
         self._purge(now_ms)
         total = 0.0
         for sample in self._samples:
@@ -68,7 +68,7 @@ class SampledRate:
         return total / (self.span_ms(now_ms) / 1000.0)
 
     def span_ms(self, now_ms: int) -> int:
-        """What the sum is divided by."""
+        """Return the milliseconds that the sum is divided by."""
         elapsed = now_ms - self._oldest_ms(now_ms)
         size_ms = self.window.size_ms
         missing = self.window.samples - 1 - int(elapsed / size_ms)
@@ -78,7 +78,7 @@ class SampledRate:
 
     def _advance(self, now_ms: int) -> _Sample:
         samples = self._samples
-        # One more than the window has: the oldest may still reach into it.
+        # There is one sample more than the window has, because the oldest sample may still overlap the window.
         self._current = (self._current + 1) % (self.window.samples + 1)
         if self._current >= len(samples):
             samples.append(_Sample(now_ms))
@@ -100,7 +100,7 @@ class SampledRate:
 
 
 class SimpleRate(SampledRate):
-    """Divides by the time since the oldest sample began, and by one sample at least."""
+    """Rate over the time since the oldest sample began, at least one sample long."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ class SimpleRate(SampledRate):
 
 
 class TokenBucket:
-    """Tokens that come back at `rate` a second, up to a window's worth of them, and may be owed (negative)."""
+    """Bucket of tokens, refilled with `rate` tokens per second up to a window's worth. The number of tokens may be negative (a debt)."""
 
     __slots__ = ("_tokens", "_updated_ms", "window")
 
@@ -119,12 +119,12 @@ class TokenBucket:
         self._updated_ms: int | None = None
 
     def record(self, value: float, rate: float, now_ms: int) -> None:
-        """Takes tokens, or with a negative value gives some back."""
+        """Take `value` tokens; a negative value returns tokens."""
         self._refill(rate, now_ms)
         self._tokens = min(self._burst(rate), self._tokens - value)
 
     def measure(self, rate: float, now_ms: int) -> float:
-        """How many tokens there are."""
+        """Return the number of tokens; negative for a debt."""
         self._refill(rate, now_ms)
         return self._tokens
 
@@ -141,10 +141,10 @@ class TokenBucket:
 
 
 def throttle_ms(value: float, bound: float, span_ms: int) -> int:
-    """How long nothing may be recorded until a rate of `value` is down to `bound` (org.apache.kafka.server.quota.QuotaUtils)."""
+    """Return the milliseconds without records after which a rate of `value` falls to `bound` (org.apache.kafka.server.quota.QuotaUtils)."""
     return rounded((value - bound) / bound * span_ms)
 
 
 def rounded(milliseconds: float) -> int:
-    """To the nearest, and no more than an answer can say, where Kafka's number overflows."""
+    """Round half up to whole milliseconds, at most LONGEST_MS; Kafka's int32 overflows there."""
     return min(floor(milliseconds + 0.5), LONGEST_MS)

@@ -1,1 +1,1 @@
-"""Who somebody is, and what they may do: principals, resources, decisions, exchanges. Pure: no IO, no clock."""
+"""Authentication and authorization: principals, resources, access decisions, SASL exchanges. Pure: no IO, no clock."""

@@ -1,11 +1,11 @@
-"""All ACLs of a cluster, so that a question is answered from the few that match.
+"""Index of all ACLs of a cluster, which finds the few ACLs that match a question.
 
-    resource type -> literal name, or prefix -> (principal, host) -> what these ACLs allow and deny, as bits of operations
+    resource type -> literal name, or prefix -> (principal, host) -> operations that these ACLs allow and deny, as bits
 
-A question looks up the resource's name, "*", and the beginnings of its name in the lengths that prefixes have, and in each for the four
-pairs of {the principal, everybody} and {its host, everywhere}. Changes of single ACLs cost the same few look-ups.
+A question looks up the resource's name, "*", and the beginnings of the name in each length that a prefix has. For each of these patterns
+four pairs are looked up: {the principal, User:*} times {its host, *}. Adding or removing an ACL costs the same few look-ups.
 
-Hosts are compared as addresses (`base.addresses`): an ACL of `::1` and one of `0:0:0:0:0:0:0:1` are about the same host.
+Hosts are compared as addresses (`base.addresses`): an ACL of `::1` and an ACL of `0:0:0:0:0:0:0:1` apply to the same host.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from odradek.security.acls import AccessControlEntry
 from odradek.security.resources import WILDCARD, Operation, PatternType, PermissionType
 
 EVERYBODY: Final = "User:*"
-"""Stands for principals of every kind."""
+"""Principal of ACLs that apply to all principals of every kind."""
 
 Key = tuple[str, str]
-"""Principal as an ACL has it, and host in the form of `host_address`."""
+"""(principal as in the ACL, host in the form of `host_address`)."""
 Pattern = tuple[int, str]
-"""Pattern type and name."""
+"""(pattern type, name)."""
 
 _BITS: Final = {int(operation): 1 << operation for operation in Operation}
-"""What is none of them counts as UNKNOWN, which nobody asks for."""
+"""Bit of each operation. An unknown code counts as UNKNOWN (bit 0), which no request asks for."""
 _ALL: Final = 1 << Operation.ALL
 _DENY_BITS: Final = tuple(1 << operation | _ALL for operation in range(32))
-"""Operation -> the operations of ACLs that deny it."""
+"""Operation -> bits of the ACL operations that deny the operation."""
 
 
 def _allow_bits(operation: int) -> int:
@@ -42,20 +42,20 @@ def _allow_bits(operation: int) -> int:
 
 
 _ALLOW_BITS: Final = tuple(map(_allow_bits, range(32)))
-"""Operation -> the operations of ACLs that allow it: who may change something may look at it."""
+"""Operation -> bits of the ACL operations that allow the operation: a permission to change a resource implies DESCRIBE."""
 
 
 class Cell:
-    """The ACLs of one pattern, principal and host."""
+    """ACLs of one pattern, principal and host."""
 
     __slots__ = ("allowed", "counts", "denied")
 
     def __init__(self) -> None:
         self.allowed = 0
-        """Bit n stands for the operation with code n."""
+        """Bit n stands for the operation with code n; `denied` likewise."""
         self.denied = 0
         self.counts: dict[tuple[int, int], int] = {}
-        """(operation, permission) -> how many ACLs say it; the metadata may hold one twice."""
+        """(operation, permission) -> number of ACLs; the metadata may contain an ACL twice."""
 
     def add(self, operation: int, permission: int) -> None:
         self.counts[(operation, permission)] = self.counts.get((operation, permission), 0) + 1
@@ -79,32 +79,32 @@ class Cell:
 
 
 class Decision(NamedTuple):
-    """What the ACLs say about a question; both are false where they say nothing, or nothing of this principal."""
+    """Answer of the ACLs to a question; `allowed` and `denied` are both False when no ACL of the resource applies to the principal."""
 
     allowed: bool
     denied: bool
     any_acl: bool
-    """Whether there is any ACL, of whomever, for the resource."""
+    """Whether the resource has any ACL, for any principal."""
 
 
 class AclIndex:
-    """ACLs by the resources that they are about."""
+    """ACLs by resource."""
 
     __slots__ = ("_by_key", "_by_type", "_count", "_lengths")
 
     def __init__(self, entries: Iterable[AccessControlEntry] = ()) -> None:
         self._by_type: dict[int, dict[Pattern, dict[Key, Cell]]] = {}
         self._lengths: dict[int, dict[int, int]] = {}
-        """Resource type -> length of a prefix -> how many prefixes have it."""
+        """Resource type -> prefix length -> number of prefixes of that length."""
         self._by_key: dict[int, dict[Key, dict[Pattern, Cell]]] = {}
-        """The same cells by whom they are about."""
+        """The cells of `_by_type` by principal and host."""
         self._count = 0
         for entry in entries:
             self.add(entry)
 
     @property
     def size(self) -> int:
-        """Entries in all tables."""
+        """Number of entries in all tables."""
         return len(self) + sum(map(len, self._by_type.values())) + sum(map(len, self._lengths.values()))
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class AclIndex:
         self._count += 1
 
     def remove(self, entry: AccessControlEntry) -> None:
-        """KeyError for one that is not there."""
+        """Remove an ACL. Raises KeyError for an unknown ACL."""
         kind, name, pattern_type, principal, host, operation, permission = entry
         pattern, key = (pattern_type, name), (principal, host_address(host))
         cells = self._by_type[kind][pattern]
@@ -154,7 +154,7 @@ class AclIndex:
                 del lengths[len(name)]
 
     def matching(self, resource_type: int, name: str) -> Iterator[tuple[Pattern, dict[Key, Cell]]]:
-        """The patterns that mean the resource, with their ACLs."""
+        """Yield each pattern that matches the resource, with the ACLs of that pattern."""
         patterns = self._by_type.get(resource_type)
         if patterns is None:
             return
@@ -162,7 +162,7 @@ class AclIndex:
         cells = patterns.get(pattern)
         if cells is not None:
             yield pattern, cells
-        # The ACLs of "*" do not hold for a resource whose name begins with it: in Kafka (4.3.1) neither.
+        # The ACLs of "*" do not apply to a resource whose name begins with "*"; Kafka 4.3.1 behaves the same.
         if not name.startswith(WILDCARD):
             cells = patterns.get(_EVERY_RESOURCE)
             if cells is not None:
@@ -175,7 +175,7 @@ class AclIndex:
                     yield pattern, cells
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Decision:
-        """What the ACLs say; a denial outweighs whatever allows."""
+        """Return what the matching ACLs allow and deny. The caller lets a denial take precedence."""
         keys = _keys(principal, host)
         allowed = denied = 0
         any_acl = False
@@ -189,7 +189,7 @@ class AclIndex:
         return Decision(bool(allowed & _ALLOW_BITS[operation]), bool(denied & _DENY_BITS[operation]), any_acl)
 
     def explain(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> AccessControlEntry | None:
-        """An ACL that decides the question, None where none does."""
+        """Return an ACL that decides the question, a denying ACL first; None without a matching ACL."""
         best: AccessControlEntry | None = None
         for (pattern_type, pattern_name), cells in self.matching(resource_type, name):
             for key in _keys(principal, host):
@@ -205,8 +205,9 @@ class AclIndex:
         return best
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether an ACL allows this for a resource that no denial reaches (Authorizer.authorizeByResourceType). What an operation implies
-        does not count here.
+        """Return whether an ACL allows the operation on a resource that no denial covers (Authorizer.authorizeByResourceType).
+
+        Implied operations do not count here.
         """
         by_key = self._by_key.get(resource_type)
         if by_key is None:

@@ -1,7 +1,7 @@
-"""Access control lists: an entry, and the filters that find entries (org.apache.kafka.common.acl, KIP-140, KIP-290).
+"""Access control entries and the filters that select entries (org.apache.kafka.common.acl, KIP-140, KIP-290).
 
-Types, operations and permissions are plain numbers, as messages and records have them: an entry may hold a code that this release does not
-know.
+Types, operations and permissions are plain numbers, as in messages and records, because an entry may contain a code that this release does
+not know.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from odradek.security.resources import WILDCARD, Operation, PatternType, Permiss
 
 
 class AccessControlEntry(NamedTuple):
-    """Who may, or may not, do what to which resources, from where."""
+    """Permission or prohibition of an operation on the resources of a pattern, for a principal and a host."""
 
     resource_type: int
     resource_name: str
     pattern_type: int
     principal: str
-    """"User:alice", "User:*" for every principal."""
+    """Text such as "User:alice"; "User:*" for every principal."""
     host: str
-    """The address as its author wrote it, compared by `base.addresses.host_address`; "*" for all."""
+    """Address as written by the ACL's author, compared by `base.addresses.host_address`; "*" for all hosts."""
     operation: int
     permission_type: int
 
     def __str__(self) -> str:
-        """As Kafka's StandardAcl prints it, in the audit log."""
+        """Return the text of Kafka's StandardAcl, which the audit log contains."""
         return (
             f"StandardAcl(resourceType={_name(ResourceType, self.resource_type)}, resourceName={self.resource_name}, "
             f"patternType={_name(PatternType, self.pattern_type)}, principal={self.principal}, host={self.host}, "
@@ -34,7 +34,7 @@ class AccessControlEntry(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which entries are meant; None and the code ANY stand for all of them (org.apache.kafka.common.acl.AclBindingFilter)."""
+    """Filter of entries; None and the code ANY match every value (org.apache.kafka.common.acl.AclBindingFilter)."""
 
     resource_type: int
     resource_name: str | None

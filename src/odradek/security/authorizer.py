@@ -1,4 +1,4 @@
-"""What decides about access (org.apache.kafka.server.authorizer.Authorizer)."""
+"""Interface of access decisions (org.apache.kafka.server.authorizer.Authorizer)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from odradek.security.resources import Operation, ResourceType
 
 
 class Authorizer(Protocol):
-    """Decides from what it knows; asks nobody and does not wait."""
+    """Authorizer that decides from state in memory: a call neither waits nor does IO."""
 
     def allows(self, principal: Principal, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
-        """Whether the principal, from that address, may do this to the resource."""
+        """Return whether the principal may do the operation on the resource from the address `host`."""
         ...
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, resource: ResourceType) -> bool:
-        """Whether there is any resource of the type that the principal may do this to (authorizeByResourceType)."""
+        """Return whether the principal may do the operation on any resource of the type (authorizeByResourceType)."""
         ...

@@ -1,5 +1,6 @@
-"""A certificate's name as Java writes it in the form of RFC 2253 (javax.security.auth.x500.X500Principal.getName), character for character:
-ACLs and mapping rules that were written for a JVM broker name people so.
+"""Text of a certificate's name in Java's form of RFC 2253 (javax.security.auth.x500.X500Principal.getName).
+
+The text equals Java's character for character, because ACLs and mapping rules written for a JVM broker contain such names.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""The types that RFC 2253 has a name for; others are written as numbers."""
+"""Attribute types with a keyword in RFC 2253; other types are written as dotted numbers."""
 
 _STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
 """Tags of UTF8String, PrintableString, T61String, IA5String, GeneralString, UniversalString and BMPString."""
@@ -29,7 +30,7 @@ _WHITE: Final = " \r"
 
 
 def rfc2253(name: bytes) -> str:
-    """The text of a Name in DER, its last part first; ValueError for what is none."""
+    """Return the text of a Name in DER, with the last part of the name first. Raises ValueError for a malformed Name."""
     ((_, parts, _),) = values(name)
     written: list[str] = []
     for _, part, _ in values(parts):
@@ -47,7 +48,7 @@ def _attribute(content: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Java reads every kind of string as UTF-8, also those that are not."""
+    """Return the text with RFC 2253's escapes. The caller decodes every kind of string as UTF-8, as Java does."""
     out = "".join("\\" + each if each in _ESCAPED else "\\00" if each == "\0" else each for each in text)
     lead = len(out) - len(out.lstrip(_WHITE))
     trail = len(out.rstrip(_WHITE))

@@ -1,4 +1,4 @@
-"""Java's sasl.jaas.config: `LoginModule required name="value" ...;` (org.apache.kafka.common.security.JaasConfig)."""
+"""Parser of Java's sasl.jaas.config: `LoginModule required name="value" ...;` (org.apache.kafka.common.security.JaasConfig)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class LoginModule(NamedTuple):
-    """A login module and its options. Its text form has no option: they are secrets."""
+    """Login module and its options. The text form omits the options, which are secrets."""
 
     name: str
-    """The class without its package."""
+    """Name of the class without its package."""
     options: dict[str, str]
     package: str = ""
 
@@ -28,7 +28,10 @@ class LoginModule(NamedTuple):
 
 
 def parse_jaas(line: str, key: str = "sasl.jaas.config") -> LoginModule:
-    """The one login module that the line, the value of `key`, names; ConfigError, which quotes nothing of the line, when it is none."""
+    """Return the only login module of `line`, the value of the configuration `key`.
+
+    Raises ConfigError, which quotes nothing of the line, when the line is malformed.
+    """
     try:
         return _parse(line)
     except _Malformed as error:
@@ -36,7 +39,7 @@ def parse_jaas(line: str, key: str = "sasl.jaas.config") -> LoginModule:
 
 
 class _Malformed(Exception):
-    """What is wrong, without anything of the line."""
+    """Error of a malformed line; the message quotes nothing of the line."""
 
 
 def _parse(line: str) -> LoginModule:
@@ -79,7 +82,7 @@ def _tokens(line: str) -> list[str]:
 
 
 class _Quoted(str):
-    """Text in quotation marks: never equal to a mark."""
+    """Text from quotation marks, which never equals a mark (= or ;)."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
-"""Rules that are written with Java's regular expressions: RE2 for the patterns, Java's words for the replacements.
+"""Mapping rules with Java's regular expressions: RE2 matches the patterns, replacements follow Java's syntax.
 
-RE2 takes time linear in the text, since names come from outside; Java's lookaheads and references back within a pattern are refused.
+RE2 takes time linear in the text; the names to be mapped come from outside. RE2 refuses Java's lookaheads and back-references in patterns.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 
 Template = tuple[str | int, ...]
-"""Text, and numbers of groups."""
+"""Replacement as text and group numbers."""
 
 _REFERENCE = re.compile(r"\$([0-9]+)")
 _NAME = re.compile(r"\{([a-zA-Z][a-zA-Z0-9]*)\}")
 _MEMORY = 1 << 20
-"""Bytes that a compiled pattern may take."""
+"""Most bytes that RE2 may use for a compiled pattern."""
 
 
 def compile_pattern(pattern: str) -> Any:
-    """RE2's pattern. ValueError, one line, when it is none."""
+    """Return the compiled RE2 pattern. Raises ValueError with a single line when RE2 refuses the pattern."""
     import re2
 
     options = re2.Options()
@@ -33,7 +33,11 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def parse_replacement(replacement: str, pattern: Any) -> Iterator[str | int]:
-    """Java's words for a replacement (java.util.regex.Matcher.appendReplacement); ValueError. A number that no group has stays as text."""
+    """Yield the text and the group numbers of a replacement in Java's syntax (java.util.regex.Matcher.appendReplacement).
+
+    A reference to a missing group by number stays in the text. Raises ValueError for a trailing backslash and for a $ without a group's
+    number or name.
+    """
     groups: int = pattern.groups
     at = 0
     while at < len(replacement):
@@ -63,7 +67,7 @@ def parse_replacement(replacement: str, pattern: Any) -> Iterator[str | int]:
 
 
 def replace(pattern: Any, template: Template, text: str, *, once: bool = False) -> str:
-    """The text with what the pattern matches, everywhere or at the first place, replaced."""
+    """Return the text with all matches of the pattern replaced; with `once` only the first match."""
     out: list[str] = []
     at = 0
     for match in pattern.finditer(text):

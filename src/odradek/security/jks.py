@@ -1,8 +1,7 @@
-"""Java's own key store, JKS: keys under a password, and certificates (sun.security.provider.JavaKeyStore; its one key protection is
-sun.security.provider.KeyProtector).
+"""Reader of Java's key store format JKS: keys under a password, and certificates (sun.security.provider.JavaKeyStore).
 
-The only library that reads it, pyjks, has not been kept since 2020 and has two compiled ciphers built for stores that are not JKS; the
-format needs SHA-1 and nothing else.
+The only key protection of the format is sun.security.provider.KeyProtector. pyjks, the only library for the format, has not been maintained
+since 2020. It also builds two compiled ciphers for store types other than JKS, while JKS needs only SHA-1.
 """
 
 from __future__ import annotations
@@ -24,11 +23,13 @@ _INT, _LONG, _SHORT = Struct(">I"), Struct(">q"), Struct(">H")
 
 
 class JksError(ValueError):
-    """The store cannot be read; the message quotes nothing of it."""
+    """Error of an unreadable store; the message quotes nothing of the store."""
 
 
 class KeyEntry(NamedTuple):
-    """`protected` is the key as the store has it: an EncryptedPrivateKeyInfo; the chain begins with the key's own certificate."""
+    """Private key and certificate chain. `protected` is the stored key, an EncryptedPrivateKeyInfo; the chain begins with the key's
+    certificate.
+    """
 
     alias: str
     protected: bytes
@@ -36,7 +37,7 @@ class KeyEntry(NamedTuple):
 
 
 class Store(NamedTuple):
-    """In the order of the file; certificates are DER."""
+    """Entries of a store in the order of the file; certificates are DER."""
 
     keys: list[KeyEntry]
     trusted: list[tuple[str, bytes]]
@@ -70,7 +71,10 @@ class _Reader:
 
 
 def read_store(data: bytes, password: str | None) -> Store:
-    """JksError for what is no JKS, or has another password; without one nothing vouches for the store (as in Java)."""
+    """Return the entries of a store. Without a password the store's integrity is not checked, as in Java.
+
+    Raises JksError when the data is not a JKS store, or the password is wrong.
+    """
     if password is not None:
         whole, digest = data[:-_DIGEST], data[-_DIGEST:]
         if not hmac.compare_digest(hashlib.sha1(_bytes(password) + _WHITENER + whole).digest(), digest):
@@ -91,7 +95,7 @@ def _entries(reader: _Reader, version: int) -> Store:
     store = Store([], [])
     for _ in range(reader.number(_INT)):
         kind, alias = reader.number(_INT), reader.text()
-        reader.number(_LONG)  # when it was made
+        reader.number(_LONG)  # creation time
         if kind == _KEY:
             protected = reader.block()
             chain = tuple([reader.certificate(version) for _ in range(reader.number(_INT))])
@@ -104,7 +108,7 @@ def _entries(reader: _Reader, version: int) -> Store:
 
 
 def unprotect(protected: bytes, password: str) -> bytes:
-    """The key as PKCS#8 (PrivateKeyInfo, DER); JksError when the password is another one."""
+    """Return the decrypted key as PKCS#8 (PrivateKeyInfo, DER). Raises JksError for a wrong password or a malformed key."""
     try:
         (_, algorithm, _), (_, content, _) = values(read_value(protected)[1])
         oid = oid_text(read_value(algorithm)[1])

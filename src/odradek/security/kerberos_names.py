@@ -1,9 +1,11 @@
-"""sasl.kerberos.principal.to.local.rules: from the name of a Kerberos principal to that of a Kafka principal
-(org.apache.kafka.common.security.kerberos: KerberosName, KerberosRule, KerberosShortNamer).
+"""Rules of sasl.kerberos.principal.to.local.rules, which map names of Kerberos principals to names of Kafka principals.
 
-`RULE:[n:format](match)s/pattern/replacement/g/L` holds for names of n components: `$0` in the format is the realm, `$1` and `$2` are the
-components; what comes of it has to match as a whole, and is changed; L and U put it in lower or upper case. `DEFAULT` takes the first
-component of names of the default realm. The first rule that applies wins. Patterns are RE2's (`security.java_regex`).
+`RULE:[n:format](match)s/pattern/replacement/g/L` applies to names of n components. In the format `$0` stands for the realm, `$1` and `$2`
+for the components. The formatted text has to match `match` as a whole; then `pattern` is replaced, everywhere with `g`. `L` and `U` change
+the result to lower or upper case. `DEFAULT` returns the first component of a name in the default realm. The first rule that applies
+decides. Patterns are RE2's (`security.java_regex`).
+
+(org.apache.kafka.common.security.kerberos: KerberosName, KerberosRule, KerberosShortNamer)
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ _PARAMETER = re.compile(r"\$([0-9]*)")
 
 
 class NoRuleApplies(ValueError):
-    """None of the rules has a name for the principal."""
+    """Error of a principal that the rules do not map to a simple name."""
 
 
 class KerberosName(NamedTuple):
-    """service/host@REALM, or user@REALM."""
+    """Name of a Kerberos principal: service/host@REALM, or user@REALM."""
 
     service: str
     host: str | None
@@ -37,7 +39,7 @@ class KerberosName(NamedTuple):
 
 class _Rule(NamedTuple):
     components: int = -1
-    """-1 for DEFAULT."""
+    """Number of components of the names that the rule applies to; -1 for DEFAULT."""
     form: tuple[str | int, ...] = ()
     match: Any = None
     pattern: Any = None
@@ -47,7 +49,7 @@ class _Rule(NamedTuple):
 
 
 def parse_name(text: str) -> KerberosName:
-    """ValueError for what is no name of Kerberos."""
+    """Return the parts of a Kerberos name. Raises ValueError for a malformed name with an "@"."""
     match = _NAME.fullmatch(text)
     if match is None:
         if "@" in text:
@@ -57,7 +59,7 @@ def parse_name(text: str) -> KerberosName:
 
 
 class KerberosShortNamer:
-    """The rules, read once. ValueError, one line, for rules that cannot be."""
+    """Parsed rules. Raises ValueError with a single line for invalid rules, and without a rule."""
 
     __slots__ = ("_default_realm", "_rules", "_text")
 
@@ -72,7 +74,10 @@ class KerberosShortNamer:
         return f"KerberosShortNamer({self._text!r})"
 
     def name(self, principal: str) -> str:
-        """The name that is left; NoRuleApplies, ValueError for what is no name of Kerberos."""
+        """Return the short name of a principal; a name without host and realm stays as it is.
+
+        Raises NoRuleApplies when the rules do not give a simple name, and ValueError for a malformed Kerberos name.
+        """
         name = parse_name(principal)
         if name.host is None and name.realm is None:
             return name.service
@@ -123,7 +128,7 @@ def _parse(text: str) -> _Rule:
 
 
 def _form(form: str, components: int) -> list[str | int]:
-    """ValueError where Kafka would fail for each name (BadFormatString)."""
+    """Return the parts of a format. Raises ValueError for a format with which Kafka would fail for each name (BadFormatString)."""
     parts: list[str | int] = []
     at = 0
     for match in _PARAMETER.finditer(form):

@@ -1,4 +1,4 @@
-"""Certificates and keys out of PEM text, also where its lines were joined, as in a properties file (KIP-651)."""
+"""Certificates and keys from PEM text (KIP-651). Line breaks may be missing, as in a properties file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 
 
 class PemError(ValueError):
-    """The text holds not what it should; the message quotes nothing of it."""
+    """Error of a text without the expected PEM blocks; the message quotes nothing of the text."""
 
 
 def certificates(text: str) -> str:
-    """All certificates of the text, in their order; PemError when there is none."""
+    """Return all certificates of the text in their order. Raises PemError without a certificate."""
     found = [_block(kind, body) for kind, body in _blocks(text) if kind in ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")]
     if not found:
         raise PemError("there is no certificate in it")
@@ -22,7 +22,7 @@ def certificates(text: str) -> str:
 
 
 def private_key(text: str) -> str:
-    """The one private key of the text, encrypted or not; PemError when it is not one."""
+    """Return the private key of the text, which may be encrypted. Raises PemError unless the text has exactly 1 private key."""
     found = [_block(kind, body) for kind, body in _blocks(text) if kind.endswith("PRIVATE KEY")]
     if len(found) != 1:
         raise PemError("there is no private key in it" if not found else "there are several private keys in it")
@@ -35,7 +35,7 @@ def _blocks(text: str) -> list[tuple[str, str]]:
 
 def _block(kind: str, body: str) -> str:
     if _BASE64.fullmatch(body) is None:
-        # The headers of an old encrypted key stand before its base64.
+        # The body has headers before the base64, as an encrypted key in the traditional format does: keep the body as it is.
         return f"-----BEGIN {kind}-----{body}-----END {kind}-----\n"
     lines = textwrap.wrap("".join(body.split()), 64)
     return "\n".join((f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----", ""))

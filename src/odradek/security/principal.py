@@ -1,20 +1,20 @@
-"""Who sends a request (org.apache.kafka.common.security.auth.KafkaPrincipal)."""
+"""Principal of a request (org.apache.kafka.common.security.auth.KafkaPrincipal)."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 USER: Final = "User"
-"""The kind of principals that are made of authentication."""
+"""Kind of the principals that authentication creates."""
 
 
 class Principal(NamedTuple):
-    """A kind and a name, in text "User:alice". Equality and text are those of kind and name, however it was authenticated."""
+    """Kind and name, in text "User:alice". Equality, hash and text use kind and name only, whatever the way of authentication."""
 
     kind: str
     name: str
     token_authenticated: bool = False
-    """Whether it came with a delegation token (KIP-48): such a one may not ask for further tokens."""
+    """Whether a delegation token authenticated the principal (KIP-48); such a principal may not request further tokens."""
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
@@ -30,9 +30,9 @@ class Principal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Principal:
-        """Return the reverse of `str`; kind and name may be empty, as in Kafka (SecurityUtils.parseKafkaPrincipal).
+        """Return the principal of a text that `str` wrote. Kind and name may be empty, as in Kafka (SecurityUtils.parseKafkaPrincipal).
 
-        Raises ValueError for a text without a colon. Text of the metadata goes through `stored`.
+        Raises ValueError for a text without a colon. Use `stored` for text from the metadata.
         """
         kind, colon, name = text.partition(":")
         if not colon:
@@ -41,16 +41,16 @@ class Principal(NamedTuple):
 
     @classmethod
     def stored(cls, text: str) -> Principal:
-        """Return the principal of a record in the metadata. Another implementation may have written a text without a colon: its kind
-        is empty.
+        """Return the principal of a metadata record. A text without a colon, which another implementation may have written, has an empty
+        kind.
         """
         return cls.parse(text) if ":" in text else cls("", text)
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""A connection that has not authenticated (KafkaPrincipal.ANONYMOUS)."""
+"""Principal of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
 
 
 def parse_super_users(text: str) -> frozenset[str]:
-    """Principals as text, of "User:alice;User:bob" (super.users); ValueError for what is not KIND:NAME."""
+    """Return the principals of super.users ("User:alice;User:bob") as text. Raises ValueError for a part that is not KIND:NAME."""
     return frozenset(str(Principal.parse(part)) for part in map(str.strip, text.split(";")) if part)

@@ -1,4 +1,4 @@
-"""What access is granted to, and what for: Kafka's enumerations with their codes (org.apache.kafka.common.acl, .resource)."""
+"""Enumerations of resources, operations and permissions with Kafka's codes (org.apache.kafka.common.acl, .resource)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ResourceType(IntEnum):
-    """What a resource is. 0 is what the sender did not know itself, ANY stands in filters only."""
+    """Kind of a resource. UNKNOWN stands for a code that the sender does not know; ANY occurs in filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -20,7 +20,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a resource's name is meant; ANY and MATCH stand in filters only (KIP-290)."""
+    """Way in which a resource name matches; ANY and MATCH occur in filters only (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -30,7 +30,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What is done."""
+    """Operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -51,7 +51,7 @@ class Operation(IntEnum):
 
 
 class PermissionType(IntEnum):
-    """What an ACL says."""
+    """Permission of an ACL: allow or deny."""
 
     UNKNOWN = 0
     ANY = 1
@@ -60,7 +60,7 @@ class PermissionType(IntEnum):
 
 
 WILDCARD: Final = "*"
-"""The literal name of every resource, the principal name of everybody (User:*), and the host of everywhere."""
+"""Literal name for all resources, principal name for all principals (User:*), and host for all hosts."""
 
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The one resource of the type CLUSTER."""
+"""Name of the only resource of type CLUSTER."""

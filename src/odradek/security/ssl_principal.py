@@ -1,9 +1,10 @@
-"""ssl.principal.mapping.rules: from the name in a certificate to the name of a principal
-(org.apache.kafka.common.security.ssl.SslPrincipalMapper, KIP-371).
+"""Rules of ssl.principal.mapping.rules, which map the name in a certificate to the name of a principal.
 
-Rules are parted by commas: `DEFAULT` takes the name as it is, `RULE:pattern/replacement/` the replacement where the pattern matches all of
-the name, `/L` and `/U` behind it put it in lower or upper case. The first rule that applies wins. Patterns are RE2's, which take time
-linear in the name, since names come from outside; Java's lookaheads and references back within a pattern are refused.
+Rules are separated by commas. `DEFAULT` returns the name unchanged. `RULE:pattern/replacement/` returns the replacement when the pattern
+matches the whole name; `/L` and `/U` after the rule change the result to lower or upper case. The first rule that applies decides. RE2
+matches the patterns in time linear in the name, because names come from outside. RE2 refuses Java's lookaheads and back-references.
+
+(org.apache.kafka.common.security.ssl.SslPrincipalMapper, KIP-371)
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ _PARSER = re.compile(_RULE, re.ASCII)
 
 
 class NoRuleApplies(ValueError):
-    """None of the rules has a name for the certificate's."""
+    """Error of a certificate's name that no rule maps."""
 
 
 class _Rule(NamedTuple):
     pattern: Any
-    """RE2's; None for DEFAULT."""
+    """Compiled RE2 pattern; None for DEFAULT."""
     template: Template = ()
     case: str = ""
 
 
 class SslPrincipalMapper:
-    """The rules, read once. ValueError, one line, for rules that cannot be."""
+    """Parsed rules. Raises ValueError with a single line for invalid rules, and without a rule."""
 
     __slots__ = ("_rules", "_text")
 
@@ -47,7 +48,7 @@ class SslPrincipalMapper:
         return f"SslPrincipalMapper({self._text!r})"
 
     def name(self, distinguished_name: str) -> str:
-        """The principal's name; NoRuleApplies."""
+        """Return the principal's name. Raises NoRuleApplies."""
         for rule in self._rules:
             if rule.pattern is None:
                 return distinguished_name

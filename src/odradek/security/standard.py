@@ -1,9 +1,11 @@
-"""Kafka's own authorizer (org.apache.kafka.metadata.authorizer.StandardAuthorizer): super users, ACLs, and what holds without any.
+"""Kafka's default authorizer: super users, ACLs, and the default without ACLs (org.apache.kafka.metadata.authorizer.StandardAuthorizer).
 
-a super user: allowed
-an ACL that matches denies: denied; else one allows: allowed
-ACLs for the resource, none of which says anything: denied
-no ACL for the resource at all: allow.everyone.if.no.acl.found
+The first rule that applies decides:
+
+ 1. A super user is allowed.
+ 2. A matching ACL that denies: denied. Otherwise a matching ACL that allows: allowed.
+ 3. The resource has ACLs, but none of them matches: denied.
+ 4. The resource has no ACL: allow.everyone.if.no.acl.found decides.
 """
 
 from __future__ import annotations
@@ -19,18 +21,19 @@ from odradek.security.principal import Principal
 from odradek.security.resources import Operation, ResourceType
 
 MOST_REMEMBERED: Final = 32_768
-"""Decisions that are kept; when there are as many, all are forgotten."""
+"""Most cached decisions; at this number the whole cache is cleared."""
 MOST_BYTES: Final = 8 << 20
-"""Bytes of the texts in the keys of kept decisions: clients choose names, and how long they are. Beyond it all are forgotten."""
+"""Most bytes of the texts in the keys of cached decisions, because clients choose names and their length. Beyond it the cache is cleared.
+"""
 
 _ANY_NAME: Final = "hardcode"
-"""The name that Kafka asks about when it wants to know whether there is anything at all that somebody may do something to."""
+"""Resource name with which Kafka asks whether a principal may do an operation on any resource of a type."""
 
 I = TypeVar("I")  # noqa: E741 - the id of an ACL
 
 
 class StandardAuthorizer(Generic[I]):
-    """A projection of the metadata's ACLs, which are told by id. Decisions are remembered until an ACL changes."""
+    """Authorizer over the ACLs of the metadata, which are identified by id. Decisions are cached until an ACL changes."""
 
     def __init__(
         self,
@@ -40,14 +43,14 @@ class StandardAuthorizer(Generic[I]):
         most_remembered: int = MOST_REMEMBERED,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """`most_remembered` decisions are kept, and `most_bytes` of the texts in their keys."""
+        """`most_remembered` limits the number of cached decisions, `most_bytes` the bytes of the texts in their keys."""
         self._most_remembered = most_remembered
         self._most_bytes = most_bytes
         self.super_users = frozenset(super_users)
-        """Principals in text (super.users)."""
+        """Super users as text (super.users)."""
         self.allow_without_acl = allow_without_acl
         self.ready = False
-        """Whether the ACLs of the metadata have been loaded: until then only super users may do anything."""
+        """Whether the metadata's ACLs have been loaded; before that only super users get an answer."""
         self._entries: dict[I, AccessControlEntry] = {}
         self._index = AclIndex()
         self._remembered: dict[tuple[str, str, str, int, str], bool] = {}
@@ -61,23 +64,23 @@ class StandardAuthorizer(Generic[I]):
 
     @property
     def remembered(self) -> int:
-        """Decisions that are kept until an ACL changes."""
+        """Return the number of cached decisions."""
         return len(self._remembered)
 
     @property
     def indexed(self) -> int:
-        """Entries in the tables by which ACLs are found; 0 without ACLs."""
+        """Return the number of entries in the index's tables; 0 without ACLs."""
         return self._index.size
 
     def load(self, entries: Mapping[I, AccessControlEntry]) -> None:
-        """All ACLs that there are, instead of those it had."""
+        """Replace all ACLs, and set `ready`."""
         self._entries = dict(entries)
         self._index = AclIndex(entries.values())
         self._forget()
         self.ready = True
 
     def change(self, changes: Mapping[I, AccessControlEntry | None]) -> None:
-        """ACLs that are new, or that are gone (None)."""
+        """Add, replace or remove (None) ACLs by id."""
         for acl_id, entry in changes.items():
             before = self._entries.pop(acl_id, None)
             if before is not None:
@@ -90,7 +93,7 @@ class StandardAuthorizer(Generic[I]):
     # -- decisions --------------------------------------------------------------------------------------------------------------------
 
     def allows(self, principal: Principal, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
-        """See `security.authorizer.Authorizer`. KafkaError while the ACLs are not known and the principal is no super user."""
+        """See `security.authorizer.Authorizer`. Raises KafkaError before the ACLs are loaded, unless the principal is a super user."""
         key = (principal.kind, principal.name, host, operation << 8 | resource, name)
         allowed = self._remembered.get(key)
         if allowed is None:
@@ -108,7 +111,7 @@ class StandardAuthorizer(Generic[I]):
         return allowed
 
     def explain(self, principal: Principal, host: str, operation: Operation, resource: ResourceType, name: str) -> str:
-        """Which rule decides, in Kafka's words, for the audit log."""
+        """Return the rule that decides, in Kafka's words, for the audit log."""
         who = str(principal)
         if who in self.super_users:
             return "SuperUser"

@@ -1,6 +1,7 @@
-"""Delegation tokens (KIP-48): an id that everybody may know, and its HMAC under the cluster's secret, which is the token's password.
+"""Delegation tokens (KIP-48): a public id, and the HMAC of the id under the cluster's secret, which is the token's password.
 
-Only the facts of a token are kept in the metadata; whoever has the secret makes the HMAC anew.
+The metadata contains the facts of a token only. Each node with the secret computes the HMAC.
+
 (org.apache.kafka.security.DelegationTokenManager)
 """
 
@@ -22,7 +23,7 @@ _SALT_BYTES = 16
 
 
 class TokenFacts(Protocol):
-    """What the metadata says of a token. Times are Unix milliseconds, the owner is a principal in text."""
+    """Facts of a token in the metadata. Times are Unix milliseconds, the owner is a principal as text."""
 
     @property
     def owner(self) -> str: ...
@@ -33,12 +34,12 @@ class TokenFacts(Protocol):
 
 
 def has_expired(token: TokenFacts, now_ms: int) -> bool:
-    """Whether nobody may use it any more."""
+    """Return whether the token's expiration time or its maximum lifetime is in the past."""
     return token.max_timestamp < now_ms or token.expiration_timestamp < now_ms
 
 
 class TokenSecret:
-    """The cluster's secret and what follows from it; its text form says nothing."""
+    """The cluster's secret, and the HMACs computed from the secret."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode()
@@ -46,11 +47,11 @@ class TokenSecret:
         self._known: set[str] = set()
 
     def mac(self, token_id: str) -> bytes:
-        """The token's password, before base64."""
+        """Return the token's password as bytes, before base64."""
         return hmac.digest(self._secret, token_id.encode(), "sha512")
 
     def find(self, mac: bytes, token_ids: Collection[str]) -> str | None:
-        """The id, among those there are, of the token with the HMAC."""
+        """Return the id among `token_ids` whose HMAC is `mac`, or None."""
         if mac not in self._macs:
             if len(self._known) > 2 * len(token_ids) + 1000:
                 self._macs.clear()
@@ -64,10 +65,10 @@ class TokenSecret:
 
 
 class TokenLogins:
-    """Tokens as users of SCRAM (`scram_server.Tokens`). What SCRAM keeps of an HMAC is made at its first login."""
+    """Delegation tokens as users of SCRAM (`scram_server.Tokens`). The SCRAM credential of a token is made at its first login."""
 
     def __init__(self, secret: TokenSecret, token: Callable[[str], TokenFacts | None], random_bytes: Callable[[int], bytes]) -> None:
-        """`token` knows those there are; `random_bytes` makes salts."""
+        """`token` returns the facts of an existing token; `random_bytes` makes salts."""
         self._secret = secret
         self._token = token
         self._random_bytes = random_bytes

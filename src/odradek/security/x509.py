@@ -1,6 +1,6 @@
-"""What access control needs of an X.509 certificate in DER: its subject and its alternative names (RFC 5280).
+"""Parser of the parts of an X.509 certificate in DER that access control needs: subject, issuer and alternative names (RFC 5280).
 
-A certificate comes here when OpenSSL has accepted it. What is malformed all the same raises ValueError.
+Certificates were accepted by OpenSSL before. Malformed data raises ValueError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _SUBJECT_ALTERNATIVE_NAME: Final = b"\x55\x1d\x11"
 
 
 def read_value(data: bytes, at: int = 0) -> tuple[int, bytes, int]:
-    """Tag, content and end of the DER value that begins at `at`; ValueError when it is cut off or its length is no length."""
+    """Return (tag, content, end) of the DER value that begins at `at`.
+
+    Raises ValueError for a truncated value, an invalid length, and a tag of several bytes.
+    """
     if at + 2 > len(data):
         raise ValueError("a value is cut off")
     tag, length, at = data[at], data[at + 1], at + 2
@@ -34,7 +37,7 @@ def read_value(data: bytes, at: int = 0) -> tuple[int, bytes, int]:
 
 
 def values(content: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Tag, content and whole encoding of each value of a SEQUENCE or SET."""
+    """Yield (tag, content, whole encoding) of each value of a SEQUENCE or SET."""
     at = 0
     while at < len(content):
         tag, inner, end = read_value(content, at)
@@ -43,7 +46,7 @@ def values(content: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def subject(certificate: bytes) -> bytes:
-    """The subject's Name, in DER."""
+    """Return the subject's Name in DER."""
     fields = _fields(certificate)
     if len(fields) < 6 or fields[4][0] != _SEQUENCE:
         raise ValueError("a certificate without a subject")
@@ -51,7 +54,7 @@ def subject(certificate: bytes) -> bytes:
 
 
 def issuer(certificate: bytes) -> bytes:
-    """The Name of who signed it, in DER."""
+    """Return the issuer's Name in DER."""
     fields = _fields(certificate)
     if len(fields) < 6:
         raise ValueError("a certificate without an issuer")
@@ -59,7 +62,7 @@ def issuer(certificate: bytes) -> bytes:
 
 
 def alternative_names(certificate: bytes) -> frozenset[bytes]:
-    """The subject's alternative names, each in DER (its first byte says the kind: 0x82 is a host's name, 0x87 an address)."""
+    """Return the subject's alternative names, each in DER. The first byte gives the kind: 0x82 for a host name, 0x87 for an address."""
     for tag, content, _ in _fields(certificate)[6:]:
         if tag == _EXTENSIONS:
             (_, extensions, _), *_rest = values(content)
@@ -72,7 +75,7 @@ def alternative_names(certificate: bytes) -> frozenset[bytes]:
 
 
 def _fields(certificate: bytes) -> list[tuple[int, bytes, bytes]]:
-    """The parts of the certificate, without the version, which may be left out: serial number, algorithm, issuer, validity, subject, ..."""
+    """Return the parts of the certificate without the optional version: serial number, algorithm, issuer, validity, subject, ..."""
     tag, content, _ = read_value(certificate)
     if tag != _SEQUENCE:
         raise ValueError("not a certificate")
@@ -81,7 +84,7 @@ def _fields(certificate: bytes) -> list[tuple[int, bytes, bytes]]:
 
 
 def oid_text(content: bytes) -> str:
-    """The dotted form of an OBJECT IDENTIFIER's content; ValueError for an empty or unfinished one."""
+    """Return the dotted form of an OBJECT IDENTIFIER's content. Raises ValueError for empty or incomplete content."""
     if not content or content[-1] & 0x80:
         raise ValueError("an identifier that is none")
     numbers: list[int] = []

@@ -1,1 +1,1 @@
-"""SASL, both sides of each mechanism: messages in, messages out; no IO, time and randomness are arguments."""
+"""SASL mechanisms, client side and server side: messages in, messages out. No IO; time and randomness are arguments."""

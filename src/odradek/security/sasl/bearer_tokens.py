@@ -1,7 +1,7 @@
-"""Whether a bearer token is accepted: a JSON Web Token that is signed (BrokerJwtValidator), or, for tests, one that nobody signs
-(OAuthBearerUnsecuredValidatorCallbackHandler). Time is an argument; keys are handed in.
+"""Validation of bearer tokens: signed JSON Web Tokens (BrokerJwtValidator), and unsigned tokens for tests.
 
-Signatures are checked by joserfc, with public keys only: neither `none` nor a shared secret passes for a signature, whatever a token says.
+Unsigned tokens follow OAuthBearerUnsecuredValidatorCallbackHandler. Time and keys are arguments. joserfc checks signatures, with public
+keys only: neither the algorithm `none` nor a shared secret is accepted as a signature, whatever the token's header says.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 _KINDS = {"R": "RSA", "P": "RSA", "E": "EC"}
 _LONGEST = 64 * 1024
 _MOST_KEYS = 8
-"""Keys that one token is tried with, where it names none."""
+"""Most keys that are tried for a token without a key id."""
 
 
 class Rules(NamedTuple):
-    """What a token has to say, besides being signed."""
+    """Claims that a signed token needs."""
 
     issuer: str | None = None
     audiences: Sequence[str] = ()
@@ -35,7 +35,7 @@ class Rules(NamedTuple):
 
 
 class UnsecuredRules(NamedTuple):
-    """What a token that nobody signed has to say."""
+    """Claims that an unsigned token needs."""
 
     required_scopes: frozenset[str] = frozenset()
     skew_ms: int = 0
@@ -44,9 +44,10 @@ class UnsecuredRules(NamedTuple):
 
 
 class PublicKeys:
-    """A set of public keys (RFC 7517). ConfigError when the text is none, or `joserfc` is not installed.
+    """Set of public keys (RFC 7517).
 
-    Keys that are not understood are left out (section 5): of another kind or curve, without a part, for other uses.
+    Keys that are not understood are skipped (section 5): keys of another kind or curve, incomplete keys, keys for other uses. Raises
+    ConfigError when the text is not a key set or has no usable key, and when `joserfc` is not installed.
     """
 
     def __init__(self, text: str | bytes) -> None:
@@ -70,11 +71,11 @@ class PublicKeys:
         return len(self._keys)
 
     def has(self, key_id: str) -> bool:
-        """Whether there is a key of this id."""
+        """Return whether a key has the id."""
         return any(each.get("kid") == key_id for each, _ in self._keys)
 
     def verify(self, token: str, algorithm: str, key_id: str | None) -> bytes | None:
-        """The payload, when one of the keys that the header leaves room for has signed it."""
+        """Return the payload when a key that fits `algorithm` and `key_id` signed the token; else None."""
         from joserfc import jws
         from joserfc.errors import JoseError
 
@@ -92,7 +93,7 @@ class PublicKeys:
 
 
 def _public_key(entry: object) -> object | None:
-    """Return the key of an entry of a set; None for what is not understood, or is not for signatures."""
+    """Return the key of an entry of a set; None when the entry is not understood, or the key is not for signatures."""
     from joserfc.errors import JoseError
     from joserfc.jwk import JWKRegistry
 
@@ -103,14 +104,17 @@ def _public_key(entry: object) -> object | None:
         return None
     try:
         key = JWKRegistry.import_key(cast(Any, given))
-        _ = key.public_key  # a point that is not on its curve is noticed here
+        _ = key.public_key  # raises for a point outside of its curve
     except (JoseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
     return key
 
 
 def validate_signed(token: str, keys: PublicKeys, rules: Rules, now_s: float, missing: Callable[[str], object]) -> BearerToken:
-    """TokenRefused, without a word of the token. `missing` is told of the id of a key that is not there."""
+    """Return the claims of a valid signed token.
+
+    Raises TokenRefused, which quotes nothing of the token. Before a refusal because of an unknown key id, `missing` is called with the id.
+    """
     header, _ = _parts(token)
     algorithm, key_id = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
@@ -141,7 +145,7 @@ def validate_signed(token: str, keys: PublicKeys, rules: Rules, now_s: float, mi
 
 
 def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> BearerToken:
-    """TokenRefused when even a token without a signature has to be refused."""
+    """Return the claims of a valid unsigned token. Raises TokenRefused for a malformed, expired or signed token and for a missing scope."""
     if ".." in token:
         raise TokenRefused("Malformed compact serialization contains '..'")
     header, payload = _parts(token)
@@ -167,7 +171,7 @@ def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> Bearer
 
 
 def unsecured_rules(options: Mapping[str, str]) -> UnsecuredRules:
-    """Of the options of the login module; ValueError for what makes no sense."""
+    """Return the rules of a login module's options. Raises ValueError for an unknown option or an invalid clock skew."""
     prefix = "unsecuredValidator"
     known = {f"{prefix}{name}" for name in ("PrincipalClaimName", "ScopeClaimName", "RequiredScope", "AllowableClockSkewMs")}
     for name in options:

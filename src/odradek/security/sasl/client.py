@@ -1,4 +1,4 @@
-"""What a SASL mechanism is to the client, and the two that have one message: PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628)."""
+"""Interface of a SASL mechanism on the client, and the mechanisms with one message: PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from odradek.security.sasl.errors import SaslError
 
 
 class SaslClient(Protocol):
-    """The client's side of one exchange."""
+    """Client side of one exchange."""
 
     mechanism: str
     takes_long: bool
-    """Whether `first` and `answer` work for more than a millisecond: on another thread, then."""
+    """Whether `first` and `answer` may take more than a millisecond; the caller then runs both on another thread."""
 
     def first(self) -> bytes:
-        """The first message."""
+        """Return the first message. Raises SaslError when the exchange cannot start."""
         ...
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """The next message, or None when the exchange is over; SaslError when it cannot go on."""
+        """Return the next message, or None at the end of the exchange. Raises SaslError when the exchange fails."""
         ...
 
 
 class PlainClient:
-    """User name and password as they are: for TLS."""
+    """Client side of PLAIN, which sends user name and password in clear; meant for TLS."""
 
     takes_long = False
 
@@ -38,18 +38,18 @@ class PlainClient:
         self._password = password
 
     def first(self) -> bytes:
-        """NUL name NUL password."""
+        """Return the message: NUL name NUL password. Raises SaslError when name or password contains a NUL."""
         if "\0" in self._username or "\0" in self._password:
             raise SaslError("a user name or password with a NUL cannot be sent by PLAIN")
         return f"\0{self._username}\0{self._password}".encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """There is nothing to answer."""
+        """Return None: the exchange has no further message."""
         return None
 
 
 class OAuthToken(NamedTuple):
-    """A token for OAUTHBEARER. `expires_ms` (Unix milliseconds): it is asked for anew before; None: for each connection."""
+    """Token for OAUTHBEARER. A new token is requested before `expires_ms` (Unix milliseconds); with None for each connection."""
 
     value: str
     expires_ms: int | None = None
@@ -65,7 +65,7 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
 class OAuthBearerClient:
-    """A bearer token, and what the server may say of one that it refuses."""
+    """Client side of OAUTHBEARER, including the answer to a refusal."""
 
     takes_long = False
 
@@ -74,7 +74,7 @@ class OAuthBearerClient:
         self._token = token
 
     def first(self) -> bytes:
-        """SaslError for a token or an extension that cannot be sent."""
+        """Return the message with token and extensions. Raises SaslError for a token or extension with characters that cannot be sent."""
         if _TOKEN.fullmatch(self._token.value) is None:
             raise SaslError("the token is none: it has characters that RFC 6750 does not allow, or is empty")
         pairs = [f"auth=Bearer {self._token.value}"]
@@ -85,13 +85,15 @@ class OAuthBearerClient:
         return "\x01".join(["n,,", *pairs, "\x01"]).encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """A server that refuses the token says why, and waits for one byte before it ends the exchange."""
+        """Return the byte 0x01 for a refusal, after which the server fails the exchange; None after success."""
         return b"\x01" if challenge else None
 
 
 def refresh_ms(now_ms: int, expires_ms: int, *, factor: float, min_period_s: int, buffer_s: int) -> int:
-    """When a token of this lifetime is replaced, Unix milliseconds (ExpiringCredentialRefreshingLogin): after `factor` of its time, but not
-    within `buffer_s` of its end nor before `min_period_s`, as far as both can be had.
+    """Return the Unix milliseconds at which a token of this lifetime is replaced (ExpiringCredentialRefreshingLogin).
+
+    The time is after `factor` of the lifetime, but at least `min_period_s` from now and `buffer_s` before the end. When these two bounds
+    contradict each other, only `factor` counts.
     """
     wanted = now_ms + int((expires_ms - now_ms) * factor)
     begin, end = now_ms + min_period_s * 1000, expires_ms - buffer_s * 1000
@@ -101,7 +103,7 @@ def refresh_ms(now_ms: int, expires_ms: int, *, factor: float, min_period_s: int
 
 
 def unsecured_token(claims: Mapping[str, object], now_ms: int, lifetime_s: float) -> OAuthToken:
-    """A token that nobody signed, for brokers that take such (OAuthBearerUnsecuredLoginCallbackHandler): for tests only."""
+    """Return an unsigned token for tests (OAuthBearerUnsecuredLoginCallbackHandler)."""
     body = {**claims, "iat": now_ms / 1000, "exp": now_ms / 1000 + lifetime_s}
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in ({"alg": "none"}, body)]
     return OAuthToken(".".join(parts) + ".", now_ms + int(lifetime_s * 1000))

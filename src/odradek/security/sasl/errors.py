@@ -1,4 +1,4 @@
-"""Why an exchange ends. No text holds a secret."""
+"""Errors that end a SASL exchange. Their texts contain no secrets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from odradek.base.errors import OdradekError
 
 
 class SaslError(OdradekError):
-    """The exchange cannot go on. A server logs the text and tells the client nothing but that its credentials are invalid."""
+    """Failure of an exchange. A server logs the text, and tells the client only that its credentials are invalid."""
 
 
 class SaslRefused(SaslError):
-    """The client is refused, and its text is for the client (SaslAuthenticationException)."""
+    """Refusal whose text is sent to the client (SaslAuthenticationException)."""

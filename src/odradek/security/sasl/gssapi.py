@@ -1,8 +1,10 @@
-"""GSSAPI, which is Kerberos (RFC 4752): a context is established, then a security layer negotiated, which is none: TLS is for that.
+"""GSSAPI (Kerberos; RFC 4752): both sides establish a context, then negotiate a security layer.
 
-The contexts are the library's (`network.kerberos`), and each of their steps may ask a disk or a KDC: they run on other threads.
-The authorization identity that a client sends is not followed, as in Kafka (SaslServerCallbackHandler): who has proved to be
-alice is alice, and clients exist that send the service's name there.
+The only layer is "none", because TLS protects connections. The contexts come from the library (`network.kerberos`). A step of a context may
+access a disk or a KDC, so steps run on other threads.
+
+The authorization identity that a client sends is ignored, as in Kafka (SaslServerCallbackHandler). The identity is the principal that the
+context proved; some clients send the service's name as authorization identity.
 """
 
 from __future__ import annotations
@@ -17,40 +19,40 @@ from odradek.security.sasl.server import Identity
 GSSAPI: Final = "GSSAPI"
 _NO_LAYER: Final = 1
 _OFFER: Final = bytes((_NO_LAYER, 0, 0, 0))
-"""The layers, a bit each, and the largest message (3 bytes), which is 0 where there is no layer."""
+"""Bits of the offered layers, and the largest message size (3 bytes), which is 0 without a layer."""
 
 
 class SecurityContext(Protocol):
-    """One side of a context of GSSAPI. Each call raises SaslError when the other side is not who it says, and may take long."""
+    """Interface of a GSSAPI context. Each call may take long, and raises SaslError when the peer fails to prove its identity."""
 
     @property
     def complete(self) -> bool:
-        """Whether it is established."""
+        """Return whether the context is established."""
         ...
 
     @property
     def initiator(self) -> str:
-        """The principal of the client, once it is established."""
+        """Return the client's principal, once the context is established."""
         ...
 
     def step(self, token: bytes) -> bytes:
-        """The token for the other side, b"" where there is none."""
+        """Return the token for the peer; b"" when there is nothing to send."""
         ...
 
     def wrap(self, message: bytes) -> bytes:
-        """The message with its proof."""
+        """Return the message with its integrity proof."""
         ...
 
     def unwrap(self, token: bytes) -> bytes:
-        """The message of a token whose proof is right."""
+        """Return the message of a token after checking its integrity proof."""
         ...
 
 
 class GssapiServer:
-    """See `ServerExchange`."""
+    """Server side of GSSAPI; see `ServerExchange`."""
 
     def __init__(self, context: Callable[[], SecurityContext], name_of: Callable[[str], str]) -> None:
-        """`context` makes the server's side; `name_of` gives a principal its short name, or raises ValueError."""
+        """`context` creates the server's context; `name_of` returns a principal's short name, or raises ValueError."""
         self._new_context = context
         self._name_of = name_of
         self._context: SecurityContext | None = None
@@ -59,11 +61,11 @@ class GssapiServer:
         self.identity: Identity | None = None
 
     def prepare(self, message: bytes) -> Callable[[], object] | None:
-        """Everything takes long."""
+        """Return the whole work on the message, because each step may take long."""
         return partial(self._work, message)
 
     def answer(self, message: bytes) -> bytes:
-        """What the work has led to."""
+        """Return the result of the work that `prepare` returned, or raise its SaslError."""
         if isinstance(self._result, SaslError):
             raise self._result
         return self._result
@@ -103,24 +105,24 @@ class GssapiServer:
 
 
 class GssapiClient:
-    """See `SaslClient`."""
+    """Client side of GSSAPI; see `SaslClient`."""
 
     mechanism = GSSAPI
     takes_long = True
 
     def __init__(self, context: Callable[[], SecurityContext]) -> None:
-        """`context` makes the client's side, for which it may ask a KDC."""
+        """`context` creates the client's context, which may access a KDC."""
         self._new_context = context
         self._context: SecurityContext | None = None
         self._over = False
 
     def first(self) -> bytes:
-        """The first token; SaslError without a ticket."""
+        """Return the first token. Raises SaslError without a ticket."""
         self._context = self._new_context()
         return self._context.step(b"")
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """See `SaslClient`. Nothing is over before the server, too, has proved who it is."""
+        """Return the next message; None only after the server has proved its identity, too. See `SaslClient`."""
         context = self._context
         assert context is not None
         if self._over:

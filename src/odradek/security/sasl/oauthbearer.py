@@ -1,6 +1,6 @@
-"""OAUTHBEARER, the server's side (RFC 7628; org.apache.kafka.common.security.oauthbearer.internals.OAuthBearerSaslServer).
+"""OAUTHBEARER, server side (RFC 7628; org.apache.kafka.common.security.oauthbearer.internals.OAuthBearerSaslServer).
 
-A token that is refused is answered with a JSON text; the client sends one byte 0x01, and then the exchange fails with that text.
+The server answers a refused token with a JSON text. The client sends one byte 0x01, and then the exchange fails with the JSON text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from odradek.security.sasl.server import Identity
 
 
 class TokenRefused(Exception):
-    """A bearer token that is not accepted; the text is for the log and holds nothing of the token."""
+    """Refusal of a bearer token. The text is for the log and quotes nothing of the token."""
 
     def __init__(self, why: str, status: str = "invalid_token", scope: str | None = None) -> None:
         super().__init__(why)
@@ -23,7 +23,7 @@ class TokenRefused(Exception):
 
 
 class BearerToken(NamedTuple):
-    """What a token that was accepted says. Times are Unix milliseconds."""
+    """Claims of an accepted token. Times are Unix milliseconds."""
 
     principal: str
     expires_ms: int
@@ -31,7 +31,7 @@ class BearerToken(NamedTuple):
 
 
 Validate = Callable[[str], BearerToken]
-"""The token of a compact serialization; TokenRefused."""
+"""Function that validates a token in compact serialization and returns its claims. Raises TokenRefused."""
 
 _NAME = r"(?:[^\x00=,\x80-\U0010ffff]|=2C|=3D)+"
 _FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01")
@@ -39,21 +39,21 @@ _AUTH = re.compile(r"(?P<scheme>[A-Za-z0-9_]+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)"
 
 
 class OAuthBearerServer:
-    """One exchange."""
+    """Server side of one OAUTHBEARER exchange."""
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
         self._refusal: str | None = None
         self.identity: Identity | None = None
         self.extensions: Mapping[str, str] = {}
-        """What the client said beside its token."""
+        """Extensions that the client sent beside its token."""
 
     def prepare(self, message: bytes) -> Callable[[], object] | None:
-        """A signature is checked in less than a millisecond."""
+        """Return None: checking a signature takes less than a millisecond."""
         return None
 
     def answer(self, message: bytes) -> bytes:
-        """See `ServerExchange`."""
+        """Validate the token. Return b"" for an accepted token, the JSON text for a refused one. See `ServerExchange`."""
         if message == b"\x01" and self._refusal is not None:
             raise SaslRefused(self._refusal)
         self._refusal = None
@@ -74,7 +74,10 @@ class OAuthBearerServer:
 
 
 def parse_first(message: bytes) -> tuple[str, str, dict[str, str]]:
-    """Authorization id, token and extensions of a client's first message; SaslError, which quotes nothing, when it is none."""
+    """Return authorization id, token and extensions of a client's first message.
+
+    Raises SaslError, which quotes nothing of the message, for a malformed message.
+    """
     match = _FIRST.fullmatch(message.decode("utf-8", "replace"))
     if match is None:
         raise SaslError("Invalid OAUTHBEARER client first message")

@@ -1,6 +1,6 @@
-"""What SCRAM keeps of a password, and how it comes about (RFC 5802, RFC 7677; org.apache.kafka.common.security.scram).
+"""SCRAM credentials and their computation from a password (RFC 5802, RFC 7677; org.apache.kafka.common.security.scram).
 
-The keys are secrets: whoever has the server key can pose as the server, and whoever has the stored key can try passwords.
+The keys are secrets. The server key lets its owner pose as the server, the stored key lets its owner try passwords.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
-"""Most iterations that a credential may be made with (ScramControlManager); a client of ours does more."""
+"""Most iterations of a new credential (ScramControlManager); this package's client accepts more."""
 
 
 class ScramKeys(NamedTuple):
-    """A credential; its text form has no key."""
+    """Credential; the text form contains no key."""
 
     salt: bytes
     stored_key: bytes
@@ -30,12 +30,12 @@ class ScramKeys(NamedTuple):
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """RFC 5802's SaltedPassword, without SASLprep as Kafka does it. Milliseconds of work."""
+    """Return SaltedPassword of RFC 5802, without SASLprep, as in Kafka. The computation takes milliseconds."""
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def keys_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramKeys:
-    """What is kept of a salted password."""
+    """Return the credential of a salted password."""
     name = HASHES[mechanism]
     stored = hashlib.new(name, hmac.digest(salted, b"Client Key", name)).digest()
     return ScramKeys(salt, stored, hmac.digest(salted, b"Server Key", name), iterations)

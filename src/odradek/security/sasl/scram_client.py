@@ -1,7 +1,7 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512, the client's side (RFC 5802, RFC 7677), as Kafka speaks it: no channel binding, no SASLprep.
+"""SCRAM-SHA-256 and SCRAM-SHA-512, client side, as in Kafka: no channel binding, no SASLprep (RFC 5802, RFC 7677).
 
-The client says who it is, the server sends salt and iterations, the client proves that it knows the password, and the server proves that it
-knows it too. What the password becomes is never kept.
+The client sends its user name, and the server answers with salt and iterations. The client proves that it knows the password; then the
+server proves that it knows the credential. The client does not keep the salted password.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from odradek.security.sasl.errors import SaslError
 from odradek.security.sasl.scram import HASHES, MIN_ITERATIONS
 
 MAX_ITERATIONS = 1_000_000
-"""More would keep the client busy for longer than a second, whoever asks for it."""
+"""Most iterations that the client accepts; more would take longer than a second, and the server chooses the number."""
 
 
 class ScramClient:
-    """One exchange: `first()`, then `answer` for each message of the server until it gives None.
+    """Client side of one exchange: call `first()`, then `answer` for each message of the server until `answer` returns None.
 
-    `nonce` has to be random and new for each exchange, printable ASCII without a comma.
+    `nonce` has to be random and new for each exchange, in printable ASCII without a comma.
     """
 
     takes_long = True
@@ -37,13 +37,13 @@ class ScramClient:
         self._done = False
 
     def first(self) -> bytes:
-        """The client-first-message."""
+        """Return the client-first-message."""
         return b"n,," + self._bare()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """The client-final-message for the server's first one; None when its last one proves that it knows the password.
+        """Return the client-final-message for the server's first message; None after a valid last message of the server.
 
-        SaslError for a message that is none, and for a server that cannot prove it.
+        Raises SaslError for a malformed message, and for a server that does not prove its knowledge of the credential.
         """
         if self._done:
             raise SaslError("the server goes on after its last message")

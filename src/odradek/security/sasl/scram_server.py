@@ -1,7 +1,7 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512, the server's side (RFC 5802; org.apache.kafka.common.security.scram.internals.ScramSaslServer).
+"""SCRAM-SHA-256 and SCRAM-SHA-512, server side (RFC 5802; org.apache.kafka.common.security.scram.internals.ScramSaslServer).
 
-Without channel binding, and without mandatory extensions. `tokenauth=true` says that name and password are the id of a delegation token and
-its HMAC. A user who does not exist is refused with the first message, as by Kafka, in words that a wrong password gets as well.
+Channel binding and mandatory extensions are not supported. With the extension `tokenauth=true` the user name is the id of a delegation
+token, and the password is its HMAC. An unknown user is refused at the first message, as in Kafka, with the same text as a wrong password.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.security.sasl.server import DIFFERENT_AUTHORIZATION_ID, Identity
 
 
 class ScramCredential(Protocol):
-    """What the server knows of a password."""
+    """Credential of a user on the server."""
 
     @property
     def salt(self) -> bytes: ...
@@ -33,18 +33,18 @@ class ScramCredential(Protocol):
 
 
 class Tokens(Protocol):
-    """The delegation tokens, by id."""
+    """Delegation tokens by id."""
 
     def owner(self, token_id: str) -> Identity | None:
-        """Whom a token stands for, and until when; None for one that is not there."""
+        """Return the owner and expiration of a token, or None for an unknown token."""
         ...
 
     def prepare(self, mechanism: str, token_id: str) -> Callable[[], object] | None:
-        """What has to be done, on any thread, before `credential`; None where that has been done, or there is no such token."""
+        """Return the work to be done, on any thread, before `credential`; None when the credential exists, or the token is unknown."""
         ...
 
     def credential(self, mechanism: str, token_id: str) -> ScramCredential | None:
-        """What is known of the token's HMAC as a password."""
+        """Return the credential of the token's HMAC as password, or None before the work of `prepare` is done."""
         ...
 
 
@@ -60,12 +60,12 @@ _FINAL = re.compile(rf"(?P<without>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}
 
 
 class ScramServer:
-    """One exchange: a name, a challenge, a proof, and the server's own proof."""
+    """Server side of one exchange: user name, challenge, client's proof, server's proof."""
 
     def __init__(
         self, mechanism: str, credential: Callable[[str], ScramCredential | None], nonce: str, tokens: Tokens | None = None
     ) -> None:
-        """`credential` knows the users of the mechanism; `nonce` is random and new, printable ASCII without a comma."""
+        """`credential` returns the credential of a user; `nonce` is random and new, printable ASCII without a comma."""
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._credential = credential
@@ -78,7 +78,7 @@ class ScramServer:
         self.identity: Identity | None = None
 
     def prepare(self, message: bytes) -> Callable[[], object] | None:
-        """The credential of a delegation token, unless it has been made."""
+        """Return the work that makes a delegation token's credential, or None when the credential exists or the client uses no token."""
         if self._keys is not None or self._tokens is None:
             return None
         match = _FIRST.fullmatch(message.decode("utf-8", "replace"))
@@ -87,7 +87,7 @@ class ScramServer:
         return self._tokens.prepare(self._mechanism, _unescaped(match["name"]))
 
     def answer(self, message: bytes) -> bytes:
-        """See `ServerExchange`."""
+        """Return the challenge, then the server's proof. See `ServerExchange`."""
         text = message.decode("utf-8", "replace")
         return self._first(text) if self._keys is None else self._final(text, self._keys)
 

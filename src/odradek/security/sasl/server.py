@@ -1,4 +1,7 @@
-"""What a SASL mechanism is to the server, and PLAIN (RFC 4616; org.apache.kafka.common.security.plain.internals.PlainSaslServer)."""
+"""Interface of a SASL mechanism on the server, and PLAIN.
+
+(RFC 4616; org.apache.kafka.common.security.plain.internals.PlainSaslServer)
+"""
 
 from __future__ import annotations
 
@@ -12,43 +15,43 @@ DIFFERENT_AUTHORIZATION_ID = "Authentication failed: Client requested an authori
 
 
 class Identity(NamedTuple):
-    """Whom an exchange has proved. `expires_ms` (Unix milliseconds): when the credential ends, where it does."""
+    """Authenticated identity. `expires_ms` (Unix milliseconds) is the end of the credential; None without an end."""
 
     name: str
     expires_ms: int | None = None
     by_token: bool = False
-    """Whether it was a delegation token."""
+    """Whether the credential was a delegation token."""
 
 
 class ServerExchange(Protocol):
-    """The server's side of one exchange, which is over when `identity` is there."""
+    """Server side of one exchange, which is complete when `identity` is set."""
 
     @property
     def identity(self) -> Identity | None: ...
 
     def prepare(self, message: bytes) -> Callable[[], object] | None:
-        """Work that takes longer than a millisecond and has to be done, on any thread, before `answer` gets the message; mostly None."""
+        """Return the work that takes longer than a millisecond, to be done on any thread before `answer` gets the message; usually None."""
         ...
 
     def answer(self, message: bytes) -> bytes:
-        """The challenge, or what goes along with success. SaslRefused or SaslError when the client is not who it says."""
+        """Return the next challenge, or the data that accompanies success. Raises SaslRefused or SaslError when authentication fails."""
         ...
 
 
 class PlainServer:
-    """One message has it all: NUL name NUL password, with an authorization id in front that is empty or the name."""
+    """Server side of PLAIN. The only message is authorization id NUL name NUL password; the authorization id is empty or the name."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
-        """`users`: name -> password."""
+        """`users` maps user names to passwords."""
         self._users = users
         self.identity: Identity | None = None
 
     def prepare(self, message: bytes) -> Callable[[], object] | None:
-        """Nothing takes long."""
+        """Return None: the check takes less than a millisecond."""
         return None
 
     def answer(self, message: bytes) -> bytes:
-        """See `ServerExchange`."""
+        """Check name and password. See `ServerExchange`."""
         parts = message.decode("utf-8", "replace").split("\0", 4)
         if len(parts) != 3:
             raise SaslRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {min(len(parts), 4)}")
@@ -58,7 +61,7 @@ class PlainServer:
         if not password:
             raise SaslRefused("Authentication failed: password not specified")
         expected = self._users.get(name)
-        # An unknown user costs the same comparison as a wrong password.
+        # An unknown user has to cost the same comparison as a wrong password.
         equal = hmac.compare_digest((password if expected is None else expected).encode(), password.encode())
         if expected is None or not equal:
             raise SaslRefused("Authentication failed: Invalid username or password")
