@@ -1,13 +1,13 @@
-"""One partition's shard at work: operations gathered into batches, replies parked until the commit, state reverted on failure.
+"""Shard of one partition: batches of operations, responses parked until the commit, state reverted after a failed append.
 
-1. An operation reads the state and returns records and a response. The records are replayed at once, at the offsets they will get, under
-   the undo journal, so that the next operation sees them, and join the batch that is being gathered.
-2. The batch is written at the end of the loop's turn, or before when it is full: many operations, one append.
-3. Replies wait for the high watermark. An operation without records waits for all that it may have seen, loaded records included.
-4. When the append fails, everything from the batch's first record on is taken back and its operations fail; when the partition is lost,
-   all that is not committed fails with NOT_COORDINATOR.
-5. A new leader's high watermark may be behind what its predecessor has acknowledged. What was loaded is therefore shown to nobody, and no
-   operation runs, before the high watermark has reached the end that was loaded. (Kafka 4.3.1 answers from the older state meanwhile.)
+1. An operation reads the state and returns records and a response. The context replays the records at once, at the offsets they will get,
+   under the undo journal, so that the next operation sees them. The records join the current batch.
+2. The context appends the batch at the end of the loop iteration, or earlier when the batch is full: many operations, one append. 3.
+Responses wait for the high watermark. An operation without records waits for all records that it may have seen, loaded records included. 4.
+When an append fails, the context reverts the state to before the batch's first record, and the batch's operations fail. When the
+   partition is lost, all uncommitted operations fail with NOT_COORDINATOR.
+5. The high watermark of a new leader may be behind offsets that the previous leader acknowledged. Therefore no operation runs, and loaded
+   state stays invisible, until the high watermark reaches the loaded end. (Kafka 4.3.1 answers from the older state until then.)
 
 (CoordinatorRuntime.CoordinatorContext)
 """
@@ -39,22 +39,22 @@ S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
 
 _RECORD_OVERHEAD = 32
-"""More than length, attributes, deltas and header count of a record ever take."""
+"""Upper bound in bytes for length, attributes, deltas and header count of a record."""
 
 
 class ShardState(Enum):
-    """LOADING -> LOADED -> ACTIVE, or FAILED from the first two; all of them -> CLOSED."""
+    """LOADING -> LOADED -> ACTIVE; LOADING or LOADED -> FAILED; every state -> CLOSED."""
 
     LOADING = "loading"
     LOADED = "loaded"
-    """The log has been replayed to its end, and not all of it is committed."""
+    """The log has been replayed up to its end, but part of it is not committed yet."""
     ACTIVE = "active"
     FAILED = "failed"
     CLOSED = "closed"
 
 
 class RuntimeOptions:
-    """What the shards of one coordinator share. Times in milliseconds, sizes in bytes."""
+    """Options of all shards of one coordinator. Times in milliseconds, sizes in bytes."""
 
     __slots__ = ("compression", "linger_ms", "load_buffer_bytes", "load_slice_records", "loads_at_once", "write_timeout_ms")
 
@@ -70,16 +70,16 @@ class RuntimeOptions:
     ) -> None:
         self.compression = compression
         self.linger_ms = linger_ms
-        """How long a batch is gathered; -1: until the end of the loop's turn."""
+        """Milliseconds for which a batch collects operations; -1: until the end of the loop iteration."""
         self.load_buffer_bytes = load_buffer_bytes
         self.load_slice_records = load_slice_records
-        """Records of one load that are replayed in one turn of the loop."""
+        """Records of one load that are replayed in one loop iteration."""
         self.loads_at_once = loads_at_once
         self.write_timeout_ms = write_timeout_ms
 
 
 class _Waiting:
-    """A reply that is due once `offset` is committed."""
+    """Response that is due once all offsets below `offset` are committed."""
 
     __slots__ = ("deferred", "offset", "on_committed", "response")
 
@@ -96,7 +96,7 @@ class _Waiting:
         self._finish(error)
 
     def _finish(self, error: KafkaError | None) -> None:
-        """Answer; log what raises on the way, since other operations wait behind this one."""
+        """Complete or fail the response. Exceptions of callbacks are logged, because other operations wait behind this response."""
         try:
             try:
                 if self.on_committed is not None:
@@ -111,7 +111,7 @@ class _Waiting:
 
 
 class ShardContext(Generic[S]):
-    """See the module's text. Made and driven by `CoordinatorRuntime`."""
+    """Runtime state of one shard; see the module docstring. `CoordinatorRuntime` creates and drives it."""
 
     def __init__(
         self,
@@ -135,9 +135,9 @@ class ShardContext(Generic[S]):
         self.timers = Timers(clock, self._expired)
         self.shard = new_shard(topic_partition, self.journal, self.timers)
         self.next_offset = 0
-        """The offset that the next record gets: the log end and what has been gathered."""
+        """Offset of the next record: the log end offset plus the records of the current batch."""
         self._records: list[tuple[int, Sequence[tuple[bytes, bytes | None]]]] = []
-        """What is gathered: the time of each operation, and its records."""
+        """Current batch: time in milliseconds and records of each operation."""
         self._count = 0
         self._size = 0
         self._gathered: list[_Waiting] = []
@@ -155,19 +155,19 @@ class ShardContext(Generic[S]):
 
     @property
     def unanswered(self) -> int:
-        """Requests that wait until their records are written or committed."""
+        """Number of operations that wait until their records are written or committed."""
         return len(self._gathered) + len(self._waiting)
 
     @property
     def unwritten(self) -> int:
-        """Of those, the ones whose records are not in the log yet."""
+        """Number of operations whose records are not in the log yet; part of `unanswered`."""
         return len(self._gathered)
 
     def loaded(self, on_active: Callable[[], object], on_lost: Callable[[], object], on_diverged: Callable[[], object]) -> None:
-        """The log has been replayed up to its end. Operations are served from `on_active` on: once all of that is committed.
+        """Set the state LOADED after the log has been replayed to its end. `on_active` is called once the loaded records are committed.
 
-        `on_lost` is called when the partition is led here no more, `on_diverged` when somebody else has written to it: the state has to be
-        loaded again. KafkaError when the partition is lost already.
+        `on_lost` is called when this broker stops leading the partition. `on_diverged` is called when another writer has appended to the
+        partition, so that the state has to be loaded again. Raises KafkaError when this broker does not lead the partition any more.
         """
         self._on_active, self._on_diverged = on_active, on_diverged
         self.next_offset = self.log.log_end_offset
@@ -189,9 +189,9 @@ class ShardContext(Generic[S]):
         self._on_diverged()
 
     def lead_on(self, leader_epoch: int) -> bool:
-        """The partition is led here in a later epoch, without having followed in between, so that its log is as this shard knows it.
+        """Return whether the shard goes on in a later leader epoch: this broker led the partition all the time, so the log is unchanged.
 
-        False when that is not so, and the partition has to be loaded again.
+        When the result is False, the partition has to be loaded again.
         """
         if self.state in (ShardState.FAILED, ShardState.CLOSED) or not self.log.lead_on(leader_epoch):
             return False
@@ -201,12 +201,12 @@ class ShardContext(Generic[S]):
         return True
 
     def stop_listening(self) -> None:
-        """Hear no more of the log: neither of its high watermark nor of the end of its leadership."""
+        """Stop listening to the log's high watermark and to the end of leadership."""
         if self._stop_listening is not None:
             self._stop_listening()
 
     def close(self, error: KafkaError) -> None:
-        """Fails everything that is not committed. Idempotent."""
+        """Fail all operations that are not committed. Idempotent."""
         if self.state is ShardState.CLOSED:
             return
         was_active = self.state is ShardState.ACTIVE
@@ -227,9 +227,10 @@ class ShardContext(Generic[S]):
     # -- operations --------------------------------------------------------------------------------------------------------------
 
     def write(self, operation: Callable[[S], CoordinatorResult[T]], reply: Deferred[T] | None = None) -> Deferred[T]:
-        """Runs the operation; the reply when its records are committed. KafkaError of the operation fails it, and nothing is changed.
+        """Run the operation and return its response, which completes when the records are committed.
 
-        `reply` is completed and handed out in the place of a new one.
+        A KafkaError of the operation fails the response and leaves the state unchanged. When `reply` is given, that Deferred is completed
+        and returned in place of a new one.
         """
         reply = Deferred() if reply is None else reply
         try:
@@ -240,7 +241,7 @@ class ShardContext(Generic[S]):
         return self._take(result, -1, -1, reply)
 
     def _decide(self, operation: Callable[[S], CoordinatorResult[T]]) -> CoordinatorResult[T]:
-        # What the operation changes itself in journaled state goes the way of its first record.
+        # Changes that the operation itself makes to journaled state are reverted together with its first record.
         self.journal.offset = self.next_offset
         try:
             return operation(self.shard)
@@ -251,7 +252,7 @@ class ShardContext(Generic[S]):
     def write_transactional(
         self, producer_id: int, producer_epoch: int, guard: object | None, operation: Callable[[S], CoordinatorResult[T]]
     ) -> Deferred[T]:
-        """As `write`, the records in a batch of their own as part of the producer's transaction."""
+        """Run the operation as `write` does, but append its records in a separate batch as part of the producer's transaction."""
         self.flush()
         if self.state is not ShardState.ACTIVE:
             return Deferred.failed(self._reloading())
@@ -267,7 +268,7 @@ class ShardContext(Generic[S]):
     def end_transaction(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, committed: bool, version: int
     ) -> Deferred[None]:
-        """Appends the marker of a transaction that wrote to this partition and replays it; done when it is committed."""
+        """Append and replay the marker of a transaction that wrote to this partition. The result completes when the marker is committed."""
         from odradek.coordinator.markers import marker_batch
 
         self.flush()
@@ -303,7 +304,7 @@ class ShardContext(Generic[S]):
         try:
             limit = self.log.max_batch_bytes - HEADER_SIZE
         except KafkaError as error:
-            # The partition is somebody else's, or its disk has failed, and the news is on its way.
+            # This broker does not lead the partition any more, or the disk has failed; the listener has not been called yet.
             return self._refuse(result, append_error(error), deferred)
         if size > limit and self._options.compression is Compression.NONE:
             if not result.atomic and len(result.records) > 1:
@@ -317,7 +318,7 @@ class ShardContext(Generic[S]):
             before = self.next_offset
             self.flush()
             if self.next_offset != before:
-                # What the operation has seen, and whatever it changed, was just taken back.
+                # The failed flush has just reverted the state that the operation has read, and the operation's changes.
                 taken_back = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the records before could not be written")
                 return self._refuse(result, taken_back, deferred)
         now_ms = self._clock.time_ms()
@@ -334,7 +335,10 @@ class ShardContext(Generic[S]):
         return deferred
 
     def _take_nothing(self, result: CoordinatorResult[T], deferred: Deferred[T]) -> Deferred[T]:
-        """The reply waits for all that the operation may have seen: also what was loaded, or took too long, and is not committed yet."""
+        """Answer an operation without records once all records that it may have read are committed.
+
+        These include loaded records, and records whose operation has timed out.
+        """
         waiting = _Waiting(deferred, self.next_offset, result.response, result.on_committed)
         if self._gathered:
             self._gathered.append(waiting)
@@ -362,7 +366,9 @@ class ShardContext(Generic[S]):
         return deferred
 
     def _take_in_parts(self, result: CoordinatorResult[T], producer_id: int, producer_epoch: int, deferred: Deferred[T]) -> Deferred[T]:
-        """Halves, until they fit; an error ends it where it stands, and the reply tells of it."""
+        """Write the records in halves until each part fits. At the first error the rest is not written, and the response fails with that
+        error.
+        """
         middle = len(result.records) // 2
         half = CoordinatorResult(result.records[:middle], result.response, replay=result.replay, atomic=False)
         first: Deferred[T] = self._take(half, producer_id, producer_epoch, Deferred())
@@ -384,7 +390,7 @@ class ShardContext(Generic[S]):
         journal, shard = self.journal, self.shard
         try:
             if result.encoded is not None:
-                # Under the last offset: whatever is committed of them, all of them is.
+                # The journal gets the last offset for all of these records, because the batch is committed as a whole.
                 journal.offset = offset + len(result.encoded.records) - 1
                 result.encoded.replay(offset, producer_id)
             for index, record in enumerate(result.records):
@@ -397,7 +403,7 @@ class ShardContext(Generic[S]):
     # -- the log -----------------------------------------------------------------------------------------------------------------
 
     def flush(self, *, producer_id: int = -1, producer_epoch: int = -1, guard: object | None = None) -> None:
-        """Writes what has been gathered."""
+        """Append the current batch."""
         timer, self._flush_timer = self._flush_timer, None
         if timer is not None:
             timer.cancel()
@@ -421,7 +427,9 @@ class ShardContext(Generic[S]):
         self._write_out(make, offset, guard)
 
     def _write_out(self, make: Callable[[], bytes], offset: int, guard: object | None, transaction_version: int = 0) -> None:
-        """Append the batch that `make` returns. Whatever raises, all that is gathered is answered (CoordinatorRuntime.failCurrentBatch)."""
+        """Append the batch that `make` returns. Whatever error is raised, all its operations are answered
+        (CoordinatorRuntime.failCurrentBatch).
+        """
         gathered, self._gathered = self._gathered, []
         try:
             base_offset = self.log.append(make(), self.leader_epoch, guard, transaction_version)
@@ -434,7 +442,7 @@ class ShardContext(Generic[S]):
             self._revert(offset, gathered, problem)
             return
         if base_offset != offset:
-            # Somebody else writes to the partition: what was replayed stands at other offsets than in the log.
+            # Another writer has appended to the partition: the replayed records have other offsets than the records in the log.
             logger.error("%s: records expected at offset %d were appended at %d", self.topic_partition, offset, base_offset)
             self._revert(offset, gathered, self._reloading())
             self._diverged()
@@ -454,7 +462,7 @@ class ShardContext(Generic[S]):
             waiting.fail(error)
 
     def on_high_watermark(self, offset: int) -> None:
-        """Everything below `offset` is committed."""
+        """Complete the responses whose records are below `offset`, the high watermark."""
         if self.state is ShardState.LOADED:
             if offset >= self.next_offset:
                 self._activate()
@@ -470,7 +478,9 @@ class ShardContext(Generic[S]):
             self._timeout = None
 
     def _timed_out(self, offset: int) -> None:
-        """What was appended up to `offset` did not become committed in time; it may yet, so that it stays in the log and in the state."""
+        """Fail the responses up to `offset` that were not committed in time. Their records may be committed later, so log and state keep
+        them.
+        """
         self._timeout = None
         error = append_error(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.topic_partition}: the records were not replicated in time"))
         waiting = self._waiting
@@ -492,7 +502,7 @@ class ShardContext(Generic[S]):
 
 
 _APPEND_ERRORS = {
-    # Of a verification: clients retry what this becomes, without looking for the coordinator again.
+    # From a verification: clients retry the resulting error without a new lookup of the coordinator.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -508,13 +518,14 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: KafkaError) -> KafkaError:
-    """What a client of the coordinator hears of a failed append."""
+    """Return the error that a client of the coordinator gets for a failed append."""
     code = append_error_code(error.code)
     return error if code is error.code else KafkaError(code, error.message)
 
 
 def append_error_code(code: ErrorCode) -> ErrorCode:
-    """What a client of the coordinator hears of an append that failed, or could not be verified, with this error
-    (CoordinatorOperationExceptionHelper).
+    """Return the error code that a client of the coordinator gets when an append or its verification fails with `code`.
+
+    (CoordinatorOperationExceptionHelper)
     """
     return _APPEND_ERRORS.get(code, code)

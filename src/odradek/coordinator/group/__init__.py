@@ -1,1 +1,1 @@
-"""Groups: who shares the partitions of which topics, and how far each group has read. Pure, on the coordinator runtime."""
+"""Groups: members, their assignments, and committed offsets. Pure, on the coordinator runtime."""

@@ -1,7 +1,7 @@
-"""The offsets of a shard, as compact as they lie in the log, with the committed view beside the latest one.
+"""Committed offsets of a shard in their encoded form, with a committed view beside the latest one.
 
-An offset keeps the encoded value of its record and is decoded when somebody asks. The tables are nested (group, topic, partition), so that
-what concerns a group or a deleted topic is found without walking over all offsets.
+An offset keeps the encoded value of its record, which is decoded on demand. The tables are nested (group, topic, partition), so that the
+offsets of a group or of a deleted topic are found without a scan of all offsets.
 """
 
 from __future__ import annotations
@@ -17,35 +17,42 @@ from odradek.records import native
 _SHORT: Final = struct.Struct(">h")
 _LONG: Final = struct.Struct(">q")
 _VALUE: Final = _LONG.size
-"""Where the value begins in a stored offset."""
+"""Position of the record's value in a stored offset."""
 
 StoredOffset = NewType("StoredOffset", bytes)
-"""Where the record lies in `__consumer_offsets`, eight bytes, and the record's value with its version in front: one object an offset."""
+"""Offset of the record in `__consumer_offsets` (8 bytes), followed by the record's value with its version: 1 object for each offset."""
 
 
 def stored_offset(record_offset: int, value: bytes) -> StoredOffset:
-    """Of the record at `record_offset`."""
+    """Return the stored form of a record's value; `record_offset` is the record's offset in the log."""
     return StoredOffset(_LONG.pack(record_offset) + value)
 
 
 def stored_offsets(record_offset: int, records: Sequence[tuple[bytes, bytes]]) -> dict[int, StoredOffset]:
-    """Of a topic's commits (keys and values that follow one another, the first at `record_offset`) by partition; the last one counts."""
+    """Return partition -> stored offset of a topic's commits; the last commit of a partition counts.
+
+    The records are keys and values with consecutive offsets, the first at `record_offset`.
+    """
     return native.codec.numbered(records, record_offset)  # type: ignore[return-value]  # A StoredOffset is made of bytes.
 
 
 def record_offset_of(stored: StoredOffset) -> int:
-    """The record's own offset."""
+    """Return the offset of the record in the log."""
     return int(_LONG.unpack_from(stored)[0])
 
 
 def decoded(stored: StoredOffset) -> OffsetCommitValue:
-    """What was committed."""
+    """Return the decoded value of the record."""
     (version,) = _SHORT.unpack_from(stored, _VALUE)
     return OffsetCommitValue.decode(memoryview(stored)[_VALUE + 2 :], version)
 
 
 def is_expired(stored: StoredOffset, now_ms: int, base_timestamp: int | None, retention_ms: int) -> bool:
-    """By its own expire timestamp when it has one, else by the age of `base_timestamp` or of the commit."""
+    """Return whether the offset has expired at `now_ms`.
+
+    The record's expire timestamp decides, if there is one. Otherwise `retention_ms` counts from `base_timestamp`, or from the commit with
+    None.
+    """
     if stored[_VALUE + 1] == 1:
         expire_timestamp = decoded(stored).expire_timestamp
         if expire_timestamp != -1:
@@ -56,7 +63,7 @@ def is_expired(stored: StoredOffset, now_ms: int, base_timestamp: int | None, re
 
 def _commit_timestamp(stored: StoredOffset) -> int:
     version = stored[_VALUE + 1]
-    # Version and offset, in versions 3 and 4 the leader epoch, the metadata behind its length, the timestamp.
+    # Layout: version, offset, leader epoch (versions 3 and 4 only), metadata with its length in front, timestamp.
     if version == 4:
         length = stored[_VALUE + 14]
         if length >= 0x80:
@@ -71,7 +78,7 @@ TopicOffsets = VersionedDict[str, PartitionOffsets]
 
 
 class OffsetTable:
-    """group -> topic -> partition -> offset; empty inner tables are removed."""
+    """Table group -> topic -> partition -> offset; empty inner tables are removed."""
 
     __slots__ = ("_journal", "groups")
 
@@ -91,7 +98,7 @@ class OffsetTable:
         self._table(group_id, topic)[partition] = offset
 
     def put_all(self, group_id: str, topic: str, offsets: Mapping[int, StoredOffset]) -> None:
-        """Partition -> offset, as one change."""
+        """Store the offsets by partition as one change."""
         self._table(group_id, topic).put_all(offsets)
 
     def _table(self, group_id: str, topic: str) -> PartitionOffsets:
@@ -116,7 +123,7 @@ class OffsetTable:
         return removed
 
     def of_group(self, group_id: str) -> Iterator[tuple[str, int, StoredOffset]]:
-        """(topic, partition, offset) of a group's latest offsets, while nothing is changed."""
+        """Yield (topic, partition, offset) of a group's latest offsets. The table must not change during the iteration."""
         topics = self.groups.get(group_id)
         if topics is not None:
             for topic, partitions in topics.items():
@@ -124,14 +131,14 @@ class OffsetTable:
                     yield topic, partition, offset
 
     def topic(self, group_id: str, topic: str, *, committed: bool) -> PartitionOffsets | None:
-        """The table of a topic in a group, by the latest or by the committed state."""
+        """Return the table of a topic in a group, from the committed or from the latest state; None without offsets."""
         topics = self.groups.committed(group_id) if committed else self.groups.get(group_id)
         if topics is None:
             return None
         return topics.committed(topic) if committed else topics.get(topic)
 
     def topics(self, group_id: str, *, committed: bool) -> list[tuple[str, PartitionOffsets]]:
-        """All topics of a group with their tables."""
+        """Return all topics of a group with their tables, from the committed or from the latest state."""
         topics = self.groups.committed(group_id) if committed else self.groups.get(group_id)
         if topics is None:
             return []
@@ -139,7 +146,7 @@ class OffsetTable:
 
 
 class PendingOffsets:
-    """What open transactions wrote, by producer; and which producers hold something back of a group's partition."""
+    """Offsets written by open transactions, by producer; and the producers with pending offsets, by group and partition."""
 
     __slots__ = ("_by_producer", "_journal", "_open")
 
@@ -161,11 +168,11 @@ class PendingOffsets:
             opened[(topic, partition)] = producers | {producer_id}
 
     def by_producer(self) -> dict[int, dict[tuple[str, str, int], StoredOffset]]:
-        """Return what is pending, by producer and by (group, topic, partition)."""
+        """Return the pending offsets by producer and by (group, topic, partition)."""
         return {producer_id: dict(offsets.items()) for producer_id, offsets in self._by_producer.items()}
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a transaction with offsets of the group is open."""
+        """Return whether an open transaction has offsets of the group."""
         return group_id in self._open
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
@@ -173,16 +180,16 @@ class PendingOffsets:
         return opened is not None and (topic, partition) in opened
 
     def of_group(self, group_id: str) -> list[tuple[str, int]]:
-        """(topic, partition) of all that is pending in a group."""
+        """Return (topic, partition) of all pending offsets of a group."""
         opened = self._open.get(group_id)
         return [] if opened is None else list(opened.keys())
 
     def of_topics(self, topics: frozenset[str]) -> list[tuple[str, str, int]]:
-        """(group, topic, partition) of all that is pending for the topics."""
+        """Return (group, topic, partition) of all pending offsets of the topics."""
         return [(group_id, topic, partition) for group_id, opened in self._open.items() for topic, partition in opened if topic in topics]
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone: nobody's pending offset remains."""
+        """Remove all producers' pending offsets of a partition (for a tombstone)."""
         opened = self._open.get(group_id)
         producers = None if opened is None else opened.get((topic, partition))
         for producer_id in sorted(producers or ()):
@@ -192,7 +199,7 @@ class PendingOffsets:
             self._close(producer_id, group_id, topic, partition)
 
     def take(self, producer_id: int) -> list[tuple[str, str, int, StoredOffset]]:
-        """Ends a producer's transaction; what it had written: (group, topic, partition, offset)."""
+        """End a producer's transaction, and return its pending offsets as (group, topic, partition, offset)."""
         pending = self._by_producer.pop(producer_id)
         if pending is None:
             return []

@@ -1,4 +1,4 @@
-"""What every type of group answers to the parts that are common: offsets, listing, deletion (org.apache.kafka.coordinator.group.Group)."""
+"""Interface of all group types for offsets, listing and deletion (org.apache.kafka.coordinator.group.Group)."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from odradek.coordinator.records import CoordinatorRecord
 
 
 class GroupType(Enum):
-    """As ListGroups names them."""
+    """Type of a group; the values are the names in ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Caller(NamedTuple):
-    """Who sends a request, as far as groups keep or need it."""
+    """Facts about the sender of a request that groups need or keep."""
 
     api_version: int
     client_id: str = ""
     client_host: str = ""
-    """As Java prints an address: "/127.0.0.1"."""
+    """Address in Java's form: "/127.0.0.1"."""
     may_describe: Callable[[str], bool] | None = None
-    """Whether it may describe a topic; None where everybody may."""
+    """Function that returns whether the caller may describe a topic; None when everyone may."""
 
 
 class OffsetExpiry(NamedTuple):
-    """When a group's offsets expire: retention counts from `base_timestamp`, or from each offset's commit when it is None."""
+    """Expiration of a group's offsets: retention counts from `base_timestamp`, or with None from each offset's commit."""
 
     base_timestamp: int | None
 
 
 CommitValidator = Callable[[UUID, int], object]
-"""Refuses, with KafkaError, a commit for a partition (topic id, partition)."""
+"""Check of a commit for a partition (topic id, partition). Raises KafkaError to refuse the commit."""
 
 
 class Group(Protocol):
-    """Raises KafkaError with what the client is to get."""
+    """Group of any type. Methods raise KafkaError with the client's error."""
 
     group_id: str
 
@@ -48,23 +48,23 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Without members."""
+        """Return whether the group has no members."""
         ...
 
     @property
     def state_name(self) -> str:
-        """As DescribeGroups and ListGroups show it."""
+        """Return the state's name in DescribeGroups and ListGroups."""
         ...
 
     @property
     def protocol_type_name(self) -> str:
-        """The protocol type, "" when there is none."""
+        """Return the protocol type; "" without a type."""
         ...
 
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_or_epoch: int, *, transactional: bool, api_version: int
     ) -> CommitValidator | None:
-        """What is left to be asked for each partition, None when there is nothing."""
+        """Check a commit. Return a further check to be called for each partition, or None."""
         ...
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...
@@ -76,13 +76,13 @@ class Group(Protocol):
     def is_subscribed_to_topic(self, topic: str) -> bool: ...
 
     def offset_expiry(self) -> OffsetExpiry | None:
-        """None: no offset expires now."""
+        """Return how the offsets expire; None when no offset may expire now."""
         ...
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that delete the group."""
+        """Return the records that delete the group."""
         ...
 
 
 KeepAlive = Callable[[Group, str], object]
-"""Tells that a member (by id) was heard of while it committed."""
+"""Function that extends the session of a member (by id) that commits offsets."""

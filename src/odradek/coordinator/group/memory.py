@@ -1,7 +1,7 @@
-"""A bound on what the members of all groups of a broker take: their metadata and assignments are soft state that anybody may send.
+"""Bound on the memory of the members of all groups of a broker: any client can send metadata and assignments.
 
-Kafka has none: members come until the heap is full. Sessions may last half an hour and a request a hundred megabytes, so that a single
-misbehaving client can get there.
+Kafka has no such bound: members are accepted until the heap is full. A session may last half an hour, and a request may have a hundred
+megabytes, so a single misbehaving client can fill the memory.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from odradek.coordinator.group.group import Group
 logger = logging.getLogger(__name__)
 
 LIMIT_BYTES = 512 * 1024 * 1024
-"""About 170,000 members of groups of their own."""
+"""Enough for about 170,000 groups with 1 member each."""
 GROUP_BYTES, PENDING_BYTES, MEMBER_BYTES, PARTITION_BYTES = 1024, 1536, 3072, 100
-"""What each takes besides what the client sent, as measured, timers included."""
+"""Measured bytes of each object without the data that the client sent; timers are included."""
 _COUNT_AGAIN_S = 1.0
 _COUNT_SHARE = 30
-"""Counting takes at most one part in so many of the loop's time."""
+"""Counting takes at most 1/30 of the event loop's time."""
 
 
 def protocol_bytes(protocols: Protocols) -> int:
@@ -32,7 +32,7 @@ def protocol_bytes(protocols: Protocols) -> int:
 
 
 def bytes_of(member: ClassicMember | ConsumerMember) -> int:
-    """What the member takes, roughly."""
+    """Return an estimate of the member's size in bytes."""
     if isinstance(member, ClassicMember):
         return MEMBER_BYTES + protocol_bytes(member.protocols) + len(member.assignment)
     size = MEMBER_BYTES + sum(map(len, member.topic_names)) + len(member.topic_regex or "")
@@ -41,7 +41,7 @@ def bytes_of(member: ClassicMember | ConsumerMember) -> int:
 
 
 def group_bytes(group: Group) -> int:
-    """What the group and its members take, roughly, but for its offsets."""
+    """Return an estimate of the group's and its members' size in bytes, without offsets."""
     if isinstance(group, ClassicGroup):
         size = GROUP_BYTES + PENDING_BYTES * len(group.pending_join)
         return size + sum([bytes_of(member) for member in group.members.values()])
@@ -51,22 +51,22 @@ def group_bytes(group: Group) -> int:
 
 
 class MemberMemory:
-    """One per broker, shared by its shards.
+    """Memory of all members of one broker; all shards share it.
 
-    Additions are summed up, and only when the sum reaches the limit it is looked what is there in truth: `count`.
+    The bytes of admitted members are added up. Only when the sum reaches the limit, `count` measures the actual size.
     """
 
     def __init__(self, monotonic: Callable[[], float], limit: int = LIMIT_BYTES) -> None:
         self._monotonic = monotonic
         self.limit = limit
-        """How many bytes the members of all groups may take."""
+        """Most bytes of the members of all groups."""
         self.most = 0
-        """There is not more than this: all that has been loaded and admitted since it was last counted."""
+        """Upper bound of the current size: the last count, and all members loaded and admitted since."""
         self._count_at = 0.0
         self.count: Callable[[], int] = lambda: 0
 
     def admit(self, size: int) -> None:
-        """COORDINATOR_NOT_AVAILABLE, which clients retry, when there is no room for so many bytes more."""
+        """Add the bytes of a new member. Raises KafkaError with COORDINATOR_NOT_AVAILABLE, which clients retry, above the limit."""
         if self.most + size > self.limit:
             self._look()
             if self.most + size > self.limit:
@@ -76,7 +76,7 @@ class MemberMemory:
         self.most += size
 
     def loaded(self, size: int) -> None:
-        """What the log holds is taken, however much it is."""
+        """Add the bytes of a loaded member, even above the limit."""
         self.most += size
 
     def _look(self) -> None:

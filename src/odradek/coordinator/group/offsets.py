@@ -1,7 +1,7 @@
-"""Committed offsets: commits, plain and transactional, fetches, deletions, expiry (OffsetMetadataManager).
+"""Committed offsets: plain and transactional commits, fetches, deletions, expiration (OffsetMetadataManager).
 
-Operations decide on the latest state and return records; `replay*` alone changes offsets. Plain fetches read what is committed; those that
-require stable offsets run as write operations and so wait for everything that is under way.
+Operations read the latest state and return records; only the `replay*` methods change offsets. Plain fetches read the committed state.
+Fetches that require stable offsets run as write operations, and therefore wait for all earlier operations.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _NO_RETENTION_TIME: Final = -1
 _LONG: Final = 1 << 63
 _ANSWERS_KEPT: Final = 4_096
 LEAST_VALUE: Final = 20
-"""No value of a commit is shorter, version included."""
+"""Least bytes of a commit's value, with its version."""
 HIGHEST_VERSION: Final = 4
 _SHORT: Final = struct.Struct(">h")
 
 
 class OffsetManager:
-    """One shard's offsets."""
+    """Committed offsets of one shard."""
 
     def __init__(
         self, journal: UndoJournal, groups: Groups, settings: GroupSettings, time_ms: Callable[[], int], keep_alive: KeepAlive
@@ -72,18 +72,21 @@ class OffsetManager:
         self._time_ms = time_ms
         self._keep_alive = keep_alive
         self.topic_id: Callable[[str], UUID] = lambda _: ZERO_UUID
-        """The id of a topic by name, for requests that have none."""
+        """Function that returns the id of a topic by name, for requests without topic ids."""
         self.offsets = OffsetTable(journal)
         self.pending = PendingOffsets(journal)
         self._names: dict[bytes, str] = {}
-        """Group ids and topic names seen while loading, so that each exists once."""
+        """Group ids and topic names of the loaded records, so that each string exists once."""
         self.tables: dict[bytes, dict[int, bytes]] = {}
-        """While loading: the beginning of a key, without the partition -> where its offsets go (`coordinator.shard.EncodedReplay`)."""
+        """While loading: key without the partition -> table of its offsets (`coordinator.shard.EncodedReplay`)."""
 
     # -- commits -----------------------------------------------------------------------------------------------------------------
 
     def commit(self, caller: Caller, request: OffsetCommitRequest) -> CoordinatorResult[OffsetCommitResponse]:
-        """Fails as a whole with what the group says to the member; metadata that is too long fails its partition alone."""
+        """Commit offsets. Too long metadata fails only its partition.
+
+        Raises KafkaError when the group refuses the member, or does not exist although the request has a generation or epoch.
+        """
         is_new = self._groups.find(request.group_id) is None
         group = self._committing_group(caller, request)
         validate = group.validate_offset_commit(
@@ -108,7 +111,7 @@ class OffsetManager:
                     validate(topic_id, each.partition_index)
             commits.add(topic.name, taken, topic.topic_id)
         if not commits.records and is_new:
-            # Nothing came of it: no group either.
+            # Without a commit the group that was just created is removed.
             self._groups.remove(request.group_id)
         return commits.result(OffsetCommitResponse(topics=topics))
 
@@ -117,14 +120,17 @@ class OffsetManager:
         if group is not None:
             return group
         if request.generation_id_or_member_epoch < 0:
-            # From an admin client, or from a consumer that takes its partitions itself: a group without members keeps the offsets.
+            # From an admin client, or from a consumer that assigns partitions to itself: a group without members keeps the offsets.
             return self._groups.get_or_create_classic(request.group_id)
         if caller.api_version >= 9:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
     def commit_transactional(self, caller: Caller, request: TxnOffsetCommitRequest) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """The offsets become visible with the marker of the producer's transaction."""
+        """Commit offsets in the producer's transaction; its commit marker makes the offsets visible.
+
+        Raises KafkaError when the group refuses the member, or does not exist although the request has a generation.
+        """
         group = self._groups.find(request.group_id)
         if group is None:
             if request.generation_id >= 0:
@@ -159,7 +165,7 @@ class OffsetManager:
     # -- fetches -----------------------------------------------------------------------------------------------------------------
 
     def fetch(self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool) -> FetchGroup:
-        """The offsets asked for; -1 where there is none, UNSTABLE_OFFSET_COMMIT where a transaction is open and that matters."""
+        """Return the requested offsets: -1 without an offset; with `require_stable` UNSTABLE_OFFSET_COMMIT during an open transaction."""
         committed = not require_stable
         group = self._fetching_group(request, committed=committed)
         topics: list[FetchTopic] = []
@@ -176,7 +182,7 @@ class OffsetManager:
         return FetchGroup(group_id=request.group_id, topics=topics)
 
     def fetch_all(self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool) -> FetchGroup:
-        """All offsets of the group."""
+        """Return all offsets of the group."""
         committed = not require_stable
         topics: list[FetchTopic] = []
         if self._fetching_group(request, committed=committed) is not None:
@@ -206,7 +212,7 @@ class OffsetManager:
     # -- deletions ---------------------------------------------------------------------------------------------------------------
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
-        """OffsetDelete: of topics that no member of the group is subscribed to."""
+        """Delete offsets of topics that no member of the group subscribes to. Raises KafkaError when the group refuses the deletion."""
         group = self._groups.get(request.group_id)
         group.validate_offset_delete()
         records: list[CoordinatorRecord] = []
@@ -232,7 +238,7 @@ class OffsetManager:
         return self.offsets.get(group_id, topic, partition) is not None or self.pending.has(group_id, topic, partition)
 
     def delete_all(self, group_id: str) -> list[CoordinatorRecord]:
-        """Tombstones for everything that a group has, pending offsets included."""
+        """Return tombstones for all offsets of a group, pending offsets included."""
         records = [offset_tombstone(group_id, topic, partition) for topic, partition, _ in self.offsets.of_group(group_id)]
         records += [
             offset_tombstone(group_id, topic, partition)
@@ -242,7 +248,10 @@ class OffsetManager:
         return records
 
     def topics_deleted(self, deleted: Mapping[str, Container[UUID]]) -> list[CoordinatorRecord]:
-        """Tombstones for all offsets of topics that are no more, by name and ids; not for those of new topics of the same names."""
+        """Return tombstones for the offsets of deleted topics, given as name -> ids.
+
+        Offsets of new topics with the same name stay.
+        """
         records: list[CoordinatorRecord] = []
         for group_id, topics in self.offsets.groups.items():
             for topic in sorted(name for name in deleted if name in topics):
@@ -259,7 +268,7 @@ class OffsetManager:
         return records
 
     def expire(self, group: Group, records: list[CoordinatorRecord]) -> bool:
-        """Adds tombstones for the group's expired offsets; True when nothing of it remains, no open transaction either."""
+        """Add tombstones for the group's expired offsets. Return whether the group has no other offsets and no open transaction."""
         group_id = group.group_id
         if group_id not in self.offsets.groups:
             return not self.pending.has_group(group_id)
@@ -286,12 +295,12 @@ class OffsetManager:
     def replay(
         self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: OffsetCommitValue | None, version: int
     ) -> None:
-        """A record as this broker wrote it just now."""
+        """Replay a record that this broker has just written."""
         encoded = None if value is None else _SHORT.pack(version) + value.encode(version)
         self.replay_value(offset, producer_id, group_id, topic, partition, encoded)
 
     def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
-        """A record as the log has it; False when it is none of ours, or one that has to be looked at closely."""
+        """Replay a record in its encoded form. Return False for other records, and for records that have to be decoded."""
         if key is None or (value is not None and (len(value) < LEAST_VALUE or value[0] or value[1] > HIGHEST_VERSION)):
             return False
         parsed = parse_offset_key(key)
@@ -304,7 +313,7 @@ class OffsetManager:
             if table is not None:
                 self.tables[key[:-4]] = table.unjournaled()  # type: ignore[assignment]
         else:
-            # Its table may be gone, whichever of the two types of keys it was known by.
+            # The table may have been removed; it may be cached under either of the two key types.
             for record_type in (b"\0\0", b"\0\1"):
                 self.tables.pop(record_type + key[2:-4], None)
         return True
@@ -316,12 +325,12 @@ class OffsetManager:
         return known
 
     def loaded(self) -> None:
-        """What only loading needed is dropped."""
+        """Drop the data that only loading needs."""
         self._names = {}
         self.tables = {}
 
     def replay_value(self, offset: int, producer_id: int, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
-        """As `replay`, the value as the log has it."""
+        """Replay a record with an encoded value, or a tombstone (None)."""
         if value is None:
             self.offsets.remove(group_id, topic, partition)
             self.pending.remove(group_id, topic, partition)
@@ -335,7 +344,7 @@ class OffsetManager:
             self.pending.put(producer_id, group_id, topic, partition, stored)
 
     def replay_commits(self, producer_id: int, group_id: str, topic: str, stored: Mapping[int, StoredOffset]) -> None:
-        """Partition -> offset: as `replay_value`, one by one."""
+        """Replay the commits of a topic's partitions (partition -> offset); the effect is that of `replay_value` for each partition."""
         if self._groups.find(group_id) is None:
             self._groups.get_or_create_classic(group_id)
         if producer_id < 0:
@@ -345,16 +354,16 @@ class OffsetManager:
                 self.pending.put(producer_id, group_id, topic, partition, each)
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Applies or drops what the producer's transaction has written."""
+        """Apply or drop the offsets of the producer's transaction."""
         for group_id, topic, partition, stored in self.pending.take(producer_id):
             existing = self.offsets.get(group_id, topic, partition)
-            # A later plain commit wins over what the transaction wrote before it.
+            # A later plain commit takes precedence over the transaction's earlier commit.
             if committed and (existing is None or record_offset_of(stored) > record_offset_of(existing)):
                 self.offsets.put(group_id, topic, partition, stored)
 
 
 class _Commits:
-    """What one request commits, encoded as it comes."""
+    """Commits of one request, encoded when they are added."""
 
     def __init__(self, offsets: OffsetManager, counts: GroupCounts, group_id: str, now_ms: int, expires_at: int | None = None) -> None:
         self._offsets = offsets
@@ -385,25 +394,28 @@ class _Commits:
 
 @lru_cache(_ANSWERS_KEPT)
 def _commit_answer(partition: int, code: ErrorCode) -> CommitPartition:
-    """Shared by all responses that say the same: it must not be changed."""
+    """Return a cached response for a partition. Several responses share the object, so it must not be changed."""
     return CommitPartition(partition_index=partition, error_code=code)
 
 
 @lru_cache(_ANSWERS_KEPT)
 def _txn_answer(partition: int, code: ErrorCode) -> TxnPartition:
-    """As `_commit_answer`."""
+    """Return a cached response for a partition; see `_commit_answer`."""
     return TxnPartition(partition_index=partition, error_code=code)
 
 
 def _expires_at(now_ms: int, retention_time_ms: int) -> int | None:
-    """When a commit expires that says how long it is to be kept. A sum beyond 2^63 wraps, as in Java: such a commit has expired already."""
+    """Return the expiration time of a commit with its own retention time; None without.
+
+    A sum of 2^63 or more wraps, as in Java: such a commit has already expired.
+    """
     if retention_time_ms == _NO_RETENTION_TIME:
         return None
     return (now_ms + retention_time_ms + _LONG) % (2 * _LONG) - _LONG
 
 
 def _judged(commits: Sequence[C], limit: int, answer: Callable[[int, ErrorCode], A]) -> tuple[Sequence[C], list[A]]:
-    """What of them is taken, and the answer to each: too long metadata fails its partition alone."""
+    """Return the accepted commits, and a response for each commit. Too long metadata fails only its partition."""
     good = ErrorCode.NONE
     if not has_metadata(commits):
         return commits, [answer(each.partition_index, good) for each in commits]
@@ -413,14 +425,14 @@ def _judged(commits: Sequence[C], limit: int, answer: Callable[[int, ErrorCode],
 
 
 def _metadata_error(metadata: str | None, limit: int) -> ErrorCode:
-    # A character is two UTF-16 units at most: mostly nothing has to be counted.
+    # A character has at most 2 UTF-16 units, so most texts need no counting.
     if metadata is None or 2 * len(metadata) <= limit or _java_length(metadata) <= limit:
         return ErrorCode.NONE
     return ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 def _java_length(text: str) -> int:
-    """offset.metadata.max.bytes counts UTF-16 units, whatever its name says."""
+    """Return the number of UTF-16 units; offset.metadata.max.bytes counts these units instead of bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -435,7 +447,7 @@ def _answer(partition: int, stored: StoredOffset | None, topic_id: UUID) -> Fetc
         return _no_offset(partition)
     value = decoded(stored)
     if ZERO_UUID not in (topic_id, value.topic_id) and topic_id != value.topic_id:
-        # Committed for a topic of the same name that has been deleted since.
+        # The commit was for a deleted topic of the same name.
         return _no_offset(partition)
     return FetchPartition(
         partition_index=partition,

@@ -1,1 +1,1 @@
-"""Classic groups: members join and elect a leader, which assigns (the group protocol before KIP-848)."""
+"""Classic groups: members join and elect a leader, which computes the assignment (the group protocol before KIP-848)."""

@@ -1,8 +1,8 @@
-"""A classic group: state, members, generation, and what may be asked of it (org.apache.kafka.coordinator.group.classic.ClassicGroup).
+"""Classic group: state, members, generation, and checks of requests (org.apache.kafka.coordinator.group.classic.ClassicGroup).
 
-What is stored of a group is one record, its last completed generation; all else is soft state of the coordinator, which a new one rebuilds
-from the members' next requests. Parked requests are members' `awaiting_join` and `awaiting_sync`: whatever removes or replaces a member
-answers them.
+A group is stored as one record, its last completed generation. Everything else is soft state, which a new coordinator rebuilds from the
+members' next requests. A member's parked requests are `awaiting_join` and `awaiting_sync`: code that removes or replaces a member has to
+answer them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_GENERATION = -1
 
 
 class ClassicGroup:
-    """Implements `group.Group`. Members are in the order in which they came."""
+    """Classic group, an implementation of `group.Group`. Members are kept in the order in which they joined."""
 
     __slots__ = (
         "_awaiting_join",
@@ -69,7 +69,7 @@ class ClassicGroup:
         self._state = state
         self.previous_state = ClassicState.DEAD
         self.state_timestamp = time_ms() if state_timestamp is None else (None if state_timestamp == -1 else state_timestamp)
-        """When the state was taken, ms since the epoch; None in records of old."""
+        """Unix milliseconds at which the group entered its state; None for old records."""
         self.generation_id = generation_id
         self.protocol_type = protocol_type
         self.protocol_name = protocol_name
@@ -78,16 +78,16 @@ class ClassicGroup:
         self._static_members: dict[str, str] = {}
         """group.instance.id -> member id."""
         self.pending_join: set[str] = set()
-        """Ids handed out with MEMBER_ID_REQUIRED, whose owners have not come back yet."""
+        """Member ids that were sent with MEMBER_ID_REQUIRED and have not joined yet."""
         self.pending_sync: dict[str, None] = {}
         """Members of this generation that have not sent SyncGroup yet."""
         self._support: dict[str, int] = {}
-        """Protocol -> members that support it."""
+        """Protocol -> number of members that support it."""
         self._awaiting_join = 0
         self.new_member_added = False
-        """Somebody came since the initial rebalance delay was last begun."""
+        """Whether a member joined since the last start of the initial rebalance delay."""
         self.subscribed_topics: frozenset[str] | None = None
-        """Of all members, when the protocol type is that of consumers and could be read; None: not known."""
+        """Topics of all members when the protocol type is "consumer" and all subscriptions are readable; None for unknown topics."""
 
     # -- state -------------------------------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class ClassicGroup:
         return ClassicState.PREPARING_REBALANCE in TRANSITIONS[self._state]
 
     def transition_to(self, state: ClassicState) -> None:
-        """RuntimeError for a way that the table does not have."""
+        """Enter a state. Raises RuntimeError for a transition that TRANSITIONS does not allow."""
         if state not in TRANSITIONS[self._state]:
             raise RuntimeError(f"group {self.group_id} cannot go from {self._state.value} to {state.value}")
         self.previous_state = self._state
@@ -127,7 +127,7 @@ class ClassicGroup:
         self.state_timestamp = self._time_ms()
 
     def begin_generation(self) -> None:
-        """All who were to join have joined: the next generation, without members an empty one."""
+        """Begin the next generation with the members that have joined; without members the group becomes EMPTY."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self._subscribed_topics()
@@ -150,7 +150,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asked for."""
+        """Largest rebalance timeout of a member, in milliseconds."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def is_leader(self, member_id: str) -> bool:
@@ -163,7 +163,7 @@ class ClassicGroup:
         return [member for member in self.members.values() if member.awaiting_join is None]
 
     def add(self, member: ClassicMember, response: Deferred[JoinGroupResponse] | None = None) -> None:
-        """The first member brings the protocol type and leads."""
+        """Add a member. The first member decides the protocol type and becomes the leader."""
         if member.group_instance_id is not None:
             self._static_members[member.group_instance_id] = member.member_id
         if not self.members:
@@ -176,7 +176,7 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Whatever the member waits for is answered UNKNOWN_MEMBER_ID; another one leads, if it led."""
+        """Remove a member, and answer its parked requests with UNKNOWN_MEMBER_ID. If the member led, the next member becomes the leader."""
         member = self.members.get(member_id)
         if member is not None:
             self.fail_parked(member, ErrorCode.UNKNOWN_MEMBER_ID, member_id="")
@@ -197,7 +197,7 @@ class ClassicGroup:
         session_timeout_ms: int,
         response: Deferred[JoinGroupResponse] | None,
     ) -> None:
-        """What a JoinGroup of a known member says; a JoinGroup that it had parked before is overtaken."""
+        """Update a member from its JoinGroup. A JoinGroup that the member parked before is answered REBALANCE_IN_PROGRESS."""
         self._count_support(member.protocols, -1)
         member.protocols = protocols
         self._count_support(protocols, 1)
@@ -206,7 +206,7 @@ class ClassicGroup:
         self._park_join(member, response)
 
     def replace_static(self, group_instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """A static member came back without its id: it gets a new one, and whoever still uses the old one is fenced."""
+        """Give a static member that rejoined without its id the id `new_id`, and fence users of the old id."""
         old = self.members[old_id]
         self.fail_parked(old, ErrorCode.FENCED_INSTANCE_ID, member_id=old_id)
         del self.members[old_id]
@@ -226,13 +226,13 @@ class ClassicGroup:
         if self.is_leader(old_id):
             self.leader_id = new_id
         if old_id in self.pending_sync:
-            # Otherwise the sync timeout would look for a member that is gone, and rebalance.
+            # Otherwise the sync timeout would look for the removed member id, and rebalance.
             del self.pending_sync[old_id]
             self.pending_sync[new_id] = None
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Sees to it that the leader has joined; False when nobody has, or there is nobody."""
+        """Ensure that the leader has joined, by electing another joined member if necessary. Return False when no member has joined."""
         if self.leader_id is None:
             return False
         leader = self.members[self.leader_id]
@@ -246,7 +246,7 @@ class ClassicGroup:
         return False
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> None:
-        """UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when the instance has another member id by now."""
+        """Raise KafkaError with UNKNOWN_MEMBER_ID, or with FENCED_INSTANCE_ID when the instance id belongs to another member id."""
         if group_instance_id is not None:
             existing = self._static_members.get(group_instance_id)
             if existing is None:
@@ -266,7 +266,7 @@ class ClassicGroup:
             overtaken.complete(join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
 
     def complete_join(self, member: ClassicMember, response: JoinGroupResponse) -> bool:
-        """False when the member had no JoinGroup parked."""
+        """Answer the member's parked JoinGroup. Return False when there was none."""
         parked = member.awaiting_join
         if parked is None:
             return False
@@ -276,13 +276,13 @@ class ClassicGroup:
         return True
 
     def park_sync(self, member: ClassicMember, response: Deferred[SyncGroupResponse]) -> None:
-        """A SyncGroup parked before is overtaken."""
+        """Park a SyncGroup. A SyncGroup that the member parked before is answered REBALANCE_IN_PROGRESS."""
         overtaken, member.awaiting_sync = member.awaiting_sync, response
         if overtaken is not None:
             overtaken.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def complete_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        """False when the member had no SyncGroup parked."""
+        """Answer the member's parked SyncGroup. Return False when there was none."""
         parked = member.awaiting_sync
         if parked is None:
             return False
@@ -291,7 +291,7 @@ class ClassicGroup:
         return True
 
     def fail_parked(self, member: ClassicMember, code: ErrorCode, *, member_id: str) -> None:
-        """Answers whatever the member waits for."""
+        """Answer the member's parked JoinGroup and SyncGroup with `code`."""
         self.complete_join(member, join_error(member_id, code))
         self.complete_sync(member, SyncGroupResponse(error_code=code))
 
@@ -306,14 +306,17 @@ class ClassicGroup:
                 self._support.pop(name, None)
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these may join: the group's type, and one protocol that all have in common."""
+        """Return whether a member with these protocols may join: same protocol type, and one protocol that all members support."""
         if self._state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         members = len(self.members)
         return self.protocol_type == protocol_type and any(self._support.get(name, 0) == members for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """Every member votes for the first of its protocols that all support; the most votes win, the earliest vote decides a tie."""
+        """Return the protocol with the most votes; the earliest vote decides a tie.
+
+        Each member votes for the first of its protocols that all members support.
+        """
         count = len(self.members)
         candidates = {name for name, supporters in self._support.items() if supporters == count}
         votes: dict[str, int] = {}
@@ -323,7 +326,7 @@ class ClassicGroup:
         return max(votes, key=lambda name: votes[name])
 
     def settle_protocol(self) -> None:
-        """Chooses the protocol for the members as they are, without a new generation."""
+        """Choose the protocol for the current members, without a new generation."""
         self.protocol_name = self.select_protocol()
         self.subscribed_topics = self._subscribed_topics()
 
@@ -348,14 +351,14 @@ class ClassicGroup:
         if self._state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_or_epoch < 0 and self._state is ClassicState.EMPTY:
-            # An admin client, or a consumer that takes its partitions itself.
+            # An admin client, or a consumer that assigns partitions to itself.
             return
         if generation_or_epoch >= 0 or member_id or group_instance_id is not None:
             self.validate_member(member_id, group_instance_id)
             if generation_or_epoch != self.generation_id:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         elif not transactional and self._state is not ClassicState.EMPTY:
-            # Old producers do not say on whose behalf they commit; consumers do.
+            # Old producers do not name a member when they commit in a transaction; consumers do.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not transactional and self._state is ClassicState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -397,7 +400,7 @@ class ClassicGroup:
     # -- records -----------------------------------------------------------------------------------------------------------------
 
     def record(self, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
-        """The group as it is, with these assignments by member id."""
+        """Return the group's record with these assignments by member id."""
         protocol = self.protocol_name
         return group_metadata(
             self.group_id,
@@ -424,7 +427,7 @@ class ClassicGroup:
         )
 
     def empty_record(self) -> CoordinatorRecord:
-        """For a group that somebody has just asked to join: it exists, and that is all."""
+        """Return the record of a new group that has no completed generation yet."""
         timestamp = -1 if self.state_timestamp is None else self.state_timestamp
         return group_metadata(
             self.group_id,
@@ -433,7 +436,7 @@ class ClassicGroup:
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue, time_ms: Callable[[], int]) -> ClassicGroup:
-        """As loading finds it: stable, or empty when it has no members."""
+        """Return the group of a loaded record: stable, or empty without members."""
         group = cls(
             group_id,
             time_ms=time_ms,
@@ -464,7 +467,9 @@ class ClassicGroup:
     # -- answers -----------------------------------------------------------------------------------------------------------------
 
     def join_response(self, member_id: str, *, with_members: bool, leader: str | None = None, skip: bool = False) -> JoinGroupResponse:
-        """For a member of the current generation; the leader gets all members with their metadata."""
+        """Return the JoinGroup response for a member of the current generation; with `with_members` it lists all members and their
+        metadata.
+        """
         return JoinGroupResponse(
             error_code=ErrorCode.NONE,
             generation_id=self.generation_id,
@@ -490,7 +495,7 @@ class ClassicGroup:
 
 
 def join_error(member_id: str, code: ErrorCode) -> JoinGroupResponse:
-    """A JoinGroup that came to nothing."""
+    """Return a JoinGroup response with an error."""
     return JoinGroupResponse(
         error_code=code,
         generation_id=NO_GENERATION,

@@ -1,4 +1,4 @@
-"""JoinGroup of classic groups: new members, dynamic and static, and known ones that come again."""
+"""JoinGroup of classic groups: new members (dynamic and static), and known members that rejoin."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""A JoinGroup of a member that does not know its id yet is given up after this (group.new.member.join.timeout.ms)."""
+"""Milliseconds after which a new member that does not know its id yet is removed (group.new.member.join.timeout.ms)."""
 
 MAX_PENDING_MEMBERS = 20_000
-"""Ids of a group that nobody has come back with yet: whoever asks for ever new ones gets no more."""
+"""Most member ids of a group that were sent out and have not joined yet; bounds clients that keep requesting new ids."""
 
 Response = Deferred[JoinGroupResponse]
 
@@ -34,7 +34,7 @@ def protocols_of(request: JoinGroupRequest) -> Protocols:
 
 
 class Joining:
-    """Answers through the Deferred that comes with a request, at once or when the group has rebalanced."""
+    """JoinGroup of one shard. The Deferred that comes with a request is completed at once, or after the rebalance."""
 
     def __init__(self, groups: Groups, rebalances: Rebalances, settings: GroupSettings, new_id: Callable[[], UUID]) -> None:
         self._groups = groups
@@ -43,7 +43,7 @@ class Joining:
         self._new_id = new_id
 
     def join(self, caller: Caller, request: JoinGroupRequest, response: Response) -> Outcome:
-        """A classic group, existing or not."""
+        """Join a classic group; create the group for a request without member id."""
         group = self._groups.find_classic(request.group_id)
         is_new_group = group is None
         if group is None:
@@ -64,7 +64,7 @@ class Joining:
         else:
             outcome = self._join_known(caller, request, group, response)
         if is_new_group and not outcome.records:
-            # The group exists from now on, in the log as well.
+            # The new group has to be in the log, too.
             first = next(iter(group.members), None)
             return CoordinatorResult(
                 [group.empty_record()], None, replay=False, on_committed=lambda error: self._created(group, first, response, error)
@@ -75,8 +75,9 @@ class Joining:
         if error is None:
             return
         logger.warning("group %s: that it exists could not be stored: %s", group.group_id, error)
-        # Taken back, the group takes those with it who have joined it since; otherwise (it took too long, and may be stored yet) only the
-        # first one is refused, if it still waits: one that was told of a generation by now is a member of it.
+        # When the append was reverted, the group is gone, and so are all members that joined in the meantime. Otherwise the append timed
+        # out and may still be committed. Then only the first member is refused, and only while it still waits: once it has got a
+        # generation, it is a member.
         lost = self._groups.find(group.group_id) is not group
         if lost:
             self._rebalances.forget_group(group)
@@ -87,7 +88,10 @@ class Joining:
             group.remove(member_id)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """group.max.size: among those rejoining the first ones stay, in a settled group those who are in it."""
+        """Return whether group.max.size admits the member.
+
+        During a rebalance the first members to rejoin are admitted. In a completed generation the existing members are admitted.
+        """
         if group.is_in(ClassicState.EMPTY, ClassicState.DEAD):
             return True
         member = group.members.get(member_id)
@@ -110,7 +114,7 @@ class Joining:
         if len(group.pending_join) >= MAX_PENDING_MEMBERS:
             response.complete(join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
             return nothing()
-        # The member comes again with its id: one whose answer got lost does not linger in the group (KIP-394).
+        # The client joins again with this id: a member whose response got lost does not stay in the group (KIP-394).
         group.pending_join.add(member_id)
         self._rebalances.await_member(group.group_id, member_id, request.session_timeout_ms)
         response.complete(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
@@ -140,7 +144,7 @@ class Joining:
         member_id = request.member_id
         if member_id in group.pending_join:
             if request.group_instance_id is not None:
-                # An id handed out to a dynamic member is not a static one's.
+                # This id was given to a dynamic member; a static member cannot use it.
                 response.complete(join_error(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
                 return nothing()
             return self._add(caller, request, group, member_id, response)
@@ -154,13 +158,13 @@ class Joining:
             return self._update(request, group, member, response, "joins again")
         unchanged = member.protocols == protocols_of(request)
         if group.is_in(ClassicState.COMPLETING_REBALANCE) and unchanged:
-            # Its answer may have got lost.
+            # The client may not have received the previous response.
             response.complete(group.join_response(member_id, with_members=group.is_leader(member_id)))
             return nothing()
         if group.is_in(ClassicState.STABLE) and unchanged and not group.is_leader(member_id):
             response.complete(group.join_response(member_id, with_members=False))
             return nothing()
-        # A leader asks for a rebalance by joining, for reasons that its metadata need not show.
+        # A leader requests a rebalance by rejoining, even with unchanged metadata.
         return self._update(request, group, member, response, "leads and joins again" if unchanged else "joins with other metadata")
 
     def _update(self, request: JoinGroupRequest, group: ClassicGroup, member: ClassicMember, response: Response, what: str) -> Outcome:
@@ -172,7 +176,7 @@ class Joining:
     def _replace_static(
         self, caller: Caller, request: JoinGroupRequest, group: ClassicGroup, old_id: str, new_id: str, response: Response
     ) -> Outcome:
-        """A static member has restarted: in a stable group, with the same protocol chosen as before, nobody else has to notice."""
+        """Replace a static member that has restarted. A stable group with the same protocol does not rebalance."""
         instance_id = request.group_instance_id
         assert instance_id is not None
         leader_before = group.leader_id
@@ -183,14 +187,14 @@ class Joining:
         group.update(member, protocols_of(request), request.rebalance_timeout_ms, request.session_timeout_ms, response)
         reason = f"static member {instance_id} is {new_id} now; {_reason(request)}"
         if group.is_in(ClassicState.COMPLETING_REBALANCE):
-            # The leader may be assigning to the old id by now.
+            # The leader may already be computing an assignment for the old id.
             return self._rebalances.prepare(group, reason)
         if not group.is_in(ClassicState.STABLE):
             return self._rebalances.complete_if_joined(group)
         if group.select_protocol() != group.protocol_name:
             return self._rebalances.prepare_or_complete(group, reason)
         logger.info("group %s: %s, without a rebalance", group.group_id, reason)
-        # The next one may come before this one is stored, and neither of them be stored.
+        # Another replacement may come before this one is stored, and both appends may fail.
         member.replaces = old.replaces or old
 
         def committed(error: KafkaError | None) -> None:
@@ -207,7 +211,7 @@ class Joining:
         return CoordinatorResult([group.record(assignments)], None, replay=False, on_committed=committed)
 
     def _take_back(self, group: ClassicGroup, member: ClassicMember, error: KafkaError) -> None:
-        """The group has the static member again that the log has."""
+        """Restore the static member that is in the log, after the append of its replacement failed."""
         stored, instance_id = member.replaces, member.group_instance_id
         assert stored is not None
         assert instance_id is not None
@@ -219,13 +223,13 @@ class Joining:
 
     def _answer_replaced(self, caller: Caller, group: ClassicGroup, member: ClassicMember, leader_before: str | None) -> None:
         if member.awaiting_join is None or not group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            # A rebalance has begun meanwhile, and will answer.
+            # A rebalance has begun in the meantime; its end answers the request.
             return
         leads = group.is_leader(member.member_id)
         if caller.api_version >= 9:
             response = group.join_response(member.member_id, with_members=leads, skip=leads)
         else:
-            # Named leader, an older client would assign: it must take what it had.
+            # A client before version 9 would compute an assignment if it were named leader; it has to keep its former assignment.
             response = group.join_response(member.member_id, with_members=False, leader=leader_before)
         group.complete_join(member, response)
 

@@ -1,4 +1,4 @@
-"""Everything that classic groups answer: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups; and their loading and unloading.
+"""Requests of classic groups (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups), and loading and unloading of groups.
 
 (the classic half of org.apache.kafka.coordinator.group.GroupMetadataManager)
 """
@@ -34,7 +34,7 @@ MemberResponse = LeaveGroupResponse.MemberResponse
 
 
 class ClassicGroups:
-    """One shard's."""
+    """Classic groups of one shard."""
 
     def __init__(
         self, groups: Groups, timers: Timers, settings: GroupSettings, time_ms: Callable[[], int], new_id: Callable[[], UUID]
@@ -48,14 +48,14 @@ class ClassicGroups:
     # -- life --------------------------------------------------------------------------------------------------------------------
 
     def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        """While loading, and for tombstones."""
+        """Replay a record while loading, or a tombstone at any time."""
         if value is None:
             self._groups.remove(group_id)
         else:
             self._groups.put(ClassicGroup.from_record(group_id, value, self._time_ms))
 
     def loaded(self) -> None:
-        """Every member gets a full session timeout to find its way here."""
+        """Start a full session timeout for each member, so that all of them can find the new coordinator."""
         for group in self._groups:
             if not isinstance(group, ClassicGroup):
                 continue
@@ -65,7 +65,7 @@ class ClassicGroups:
                 self._rebalances.prepare(group, f"it was loaded with more than {self._settings.max_size} members")
 
     def unloaded(self) -> None:
-        """Whoever is parked looks for the new coordinator."""
+        """Answer all parked requests with NOT_COORDINATOR, so that the members look up the new coordinator."""
         for group in self._groups:
             if isinstance(group, ClassicGroup):
                 group.transition_to(ClassicState.DEAD)
@@ -73,7 +73,7 @@ class ClassicGroups:
                     group.fail_parked(member, ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
 
     def committed(self, group: Group, member_id: str) -> None:
-        """A member that commits offsets is alive."""
+        """Extend the session of a member that has committed offsets."""
         if isinstance(group, ClassicGroup) and group.is_in(ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
             member = group.members.get(member_id)
             if member is not None:
@@ -89,7 +89,7 @@ class ClassicGroups:
         return self._joining.join(caller, request, response)
 
     def sync(self, request: SyncGroupRequest, response: Deferred[SyncGroupResponse]) -> Outcome:
-        """The leader's assignment is stored before anybody gets it."""
+        """Answer SyncGroup. The leader's assignment is committed before any member receives it."""
         group = self._groups.find_classic(request.group_id)
         error = ErrorCode.UNKNOWN_MEMBER_ID if group is None or group.is_empty else _sync_error(group, request)
         if group is None or error is not None:
@@ -101,7 +101,7 @@ class ClassicGroups:
             return nothing()
         self._rebalances.synced(group, member.member_id)
         if group.is_in(ClassicState.STABLE):
-            # Its assignment is committed: a group is stable from then on, and what was loaded is served once it is.
+            # The assignment is committed: a group becomes stable only after the commit, and loaded groups are served only after the commit.
             response.complete(
                 SyncGroupResponse(
                     error_code=ErrorCode.NONE,
@@ -124,7 +124,7 @@ class ClassicGroups:
 
         def committed(error: KafkaError | None) -> None:
             if not group.is_in(ClassicState.COMPLETING_REBALANCE) or group.generation_id != generation:
-                # Somebody came or went meanwhile: the next generation is on its way.
+                # A member joined or left in the meantime: the next generation is being prepared.
                 return
             if error is not None:
                 self._rebalances.fail_syncs(group, error.code)
@@ -138,7 +138,10 @@ class ClassicGroups:
         return CoordinatorResult([group.record(assignments)], None, replay=False, on_committed=committed)
 
     def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """REBALANCE_IN_PROGRESS tells the member to join again."""
+        """Extend the member's session. REBALANCE_IN_PROGRESS in the response tells the member to rejoin.
+
+        Raises KafkaError for an unknown group, member or generation.
+        """
         group = self._groups.find_classic(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {request.group_id} not found.")
@@ -152,7 +155,10 @@ class ClassicGroups:
         return CoordinatorResult([], HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE))
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Several members at once; an instance id alone is how an administrator removes a static member."""
+        """Remove several members. A request with an instance id only, as administrators send it, removes the static member.
+
+        Raises KafkaError with UNKNOWN_MEMBER_ID for an unknown group.
+        """
         group = self._groups.find_classic(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {request.group_id} not found.")
@@ -192,7 +198,7 @@ class ClassicGroups:
     # -- descriptions ------------------------------------------------------------------------------------------------------------
 
     def describe(self, caller: Caller, group_id: str) -> DescribedGroup:
-        """Of the committed state, as far as there is one: members are soft state."""
+        """Return the description of a group. Only the group's existence comes from the committed state, because members are soft state."""
         group = self._groups.find_committed(group_id)
         if group is None or not isinstance(group, ClassicGroup):
             why = "not found" if group is None else "is not a classic group"

@@ -1,4 +1,4 @@
-"""A member of a classic group (org.apache.kafka.coordinator.group.classic.ClassicGroupMember)."""
+"""Member of a classic group (org.apache.kafka.coordinator.group.classic.ClassicGroupMember)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) in the order of the member's preference."""
+"""(name, metadata) in the member's order of preference."""
 
 
 class ClassicMember:
-    """Soft state but for what `GroupMetadataValue` holds. Timeouts in ms."""
+    """Member of a classic group. Only the fields of `GroupMetadataValue` are stored, the rest is soft state. Timeouts in milliseconds."""
 
     __slots__ = (
         "assignment",
@@ -54,14 +54,14 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.awaiting_join: Deferred[JoinGroupResponse] | None = None
-        """The parked JoinGroup."""
+        """Parked JoinGroup."""
         self.awaiting_sync: Deferred[SyncGroupResponse] | None = None
-        """The parked SyncGroup."""
+        """Parked SyncGroup."""
         self.is_new = False
-        """Waits for its first JoinGroup to be answered, and does not know its id: it cannot send heartbeats."""
+        """Whether the member waits for the response to its first JoinGroup; without its id the client cannot send heartbeats."""
 
         self.replaces: ClassicMember | None = None
-        """Whom the log still has in its place, until it is stored that this static member has replaced it."""
+        """Stored member that this static member replaces; None once the replacement is committed."""
 
     @property
     def is_static(self) -> bool:
@@ -69,18 +69,18 @@ class ClassicMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whoever waits for the coordinator is alive as far as it can be; but a new member may have gone while it waited."""
+        """Return whether a parked request proves that the member is alive. A new member may have disappeared while it waited."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """KeyError for a protocol that it does not support."""
+        """Return the metadata for a protocol. Raises KeyError for a protocol that the member does not support."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise KeyError(protocol)
 
     def vote(self, candidates: Container[str]) -> str:
-        """The first of its protocols that everybody supports."""
+        """Return the first of the member's protocols that is in `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def __repr__(self) -> str:

@@ -1,12 +1,12 @@
-"""Rebalances of classic groups: preparing, waiting for members, handing out a generation, and the timers around it.
+"""Rebalances of classic groups: preparation, joining, beginning of a generation, and the timers.
 
-1. Something changes: the group prepares. A group that was empty waits group.initial.rebalance.delay.ms for more members, as often as new
-   ones come within the rebalance timeout; any other until all members have joined again, or the rebalance timeout has passed.
-2. The generation begins: those who did not join are out (static members stay until their session ends), the parked JoinGroups are
-   answered, the leader learns of all members.
-3. Whoever has not sent SyncGroup when the rebalance timeout has passed is out, and the group prepares again.
+1. A change makes the group prepare a rebalance. A group that was empty waits group.initial.rebalance.delay.ms for more members, and again
+   while new members join, up to the rebalance timeout. Another group waits until all members have rejoined, or the rebalance timeout ends.
+2. The generation begins. Members that did not rejoin are removed, but static members stay until their session ends. The parked JoinGroups
+   are answered; the leader's response lists all members.
+3. Members that have not sent SyncGroup within the rebalance timeout are removed, and the group prepares a rebalance again.
 
-Soft state changes here directly; records only persist it (`replay` False), and a failed append is told to whoever waits.
+Rebalances change soft state directly; records only persist it (`replay` False). A failed append is reported to the waiting clients.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Outcome = CoordinatorResult[None]
 
 
 def nothing() -> Outcome:
-    """No records; what there is to answer has been, or will be, answered by itself."""
+    """Return a result without records; the requests are answered through their Deferred."""
     return CoordinatorResult([], None)
 
 
 def _heartbeat_key(group_id: str, member_id: str) -> str:
-    # Ids may hold any other character.
+    # NUL separates the ids, which may contain any other character.
     return f"heartbeat\0{group_id}\0{member_id}"
 
 
@@ -48,7 +48,7 @@ def _sync_key(group_id: str) -> str:
 
 
 class Rebalances:
-    """One shard's."""
+    """Rebalances of one shard."""
 
     def __init__(self, groups: Groups, timers: Timers, settings: GroupSettings) -> None:
         self._groups = groups
@@ -58,7 +58,7 @@ class Rebalances:
     # -- preparing ---------------------------------------------------------------------------------------------------------------
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str) -> Outcome:
-        """Begins a rebalance, or ends the joining of the one under way when this was what it waited for."""
+        """Begin a rebalance, or complete the current one when all members have joined."""
         return self.prepare(group, reason) if group.can_rebalance else self.complete_if_joined(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> Outcome:
@@ -100,7 +100,7 @@ class Rebalances:
         return nothing()
 
     def complete_if_joined(self, group: ClassicGroup) -> Outcome:
-        """Unless this is an initial rebalance, which takes its time."""
+        """Complete the rebalance when all members have joined. An initial rebalance waits for its delay."""
         if group.is_in(ClassicState.PREPARING_REBALANCE) and group.previous_state is not ClassicState.EMPTY and group.all_members_joined:
             return self.complete(group)
         return nothing()
@@ -108,7 +108,7 @@ class Rebalances:
     # -- the generation ------------------------------------------------------------------------------------------------------------
 
     def complete(self, group: ClassicGroup) -> Outcome:
-        """Ends the joining with whoever has joined."""
+        """Begin the next generation with the members that have joined."""
         self._timers.cancel(_join_key(group.group_id))
         if not group.is_in(ClassicState.PREPARING_REBALANCE):
             return nothing()
@@ -119,14 +119,14 @@ class Rebalances:
         if absent:
             logger.info("group %s goes on without %s, who did not join in time", group.group_id, absent)
         if group.members and not group.elect_joined_leader():
-            # Only static members, and none of them is here: until their sessions end there is nobody to begin with.
+            # The group has static members only, and none has joined: wait until one joins or their sessions end.
             logger.warning("group %s cannot complete its rebalance: no member joined", group.group_id)
             self._schedule_join(group)
             return nothing()
         group.begin_generation()
         if group.is_in(ClassicState.EMPTY):
             logger.info("group %s is empty in generation %d", group.group_id, group.generation_id)
-            # Should the append fail, the generation before would come back after a restart and find that its members are gone.
+            # When this append fails, a restart loads the previous generation, whose members then miss their sessions.
             return CoordinatorResult([group.record({})], None, replay=False, on_committed=_warn(group, "that it is empty"))
         self._settings.counts.classic_rebalances += 1
         logger.info("group %s begins generation %d with %d members", group.group_id, group.generation_id, len(group.members))
@@ -142,20 +142,20 @@ class Rebalances:
     # -- the assignment ------------------------------------------------------------------------------------------------------------
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
-        """The member has sent SyncGroup."""
+        """Note that the member has sent SyncGroup."""
         group.pending_sync.pop(member_id, None)
         if not group.pending_sync:
             self._timers.cancel(_sync_key(group.group_id))
 
     def fail_syncs(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """The assignment will not come."""
+        """Clear all assignments, and answer the parked SyncGroups with `code`."""
         for member in list(group.members.values()):
             member.assignment = b""
             if group.complete_sync(member, SyncGroupResponse(error_code=code)):
                 self.keep_alive(group, member)
 
     def propagate(self, group: ClassicGroup) -> None:
-        """The assignment is stored: everybody who waits for it gets it, and a full session timeout from now on."""
+        """Answer the parked SyncGroups with the stored assignment, and begin a full session timeout of each answered member."""
         for member in list(group.members.values()):
             response = SyncGroupResponse(
                 error_code=ErrorCode.NONE,
@@ -181,19 +181,19 @@ class Rebalances:
     # -- sessions ------------------------------------------------------------------------------------------------------------------
 
     def keep_alive(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """The member's session (or what `timeout_ms` says) begins anew."""
+        """Restart the member's session timeout, with `timeout_ms` milliseconds if given."""
         self.await_member(group.group_id, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
     def await_member(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """Also for one who was only given an id so far."""
+        """Start or restart the session timeout of a member id, which may still be pending (KIP-394)."""
         self._schedule(_heartbeat_key(group_id, member_id), timeout_ms, lambda: self._session_expired(group_id, member_id))
 
     def forget(self, group: ClassicGroup, member_id: str) -> None:
-        """No session to watch any more."""
+        """Cancel the member's session timeout."""
         self._timers.cancel(_heartbeat_key(group.group_id, member_id))
 
     def forget_group(self, group: ClassicGroup) -> None:
-        """The group could not be stored: its timers end, unless another group of that name has taken its place."""
+        """Cancel the timers of a group that could not be stored, unless another group has the same id now."""
         if self._groups.find(group.group_id) is None:
             self._timers.cancel(_join_key(group.group_id))
             self._timers.cancel(_sync_key(group.group_id))
@@ -211,7 +211,7 @@ class Rebalances:
         if member is None or member.has_satisfied_heartbeat:
             return nothing()
         logger.info("group %s: the session of %s has ended", group_id, member_id)
-        # One that waits for its first JoinGroup answer is told to come again, should it still be there.
+        # When the client of this parked JoinGroup is still alive, the error makes it join again.
         group.complete_join(member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member_id)
         if group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
@@ -219,7 +219,7 @@ class Rebalances:
         return self._gone(group)
 
     def _gone(self, group: ClassicGroup) -> Outcome:
-        """Somebody less to wait for."""
+        """Complete the rebalance when the removed member was the last one to wait for."""
         if group.is_in(ClassicState.PREPARING_REBALANCE) and group.all_members_joined:
             return self.complete(group)
         return nothing()

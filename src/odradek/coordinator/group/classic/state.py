@@ -1,4 +1,4 @@
-"""The states of a classic group and the ways between them (org.apache.kafka.coordinator.group.classic.ClassicState)."""
+"""States of a classic group and their transitions (org.apache.kafka.coordinator.group.classic.ClassicState)."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from enum import Enum
 
 
 class ClassicState(Enum):
-    """The values are what clients see."""
+    """State of a classic group; the values are the names that clients see."""
 
     EMPTY = "Empty"
-    """No members; committed offsets keep it in existence."""
+    """The group has no members; committed offsets keep it in existence."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """JoinGroups are parked until all members are there or the rebalance timeout has passed."""
+    """JoinGroups are parked until all members have joined, or the rebalance timeout has passed."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """SyncGroups are parked until the leader has brought the assignment and it is stored."""
+    """SyncGroups are parked until the leader has sent the assignment and the assignment is stored."""
     STABLE = "Stable"
-    """Every member may have its assignment."""
+    """The assignment is stored, and members may fetch it."""
     DEAD = "Dead"
-    """Unloaded; whoever still holds the group is sent elsewhere."""
+    """The group is unloaded; its members are sent to another coordinator."""
 
 
 TRANSITIONS: dict[ClassicState, frozenset[ClassicState]] = {
     # A first member joins.
     ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
-    # All have joined; or nobody is left.
+    # All members have joined; or all members are gone.
     ClassicState.PREPARING_REBALANCE: frozenset({ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY, ClassicState.DEAD}),
-    # The assignment is stored; or a member joins, leaves, fails, does not sync in time.
+    # The assignment is stored; or a member joins, leaves, fails, or misses its SyncGroup.
     ClassicState.COMPLETING_REBALANCE: frozenset({ClassicState.STABLE, ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
-    # A member joins anew with something else to say, leaves or fails.
+    # A member rejoins with other metadata, leaves or fails.
     ClassicState.STABLE: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
     ClassicState.DEAD: frozenset({ClassicState.DEAD}),
 }
-"""From -> to."""
+"""State -> states that may follow."""

@@ -1,6 +1,6 @@
-"""The topics in the subscription that consumers send as their protocol metadata (ConsumerProtocolSubscription).
+"""Topics of the subscription that consumers send as protocol metadata (ConsumerProtocolSubscription).
 
-Only what version 0 has is read: a version and a list of names, with which every later version begins as well.
+Only the fields of version 0 are read, a version and a list of names: all later versions begin with these fields.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SHORT = struct.Struct(">h")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
-    """All topics that any of them names; ValueError when one cannot be read."""
+    """Return the topics of all subscriptions. Raises ValueError for a malformed subscription."""
     topics: set[str] = set()
     for subscription in subscriptions:
         topics.update(_topics(subscription))

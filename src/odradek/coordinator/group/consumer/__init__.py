@@ -1,1 +1,1 @@
-"""Consumer groups: the coordinator assigns, members reconcile what they have with it (KIP-848)."""
+"""Consumer groups: the coordinator computes the assignment, members reconcile their partitions with it (KIP-848)."""

@@ -1,7 +1,7 @@
-"""Members of the classic protocol in consumer groups: their JoinGroup, SyncGroup, Heartbeat and LeaveGroup (KIP-848, migration).
+"""Members of the classic protocol in consumer groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup (KIP-848, migration).
 
-A generation is the member's epoch. The coordinator assigns, so that nobody leads: a member joins when it has subscribed or given up
-something, and is told REBALANCE_IN_PROGRESS when there is something new for it.
+The generation of such a member is its epoch. The coordinator computes the assignment, so these groups have no leader. A member joins again
+after it has changed its subscription or given up partitions. REBALANCE_IN_PROGRESS tells a member that a new assignment exists.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 logger = logging.getLogger(__name__)
 
 _KNOWN_MEMBER_ID_SINCE = 4
-"""JoinGroup versions that ask a new dynamic member to come again with its id (KIP-394)."""
+"""First JoinGroup version in which a new dynamic member joins again with its id (KIP-394)."""
 
 
 class ClassicMembers:
-    """One shard's. Errors are raised."""
+    """Classic-protocol members of one shard's consumer groups. Methods raise KafkaError for the response's error."""
 
     def __init__(self, consumer: ConsumerGroups, settings: GroupSettings, new_id: Callable[[], UUID]) -> None:
         self._consumer = consumer
@@ -48,7 +48,7 @@ class ClassicMembers:
     # -- joining -----------------------------------------------------------------------------------------------------------------
 
     def join(self, group: ConsumerGroup, caller: Caller, request: JoinGroupRequest, response: Deferred[JoinGroupResponse]) -> Outcome:
-        """Answered once the member's step is stored."""
+        """Join the group. The response completes once the records of the member's reconciliation are committed."""
         policy = self._settings.migration_policy
         if not policy.upgrade and not policy.downgrade:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Group {group.group_id} takes members of the consumer protocol only.")
@@ -140,7 +140,10 @@ class ClassicMembers:
     # -- in the group ------------------------------------------------------------------------------------------------------------
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, response: Deferred[SyncGroupResponse]) -> Outcome:
-        """What the member has in its epoch, in the form of the classic protocol."""
+        """Return the member's assigned partitions of its epoch, in the form of the classic protocol.
+
+        Raises KafkaError with REBALANCE_IN_PROGRESS when the member has to join again.
+        """
         member, classic = self._member(group, request.member_id, request.group_instance_id, request.generation_id)
         protocol, metadata = classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, protocol):
@@ -160,7 +163,7 @@ class ClassicMembers:
             if error is not None:
                 return
             if self._consumer.is_member(group_id, member.member_id):
-                # It may have left meanwhile.
+                # The member may have left in the meantime.
                 sessions.synced(group_id, member.member_id)
                 sessions.keep_alive(group_id, member.member_id, classic.session_timeout_ms)
             response.complete(answer)
@@ -168,7 +171,7 @@ class ClassicMembers:
         return CoordinatorResult([], None, on_committed=committed)
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """REBALANCE_IN_PROGRESS when the member has to join again."""
+        """Extend the member's session; the response has REBALANCE_IN_PROGRESS when the member has to join again."""
         member, classic = self._member(group, request.member_id, request.group_instance_id, request.generation_id)
         self._consumer.sessions.keep_alive(group.group_id, member.member_id, classic.session_timeout_ms)
         code = ErrorCode.NONE
@@ -189,7 +192,10 @@ class ClassicMembers:
         return member, member.classic
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Several members at once, of either protocol; an instance id alone is how an administrator removes a static member."""
+        """Remove several members of either protocol.
+
+        A request with an instance id only, as administrators send it, removes the static member.
+        """
         answers: list[LeaveGroupResponse.MemberResponse] = []
         leaving: dict[str, ConsumerMember] = {}
         for each in request.members:

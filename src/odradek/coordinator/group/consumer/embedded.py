@@ -1,4 +1,4 @@
-"""The protocol inside the classic protocol: what consumers and their leader write into the opaque fields (ConsumerProtocol)."""
+"""Embedded consumer protocol: the contents of the classic protocol's opaque fields (ConsumerProtocol)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HIGHEST = 3
 
 
 def version_of(data: bytes) -> int:
-    """ProtocolError when there is none."""
+    """Return the version of an embedded message, at most the highest known one. Raises ProtocolError for a missing or negative version."""
     if len(data) < _VERSION.size:
         raise ProtocolError("an embedded message of a consumer has no version")
     version = int(_VERSION.unpack_from(data)[0])
@@ -26,21 +26,21 @@ def version_of(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """ProtocolError for anything malformed; what later versions have beyond ours is not looked at."""
+    """Return the subscription. Fields of later versions are ignored. Raises ProtocolError for malformed data."""
     version = version_of(data)
     body = memoryview(data)[_VERSION.size :]
     return ConsumerProtocolSubscription.decode(body, version)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """As `read_subscription`; an empty one for no bytes."""
+    """Return the assignment, which is empty for no bytes. Raises ProtocolError for malformed data."""
     if not data:
         return ConsumerProtocolAssignment(assigned_partitions=[])
     return ConsumerProtocolAssignment.decode(memoryview(data)[_VERSION.size :], version_of(data))
 
 
 def write_assignment(partitions: Partitions | Mapping[UUID, Mapping[int, int]], view: TopicView, like: bytes) -> bytes:
-    """In the version that the member uses in `like`, its subscription. Topics that are no more are left out."""
+    """Return the encoded assignment in the version of `like`, the member's subscription. Deleted topics are left out."""
     version = version_of(like)
     assignment = ConsumerProtocolAssignment(
         assigned_partitions=[

@@ -1,6 +1,6 @@
-"""A consumer group: members, epochs, target assignment, and what may be asked of it (org...modern.consumer.ConsumerGroup, ModernGroup).
+"""Consumer group: members, epochs, target assignment, and checks of requests (org...modern.consumer.ConsumerGroup, ModernGroup).
 
-All of it comes from records and is journaled; besides the members themselves the group counts what would take a walk over them.
+All state comes from records and is journaled. The group also keeps counts whose computation would need a scan of the members.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from odradek.coordinator.records import CoordinatorRecord
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
-"""The states, as clients see them."""
+"""Names of the states, as clients see them."""
 
 _CONSUMER_OFFSET_COMMIT_SINCE = 9
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that match a pattern, as of a metadata offset and a time in ms since the epoch."""
+    """Topics that match a pattern, at a metadata offset (`version`) and a time in Unix milliseconds."""
 
     topics: frozenset[str]
     version: int
@@ -34,21 +34,21 @@ class ResolvedRegex(NamedTuple):
 
 
 class SubscriptionCount(NamedTuple):
-    """How many members name a topic, and how many patterns of the group match it."""
+    """Number of members that subscribe to a topic by name, and number of the group's patterns that match it."""
 
     by_name: int = 0
     by_regex: int = 0
 
 
 class Epochs(NamedTuple):
-    """`group` rises with every change of subscriptions; `target` is the one for which the target assignment was computed."""
+    """Epochs of a group. `group` rises with each change of subscriptions; `target` is the group epoch of the target assignment."""
 
     group: int = 1
     metadata_hash: int = 0
     target: int = LEAVE_EPOCH
     target_timestamp_ms: int = 0
     has_partition_metadata: bool = False
-    """There is a record as before 4.1, which wants a tombstone."""
+    """Whether the group has a partition metadata record, as written before Kafka 4.1; such a record needs a tombstone."""
 
 
 Counts = Mapping[str, int]
@@ -57,7 +57,7 @@ _EPOCHS = ""
 
 
 class ConsumerGroup:
-    """Implements `group.Group`."""
+    """Consumer group, an implementation of `group.Group`."""
 
     __slots__ = (
         "_epochs",
@@ -87,11 +87,12 @@ class ConsumerGroup:
         self.regex_members: JournaledDict[str, int] = JournaledDict(journal)
         self.assignors: JournaledDict[str, int] = JournaledDict(journal)
         self.classic_protocols: JournaledDict[str, int] = JournaledDict(journal)
-        """Protocol -> members of the classic protocol that support it; under "" all of them."""
+        """Protocol -> number of classic-protocol members that support it; "" -> number of all classic-protocol members."""
         self.partition_epochs: JournaledDict[tuple[UUID, int], int] = JournaledDict(journal)
-        """(topic, partition) -> epoch of the member that has it, or has it still to give up."""
+        """(topic id, partition) -> epoch of the member that owns the partition or has yet to give it up."""
         self.refresh_at_ms = 0
-        """Soft: when the metadata of the subscribed topics are looked at again, at the latest; 0: with the next heartbeat."""
+        """Unix milliseconds at which the metadata of subscribed topics are checked at the latest; 0: with the next heartbeat. Soft state.
+        """
         self.refresh_epoch = 0
 
     # -- epochs ------------------------------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class ConsumerGroup:
         return self._epochs.committed(_EPOCHS) or Epochs()
 
     def metadata_expired(self, now_ms: int) -> bool:
-        """Whether the topics are to be looked at again; also when the epoch that the last look decided has been taken back."""
+        """Return whether to check the topics' metadata: the refresh time has come, or the epoch bump of the last check was reverted."""
         return now_ms >= self.refresh_at_ms or self.epochs.group < self.refresh_epoch
 
     def request_refresh(self) -> None:
@@ -130,7 +131,7 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
-        """Of the committed state."""
+        """Name of the state, from the committed state."""
         members = [member for _, member in self.members.committed_items()]
         epochs = self.committed_epochs()
         if not members:
@@ -140,7 +141,7 @@ class ConsumerGroup:
         return STABLE if all(member.is_reconciled_to(epochs.target) for member in members) else RECONCILING
 
     def member(self, member_id: str) -> ConsumerMember:
-        """UNKNOWN_MEMBER_ID when there is none."""
+        """Return the member. Raises KafkaError with UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
@@ -151,7 +152,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """A static member's is that of the instance, whatever its member id was."""
+        """Return the target assignment of a member; for a static member that of the instance, whatever the former member id."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id) or ""
         return self.targets.get(member_id) or {}
@@ -160,7 +161,7 @@ class ConsumerGroup:
         return (topic_id, partition) not in self.partition_epochs
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether what the member still misses of its target is not given up yet."""
+        """Return whether another member still owns a partition that this member needs for its target."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -229,7 +230,7 @@ class ConsumerGroup:
             self.topic_counts[topic] = count
 
     def _own(self, owned: Owned, epoch: int) -> None:
-        # Of a log that was compacted in parts the older owner may still be there: the later epoch is right.
+        # After partial compaction the log may still contain an older owner: the later epoch counts.
         epochs = self.partition_epochs
         for topic_id, partitions in owned.items():
             for partition in partitions:
@@ -247,7 +248,7 @@ class ConsumerGroup:
     # -- subscriptions -----------------------------------------------------------------------------------------------------------
 
     def topic_counts_with(self, before: ConsumerMember | None, after: ConsumerMember | None) -> TopicCounts:
-        """What the counts will be once the member is another; a pattern that nobody else has goes with it."""
+        """Return the counts after the replacement of `before` by `after`. A pattern without other members is removed."""
         counts = dict(self.topic_counts.items())
         for member, change in ((before, -1), (after, 1)):
             for topic in () if member is None else member.topic_names:
@@ -258,7 +259,7 @@ class ConsumerGroup:
         return counts
 
     def topic_counts_without(self, members: Iterable[ConsumerMember], regexes: Iterable[str]) -> TopicCounts:
-        """What the counts will be without the members and the patterns."""
+        """Return the counts without these members and patterns."""
         counts = dict(self.topic_counts.items())
         for member in members:
             for topic in member.topic_names:
@@ -273,7 +274,7 @@ class ConsumerGroup:
             _change_count(counts, topic, 0, -1)
 
     def regex_members_with(self, before: ConsumerMember | None, after: ConsumerMember | None) -> dict[str, int]:
-        """Pattern -> subscribed members, once the member is another."""
+        """Return pattern -> number of subscribed members, after the replacement of `before` by `after`."""
         counts = dict(self.regex_members.items())
         for member, change in ((before, -1), (after, 1)):
             if member is not None and member.regex is not None:
@@ -281,12 +282,12 @@ class ConsumerGroup:
         return {regex: count for regex, count in counts.items() if count > 0}
 
     def subscribed_names(self, member: ConsumerMember) -> frozenset[str]:
-        """By name and by pattern, as far as that is resolved."""
+        """Return the topics that the member subscribes to by name and by resolved pattern."""
         resolved = None if member.regex is None else self.regexes.get(member.regex)
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
     def preferred_assignor(self, before: ConsumerMember | None, after: ConsumerMember | None) -> str | None:
-        """The one that most members want, once the member is another; None when nobody wants one."""
+        """Return the assignor that most members prefer, after the replacement of `before` by `after`; None without a preference."""
         counts = dict(self.assignors.items())
         for member, change in ((before, -1), (after, 1)):
             if member is not None and member.server_assignor is not None:
@@ -301,7 +302,7 @@ class ConsumerGroup:
         return self.classic_protocols.get("") or 0
 
     def supports_classic(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a member with these may join: one protocol that all other classic members have, too."""
+        """Return whether a classic member with these protocols may join: one protocol that all other classic members support."""
         if protocol_type != CONSUMER_PROTOCOL_TYPE:
             return False
         names = list(protocols)
@@ -312,7 +313,11 @@ class ConsumerGroup:
     def validate_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_or_epoch: int, *, transactional: bool, api_version: int
     ) -> CommitValidator | None:
-        """A commit of an older epoch is good for the partitions that the member has had since then (KIP-1251)."""
+        """Check a commit. Return None, or a check of each partition for a commit with an older epoch (KIP-1251).
+
+        The check accepts the partitions that the member has owned since that epoch or longer. Raises KafkaError for an unknown member, a
+        later epoch, and an OffsetCommit version before 9.
+        """
         epoch = generation_or_epoch
         if epoch < 0 and self.is_empty:
             return None
@@ -339,7 +344,7 @@ class ConsumerGroup:
             raise _stale(member, f"Epoch {member_epoch} is not the member's, {member.member_epoch}.")
 
     def validate_offset_delete(self) -> None:
-        """Topics that somebody subscribes to are protected one by one."""
+        """Accept every request: subscribed topics are protected one by one through `is_subscribed_to_topic`."""
 
     def validate_delete_group(self) -> None:
         if not self.is_empty:
@@ -352,7 +357,10 @@ class ConsumerGroup:
         return OffsetExpiry(None)
 
     def tombstones(self, replaced: Mapping[str, str] | None = None) -> list[CoordinatorRecord]:
-        """`replaced`: member id -> the id that it has in records written just before."""
+        """Return the tombstones of all records of the group.
+
+        `replaced` maps a member id to the id that the member has in records written just before.
+        """
         group_id = self.group_id
         ids = [(replaced or {}).get(member_id, member_id) for member_id in self.members]
         return [
@@ -372,7 +380,7 @@ class ConsumerGroup:
 def is_homogeneous(
     regex_members: Counts, topic_counts: Mapping[str, SubscriptionCount] | JournaledDict[str, SubscriptionCount], members: int
 ) -> bool:
-    """Whether all members subscribe to the same topics."""
+    """Return whether all members subscribe to the same topics."""
     if not regex_members:
         return all(count.by_name == members for count in topic_counts.values())
     if next(iter(regex_members.values())) != members:

@@ -1,4 +1,4 @@
-"""Everything that consumer groups answer to members of the consumer protocol; their replay, loading, timers and descriptions.
+"""Requests of consumer-protocol members, replay, loading, timers and descriptions of consumer groups.
 
 (the consumer half of org.apache.kafka.coordinator.group.GroupMetadataManager)
 """
@@ -51,7 +51,7 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 class ConsumerGroups:
-    """One shard's."""
+    """Consumer groups of one shard."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ConsumerGroups:
     # -- life --------------------------------------------------------------------------------------------------------------------
 
     def loaded(self, image: MetadataImage) -> None:
-        """Every member gets a full session to find its way here."""
+        """Start a full session timeout for each member, so that all of them can find the new coordinator."""
         self.view.loaded(image)
         for group in self._groups:
             if not isinstance(group, ConsumerGroup):
@@ -87,7 +87,7 @@ class ConsumerGroups:
                     self.sessions.await_revocation(group.group_id, member)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Groups whose topics have changed look at them with their next heartbeat."""
+        """Make groups with changed topics check the topics' metadata at the next heartbeat."""
         changed = self.view.update(delta, image)
         for group in self._groups if changed else ():
             if isinstance(group, ConsumerGroup) and any(name in group.topic_counts for name in changed):
@@ -98,14 +98,17 @@ class ConsumerGroups:
         self.sessions.keep_alive(group.group_id, member.member_id, timeout_ms)
 
     def forget(self, group: Group) -> None:
-        """The group is about to be deleted."""
+        """Cancel the timers of a group that is about to be deleted."""
         for member_id in group.members if isinstance(group, ConsumerGroup) else ():
             self.sessions.forget(group.group_id, member_id)
 
     # -- heartbeats --------------------------------------------------------------------------------------------------------------
 
     def heartbeat(self, caller: Caller, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """Joins (epoch 0), goes on, or leaves (epochs -1 and -2)."""
+        """Process a heartbeat: join (epoch 0), go on, or leave (epochs -1 and -2).
+
+        Raises KafkaError for an unknown group or member, a fenced epoch, and a full group.
+        """
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leave(request)
         records: Records = []
@@ -143,11 +146,15 @@ class ConsumerGroups:
         return CoordinatorResult(records, response, on_committed=committed if records else None)
 
     def restore_sessions(self, seen: ConsumerGroup, member_id: str) -> None:
-        """Sets the sessions right after a member's step was taken back: members are watched, nobody else is. `seen`: its group."""
+        """Restore the session timers after the records of a member's heartbeat or join were reverted. `seen` is the group before the
+        revert.
+
+        Afterwards exactly the existing members have session timers.
+        """
         group_id = seen.group_id
         group = self._groups.find(group_id)
         if not isinstance(group, ConsumerGroup):
-            # Of a classic group again, whose members it would have brought with it.
+            # The group is a classic group again; its members would have been brought over.
             for each in (member_id, *seen.members):
                 self.sessions.forget(group_id, each)
             return
@@ -155,18 +162,18 @@ class ConsumerGroups:
             self.sessions.forget(group_id, member_id)
         for member in group.members.values():
             if not self.sessions.is_alive(group_id, member.member_id):
-                # It was being replaced, as a static member.
+                # The revert has restored a static member that was being replaced.
                 self.keep_alive(group, member)
             if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
                 self.sessions.await_revocation_still(group_id, member)
 
     def is_member(self, group_id: str, member_id: str) -> bool:
-        """Of a consumer group, as of now."""
+        """Return whether the member is in a consumer group now."""
         group = self._groups.find(group_id)
         return isinstance(group, ConsumerGroup) and member_id in group.members
 
     def _group(self, group_id: str, records: Records, *, joins: bool) -> ConsumerGroup:
-        """The group, or the one that the records will make."""
+        """Return the group, or for a joining member the group that the records will create."""
         group = self._groups.find(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -180,7 +187,7 @@ class ConsumerGroups:
         return ConsumerGroup(group_id, _no_journal())
 
     def throw_if_full(self, group: ConsumerGroup, member_id: str) -> None:
-        """GROUP_MAX_SIZE_REACHED for one who is not a member yet."""
+        """Raise KafkaError with GROUP_MAX_SIZE_REACHED for a new member of a full group."""
         most = self._settings.consumer_max_size
         if len(group.members) >= most and member_id not in group.members:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {most} members, which is as many as it may have.")
@@ -214,7 +221,7 @@ class ConsumerGroups:
         return member
 
     def join_static(self, group: ConsumerGroup, member_id: str, existing: ConsumerMember | None, records: Records) -> ConsumerMember:
-        """A new static member, or one that takes the place of `existing`, with all that it had."""
+        """Return a new static member, or a member that replaces `existing` and takes over all of its state."""
         if existing is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
         member = existing._replace(member_id=member_id, member_epoch=0, previous_epoch=0)
@@ -237,7 +244,7 @@ class ConsumerGroups:
         member = known_static(group.static_member(request.instance_id), request.instance_id, request.member_id)
         if request.member_epoch == LEAVE_EPOCH:
             return self.remove(group, [member], response)
-        # It keeps all that it has, for the one who comes back as it: its partitions are anybody's of the instance.
+        # The member keeps its partitions for its return. Assignment epoch 0 lets any later member of the instance commit their offsets.
         away = member._replace(
             member_epoch=STATIC_LEAVE_EPOCH,
             assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
@@ -246,7 +253,7 @@ class ConsumerGroups:
         return CoordinatorResult([write.current_assignment(group.group_id, away)], response)
 
     def remove(self, group: ConsumerGroup, members: list[ConsumerMember], response: R) -> CoordinatorResult[R]:
-        """The members leave, or are fenced. When only members of the classic protocol are left the group becomes a classic one."""
+        """Remove members that leave or are fenced. When only classic-protocol members remain, the group may become a classic group."""
         if not members:
             return CoordinatorResult([], response)
         records: Records = []
@@ -278,7 +285,7 @@ class ConsumerGroups:
 
         def committed(error: KafkaError | None) -> None:
             for member in members if error is not None else ():
-                # After a time-out the records may be committed yet, and nobody is there to be watched.
+                # After a timeout the records may still be committed. The group then has no member whose session could be restored.
                 if member.member_id in group.members:
                     self.keep_alive(group, member)
 
@@ -287,7 +294,7 @@ class ConsumerGroups:
     # -- descriptions ------------------------------------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """Of the committed state."""
+        """Return the description of the committed state."""
         group = self._groups.find_committed(group_id)
         if not isinstance(group, ConsumerGroup):
             why = "not found" if group is None else "is not a consumer group"
@@ -333,7 +340,7 @@ class ConsumerGroups:
 
 
 def failed_description(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedConsumerGroup:
-    """A group that cannot be described."""
+    """Return a description with an error."""
     return DescribedConsumerGroup(error_code=code, error_message=message, group_id=group_id, group_state="", assignor_name="", members=[])
 
 
@@ -344,7 +351,9 @@ def _no_journal() -> UndoJournal:
 
 
 def known_static(existing: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:
-    """UNKNOWN_MEMBER_ID for an instance that is not there, FENCED_INSTANCE_ID when another member has its place."""
+    """Return the static member. Raises KafkaError with UNKNOWN_MEMBER_ID for an unknown instance, and with FENCED_INSTANCE_ID when another
+    member has replaced this one.
+    """
     if existing is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if existing.member_id != member_id:
@@ -353,7 +362,10 @@ def known_static(existing: ConsumerMember | None, instance_id: str, member_id: s
 
 
 def _check_epoch(member: ConsumerMember, received: int, reported: Reported | None) -> None:
-    """FENCED_MEMBER_EPOCH, but for a member whose last answer got lost: it is one epoch behind, and owns nothing that it should not."""
+    """Raise KafkaError with FENCED_MEMBER_EPOCH unless the epoch is current.
+
+    A member whose last response got lost is accepted: it has the previous epoch, and reports only partitions that are assigned to it.
+    """
     if received in (0, member.member_epoch):
         return
     if received > member.member_epoch:
@@ -374,7 +386,7 @@ def _is_subset(reported: Reported, assigned: Mapping[UUID, Iterable[int]]) -> bo
 
 
 def _reported(request: HeartbeatRequest) -> Reported | None:
-    """None: the same as it said before."""
+    """Return the partitions that the member reports; None for unchanged partitions."""
     if request.topic_partitions is None:
         return None
     owned: dict[UUID, set[int]] = {}
@@ -384,7 +396,7 @@ def _reported(request: HeartbeatRequest) -> Reported | None:
 
 
 def _updated(member: ConsumerMember, caller: Caller, request: HeartbeatRequest) -> ConsumerMember:
-    """What is null in the request stays as it is."""
+    """Return the member with the values of the request; null values leave the member's values unchanged."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     return member._replace(
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -400,7 +412,7 @@ def _updated(member: ConsumerMember, caller: Caller, request: HeartbeatRequest) 
 
 
 def _is_full(request: HeartbeatRequest) -> bool:
-    """The member says all that there is to say, and wants to hear all."""
+    """Return whether the request has all fields, which makes the response contain the assignment."""
     subscribed = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and subscribed and request.topic_partitions is not None
 

@@ -1,4 +1,4 @@
-"""A member of a consumer group, as its records say (org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember)."""
+"""Member of a consumer group, from its records (org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from uuid import UUID
 from odradek.protocol.messages.consumer_group_records import ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue
 
 Owned = Mapping[UUID, Mapping[int, int]]
-"""Topic id -> partition -> the epoch in which the member got it. Never changed in place; topics without partitions are left out."""
+"""Topic id -> partition -> epoch in which the member got the partition. Immutable by convention, without empty topics."""
 
 LEAVE_EPOCH = -1
-"""In a heartbeat: the member leaves. As a state: it has no assignment (any more)."""
+"""Epoch of a heartbeat with which the member leaves, and epoch of a member without an assignment."""
 STATIC_LEAVE_EPOCH = -2
-"""The static member is away and means to come back."""
+"""Epoch of a static member that has left temporarily."""
 
 
 class MemberState(IntEnum):
-    """How far a member is on the way to its target assignment."""
+    """State of a member's reconciliation with its target assignment."""
 
     STABLE = 0
-    """It has all that it can have in its epoch."""
+    """The member owns all partitions that it can have in its epoch."""
     UNREVOKED_PARTITIONS = 1
-    """It still has to give up partitions; its epoch waits for that."""
+    """The member still has to give up partitions, and its epoch does not advance before that."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others have not given up yet."""
+    """The member waits for partitions that other members have not given up yet."""
     UNKNOWN = 127
-    """Written by a later release: it has to join anew."""
+    """A later release has written the state: the member has to rejoin."""
 
     @classmethod
     def of(cls, value: int) -> MemberState:
@@ -39,14 +39,14 @@ _STATES = frozenset(int(state) for state in MemberState)
 
 
 class ClassicMetadata(NamedTuple):
-    """What a member of the classic protocol has said in JoinGroup."""
+    """Session timeout and protocols from a classic member's JoinGroup."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class ConsumerMember(NamedTuple):
-    """Replaced, never changed. Timeouts in ms."""
+    """Member of a consumer group; changes replace the tuple. Timeouts in milliseconds."""
 
     member_id: str
     member_epoch: int = 0
@@ -63,24 +63,24 @@ class ConsumerMember(NamedTuple):
     assigned: Mapping[UUID, Mapping[int, int]] = {}
     pending_revocation: Mapping[UUID, Mapping[int, int]] = {}
     classic: ClassicMetadata | None = None
-    """None: it speaks the consumer protocol."""
+    """None for a member of the consumer protocol."""
 
     @property
     def regex(self) -> str | None:
-        """None when it subscribes by names alone."""
+        """Return the subscribed pattern; None for a subscription by names only."""
         return self.topic_regex or None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     def at_epoch(self, epoch: int, state: MemberState, assigned: Owned, pending_revocation: Owned) -> ConsumerMember:
-        """The next step of its reconciliation; the epoch it leaves stays known."""
+        """Return the member after the next step of its reconciliation, with its former epoch as `previous_epoch`."""
         return self._replace(
             member_epoch=epoch, previous_epoch=self.member_epoch, state=state, assigned=assigned, pending_revocation=pending_revocation
         )
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
-        """The epoch in which the member got the partition, also one that it is to give up; None when it has it not."""
+        """Return the epoch in which the member got the partition, which it may have to give up; None for a partition of other members."""
         for owned in (self.assigned, self.pending_revocation):
             epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -119,7 +119,7 @@ def _classic(value: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata) -> C
 
 
 def _owned(topics: list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions], member_epoch: int) -> Owned:
-    """Records of before 4.3 have no epochs of partitions: the member's stands for them."""
+    """Return the owned partitions. Records from before 4.3 have no assignment epochs; the member's epoch replaces them."""
     owned: dict[UUID, Mapping[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

@@ -1,6 +1,7 @@
-"""What a group's subscribed topics look like, as one number: a changed one means a new target assignment (Utils.computeGroupHash).
+"""Hash of a group's subscribed topics: a changed hash requires a new target assignment (Utils.computeGroupHash).
 
-Written into the group's record, and so the same as Kafka's (XXH3 over the topics by name, each over its id, name, partitions and racks).
+The hash is written into the group's record, so it has to equal Kafka's: XXH3 over the topics by name, each hashed over its id, name,
+partitions and racks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SIGN = 1 << 63
 
 
 class TopicHashes:
-    """The hashes of topics, computed when somebody asks and kept until the topic changes."""
+    """Cache of topic hashes, which are computed on demand and kept until the topic changes."""
 
     __slots__ = ("_hashes",)
 
@@ -29,7 +30,7 @@ class TopicHashes:
         self._hashes: dict[str, int] = {}
 
     def forget(self, topics: Iterable[str]) -> None:
-        """They have changed, or are no more."""
+        """Remove the hashes of changed or deleted topics."""
         for topic in topics:
             self._hashes.pop(topic, None)
 
@@ -37,7 +38,7 @@ class TopicHashes:
         self._hashes.clear()
 
     def of_group(self, topics: Iterable[str], image: MetadataImage) -> int:
-        """For a group that subscribes to the topics; those that do not exist do not count. 0 when none does."""
+        """Return the hash of a group that subscribes to the topics. Unknown topics are ignored; without known topics the hash is 0."""
         known: dict[str, int] = {}
         for name in topics:
             topic = image.topics.by_name.get(name)
@@ -50,15 +51,15 @@ class TopicHashes:
 
 
 def group_hash(topics: Mapping[str, int]) -> int:
-    """Signed, of the topics' hashes by name."""
+    """Return the signed 64-bit hash of topic hashes by name."""
     if not topics:
         return 0
-    # Java sorts by UTF-16 units; topic names are ASCII.
+    # Java sorts by UTF-16 units; Python's order is the same for topic names, which are ASCII.
     return _signed(xxh3_64(b"".join([_LONG.pack(topics[name] & 0xFFFF_FFFF_FFFF_FFFF) for name in sorted(topics)])))
 
 
 def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
-    """Signed."""
+    """Return the signed 64-bit hash of a topic."""
     number = topic.topic_id.int
     parts = [
         _VERSION,
@@ -78,7 +79,7 @@ def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
 
 
 def _text(text: str) -> bytes:
-    """UTF-16 units, then how many they are."""
+    """Return the text in UTF-16, followed by the number of its UTF-16 units."""
     encoded = text.encode("utf-16-le")
     return encoded + _INT.pack(len(encoded) // 2)
 

@@ -1,7 +1,7 @@
-"""Groups that change their protocol with members in them (KIP-848: online upgrade and downgrade; group.consumer.migration.policy).
+"""Change of a group's protocol while it has members (KIP-848: online upgrade and downgrade; group.consumer.migration.policy).
 
-A classic group of consumers becomes a consumer group when the first member of the consumer protocol joins; it becomes classic again when
-the last of those leaves. Members of the classic protocol stay members all the time: they are told to join again when something moves.
+A classic group of consumers becomes a consumer group when the first consumer-protocol member joins. It becomes a classic group again when
+the last such member leaves. Classic-protocol members stay members all the time, and are told to rejoin after a change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Migration:
-    """One shard's."""
+    """Migration of one shard's groups."""
 
     def __init__(
         self,
@@ -52,9 +52,10 @@ class Migration:
     # -- to a consumer group -----------------------------------------------------------------------------------------------------
 
     def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord]) -> ConsumerGroup:
-        """The group that the records will make of the classic one; GROUP_ID_NOT_FOUND when it has to stay what it is.
+        """Return the consumer group that the records will create from a classic group.
 
-        Nothing is changed before `upgraded`: what brings the group over may be refused yet.
+        Nothing else changes before `upgraded`, because the joining member may still be refused. Raises KafkaError with GROUP_ID_NOT_FOUND
+        when the group has to stay a classic group.
         """
         self._check_upgrade(group)
         try:
@@ -67,7 +68,10 @@ class Migration:
         return upgraded
 
     def upgraded(self, group: ClassicGroup) -> None:
-        """The records of `upgrade` are on their way: whoever is parked comes again, and is watched as a member of the consumer group."""
+        """Answer all parked requests with REBALANCE_IN_PROGRESS, and start session timeouts in the consumer group.
+
+        Call this method once the records of `upgrade` are certain to be returned.
+        """
         for member in list(group.members.values()):
             group.fail_parked(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
             self._sessions.keep_alive(group.group_id, member.member_id, member.session_timeout_ms)
@@ -85,7 +89,7 @@ class Migration:
         assignment = read_assignment(member.assignment)
         if assignment.user_data:
             raise _refused(group.group_id, "its assignor keeps data of its own in the assignment, which would be lost")
-        # A group that has not completed a generation yet has no protocol: the member's first one tells what it subscribes to.
+        # A group without a completed generation has no protocol: the subscription comes from the member's first protocol.
         protocol = group.protocol_name if group.protocol_name is not None else member.protocols[0][0]
         subscription = read_subscription(member.metadata(protocol))
         assigned: dict[UUID, dict[int, int]] = {}
@@ -122,13 +126,13 @@ class Migration:
     # -- to a classic group ------------------------------------------------------------------------------------------------------
 
     def may_downgrade(self, group: ConsumerGroup, leaving: list[ConsumerMember]) -> bool:
-        """Whether only members of the classic protocol remain, and the group may become a classic one."""
+        """Return whether the group may become a classic group: only members of the classic protocol remain, and the policy permits it."""
         remaining = len(group.members) - len(leaving)
         classic = group.classic_count - sum(1 for member in leaving if member.classic is not None)
         return classic == remaining and remaining > 0 and self._downgrade_permitted(group, remaining)
 
     def may_downgrade_replacing(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """The same, when a static member of the classic protocol takes the place of the last one of the consumer protocol."""
+        """Return the same as `may_downgrade` for a static classic member that replaces the last member of the consumer protocol."""
         members = len(group.members)
         return replaced.classic is None and group.classic_count == members - 1 and self._downgrade_permitted(group, members)
 
@@ -147,9 +151,10 @@ class Migration:
         *,
         rebalance: str | None,
     ) -> None:
-        """The group is a classic one at once, as far as the records, which are not to be replayed, get written.
+        """Replace the group by a classic group at once. The added records persist the change, and are not to be replayed.
 
-        `joining` is the static member that takes another's place; `rebalance` says why the members have to join again, None: they need not.
+        `joining` is a static member that replaces another one. `rebalance` is the reason why members have to rejoin; None when they need
+        not.
         """
         group_id = group.group_id
         replaced = None if joining is None else group.static_member(joining.instance_id)
@@ -164,7 +169,7 @@ class Migration:
         classic = self._downgraded(group, staying, targets)
         records += group.tombstones({} if joining is None or replaced is None else {replaced.member_id: joining.member_id})
         records.append(classic.record({member.member_id: member.assignment for member in classic.members.values()}))
-        # The members' sessions in the consumer group find nobody when they end, unless the append fails and it is there again.
+        # A later session timeout in the consumer group has no effect, unless the append fails and the consumer group is restored.
         self._groups.remove(group_id)
         self._groups.put(classic)
         for member in classic.members.values():

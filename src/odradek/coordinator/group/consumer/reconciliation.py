@@ -1,9 +1,10 @@
-"""The next step of a member from what it has to what it should have (org...modern.consumer.CurrentAssignmentBuilder, KIP-848).
+"""Next step of a member from its assigned partitions to its target (org...modern.consumer.CurrentAssignmentBuilder, KIP-848).
 
-1. What is not in its target it has to give up first (UNREVOKED_PARTITIONS); only when it says that it no longer owns those partitions, it
-   goes to the epoch of the target assignment.
-2. In that epoch it gets what is free of its target. A partition is free when no member has it, nor has it still to give up.
-3. While some of its target is not free it asks again with every heartbeat (UNRELEASED_PARTITIONS), until it has all (STABLE).
+1. The member first gives up partitions outside of its target (UNREVOKED_PARTITIONS). It moves to the epoch of the target assignment only
+   after it has reported that it does not own those partitions any more.
+2. In that epoch the member gets the free partitions of its target. A partition is free when no member owns it or has yet to give it up. 3.
+While partitions of its target are not free, the member asks again with every heartbeat (UNRELEASED_PARTITIONS), until it has all of them
+   (STABLE).
 """
 
 from __future__ import annotations
@@ -17,22 +18,25 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.coordinator.group.consumer.member import ConsumerMember, MemberState, Owned
 
 Reported = Mapping[UUID, Collection[int]]
-"""What a member says that it owns, by topic id."""
+"""Partitions that a member reports to own, by topic id."""
 
 
 class Target(NamedTuple):
-    """Where a member is to go, and what the group knows meanwhile."""
+    """Target of a member's reconciliation, and the group's state that the step needs."""
 
     epoch: int
     partitions: Partitions
     subscribed: Collection[UUID]
-    """The topics, of those that exist, to which the member subscribes."""
+    """Ids of the existing topics to which the member subscribes."""
     is_free: Callable[[UUID, int], bool]
-    """Whether nobody has the partition."""
+    """Function that returns whether a partition has no owner."""
 
 
 def reconcile(member: ConsumerMember, target: Target, reported: Reported | None, *, subscription_changed: bool) -> ConsumerMember:
-    """The member after the step, or the same. FENCED_MEMBER_EPOCH for one in a state that is not known and that still owns partitions."""
+    """Return the member after its next step; the same object when nothing changes.
+
+    Raises KafkaError with FENCED_MEMBER_EPOCH for a member in an unknown state that may still own partitions.
+    """
     if member.state is MemberState.STABLE:
         if member.member_epoch != target.epoch:
             return _advance(member, member.member_epoch, target, reported)
@@ -52,14 +56,14 @@ def reconcile(member: ConsumerMember, target: Target, reported: Reported | None,
 
 
 def _may_own(partitions: Owned, reported: Reported | None) -> bool:
-    """Whether the member may still own some of them: it reports that it does, or reports nothing."""
+    """Return whether the member may still own some of the partitions: it reports one of them, or reports nothing."""
     if reported is None:
         return True
     return any(partition in partitions.get(topic_id, ()) for topic_id, owned in reported.items() for partition in owned)
 
 
 def _drop_unsubscribed(member: ConsumerMember, target: Target, reported: Reported | None) -> ConsumerMember:
-    """Gives up topics that the member no longer subscribes to at once; the target assignment may follow later."""
+    """Revoke the partitions of topics without subscription at once; a new target assignment may follow later."""
     dropped = [topic_id for topic_id in member.assigned if topic_id not in target.subscribed]
     if not dropped:
         return member
@@ -84,7 +88,7 @@ def _advance(member: ConsumerMember, epoch: int, target: Target, reported: Repor
         kept = {partition: since for partition, since in current.items() if partition in wanted}
         given_up = {partition: since for partition, since in current.items() if partition not in wanted}
         missing = wanted - kept.keys()
-        # What the member itself was giving up is free for it, although the group still counts it as owned.
+        # Partitions that this member was giving up are free for itself, although the group still counts them as owned.
         free = [partition for partition in sorted(missing) if partition in releasing or target.is_free(topic_id, partition)]
         unreleased = unreleased or len(free) < len(missing)
         if kept:

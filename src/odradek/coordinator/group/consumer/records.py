@@ -1,4 +1,4 @@
-"""The records of consumer groups; topics and partitions in order, so that equal states read the same (GroupCoordinatorRecordHelpers)."""
+"""Records of consumer groups. Topics and partitions are sorted, so that equal states give equal records (GroupCoordinatorRecordHelpers)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def group_epoch_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Groups of before 4.1 have this record."""
+    """Return the tombstone of a record that groups from before Kafka 4.1 have."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
@@ -137,7 +137,7 @@ def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """The records that remove a member, in the order in which replay wants them."""
+    """Return the tombstones of a member's records, in the order that replay needs."""
     return [
         current_assignment_tombstone(group_id, member_id),
         target_assignment_tombstone(group_id, member_id),

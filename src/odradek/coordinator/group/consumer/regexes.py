@@ -1,6 +1,7 @@
-"""Subscribed patterns: matched against all topics beside the heartbeats, in turns, all patterns of a group at once (TopicRegexResolver).
+"""Evaluation of subscribed patterns, apart from the heartbeats: all patterns of a group against all topics (TopicRegexResolver).
 
-A topic that the client may not describe, whose heartbeat began the evaluation, does not match.
+An evaluation is divided into several timer calls. Topics that the client whose heartbeat started the evaluation may not describe do not
+match.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from odradek.metadata.image import MetadataImage
 logger = logging.getLogger(__name__)
 
 REFRESH_AGAIN_MS = 10_000
-"""A group's patterns are not evaluated more often."""
+"""Least milliseconds between two evaluations of a group's patterns."""
 _MATCHES_PER_TURN = 20_000
 
 Resolved = dict[str, ResolvedRegex]
@@ -28,7 +29,7 @@ Finished = Callable[[Resolved], CoordinatorResult[None]]
 
 
 class RegexResolver:
-    """One shard's; at most one evaluation per group."""
+    """Pattern evaluations of one shard, at most one for each group at a time."""
 
     def __init__(self, timers: Timers, time_ms: Callable[[], int]) -> None:
         self._timers = timers
@@ -41,7 +42,7 @@ class RegexResolver:
     def start(
         self, group_id: str, regexes: Iterable[str], image: MetadataImage, finished: Finished, may_describe: MayDescribe | None = None
     ) -> None:
-        """Hands the topics to `finished`, as a write operation of its own; nothing when the group is under way already."""
+        """Start an evaluation, unless one of the group is running. `finished` gets the topics, in a separate write operation."""
         if group_id in self._running:
             return
         self._running.add(group_id)
@@ -52,7 +53,7 @@ class RegexResolver:
         if not evaluation.go_on():
             self._timers.schedule(_key(group_id), 0, lambda: self._turn(group_id, evaluation, finished))
             return CoordinatorResult([], None)
-        # Should the append fail the timer brings us here again, unless a heartbeat has started anew.
+        # After a failed append the timer calls this method again, unless a heartbeat has started another evaluation.
         self._running.discard(group_id)
         return finished(evaluation.resolved())
 
@@ -70,11 +71,11 @@ class _Evaluation:
             try:
                 self._patterns.append((compile_pattern(regex), found))
             except KafkaError as error:
-                # From a record of another release: it was valid there.
+                # Written by another release, in which the pattern was valid.
                 logger.error("the subscribed pattern %r cannot be evaluated: %s", regex, error)
 
     def go_on(self) -> bool:
-        """Some more topics; whether that was the last of them."""
+        """Match some more topics, and return whether all topics are done."""
         may_describe = self._may_describe
         turn = max(1, _MATCHES_PER_TURN // max(1, len(self._patterns)))
         count = 0

@@ -1,4 +1,4 @@
-"""From the records of consumer groups to the groups. Records of an older compaction may come in any order: none of them is refused."""
+"""Replay of consumer groups' records. After partial compaction records may come in any order, so every record is accepted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Replay = Callable[[Message, Message | None], object]
 
 
 def replays(groups: Groups, journal: UndoJournal) -> dict[type[Message], Replay]:
-    """Key class -> what to do with the record."""
+    """Return key class -> replay function."""
     replay = _Replay(groups, journal)
     return {
         ConsumerGroupMetadataKey: replay.group,
@@ -57,7 +57,7 @@ class _Replay:
         return group if isinstance(group, ConsumerGroup) else None
 
     def _get(self, group_id: str) -> ConsumerGroup:
-        """A group that offsets made, or a classic one, gives way: the later record is right."""
+        """Return the consumer group, or create it in place of a group of another type: the later record counts."""
         group = self._groups.find(group_id)
         if isinstance(group, ConsumerGroup):
             return group

@@ -1,4 +1,4 @@
-"""The timers of members: sessions, the time to give up partitions, and for members of the classic protocol the time to join and sync."""
+"""Timers of members: session, revocation of partitions, and for members of the classic protocol JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = ("session", "rebalance", "consumer-join", "consumer-sync")
 
 
 class Sessions:
-    """One shard's. Whoever is late is fenced: removed from its group. Times in ms."""
+    """Timers of one shard. A member whose timer expires is fenced: removed from its group. Times in milliseconds."""
 
     def __init__(self, groups: Groups, timers: Timers) -> None:
         self._groups = groups
@@ -27,20 +27,20 @@ class Sessions:
         self.fence: Fence | None = None
 
     def keep_alive(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """A full session from now on."""
+        """Start a full session timeout."""
         self._schedule("session", group_id, member_id, timeout_ms, "its session has ended")
 
     def is_alive(self, group_id: str, member_id: str) -> bool:
-        """Whether its session is watched."""
+        """Return whether the member's session timeout is running."""
         return _key("session", group_id, member_id) in self._timers
 
     def await_revocation_still(self, group_id: str, member: ConsumerMember) -> None:
-        """As `await_revocation`, unless that is under way."""
+        """Start the revocation timeout unless it is already running."""
         if _key("rebalance", group_id, member.member_id) not in self._timers:
             self.await_revocation(group_id, member)
 
     def await_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """It has its rebalance timeout to give up partitions and so leave its epoch."""
+        """Give the member its rebalance timeout to give up partitions and leave its epoch."""
         epoch = member.member_epoch
         why = f"it did not leave epoch {epoch} within {member.rebalance_timeout_ms} ms"
         self._schedule("rebalance", group_id, member.member_id, member.rebalance_timeout_ms, why, epoch=epoch)
@@ -49,7 +49,7 @@ class Sessions:
         self._timers.cancel(_key("rebalance", group_id, member_id))
 
     def await_join(self, group_id: str, member: ConsumerMember) -> None:
-        """It was told to join again."""
+        """Start the timeout of a member that was told to rejoin, unless it is already running."""
         key = _key("consumer-join", group_id, member.member_id)
         if key not in self._timers:
             self._schedule("consumer-join", group_id, member.member_id, member.rebalance_timeout_ms, "it did not join again in time")
@@ -82,5 +82,5 @@ class Sessions:
 
 
 def _key(kind: str, group_id: str, member_id: str) -> str:
-    # Ids may hold any other character.
+    # NUL separates the ids, which may contain any other character.
     return f"{kind}\0{group_id}\0{member_id}"

@@ -1,6 +1,6 @@
-"""What follows from a member's new subscription: patterns, group epoch, target assignment, the member's own next step.
+"""Consequences of a member's new subscription: patterns, group epoch, target assignment, the member's next step.
 
-Decisions only: they read the group as it is and add records, from which replay makes the group that is to be.
+These functions read the group and add records; replay of the records changes the group.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ logger = logging.getLogger(__name__)
 
 Records = list[CoordinatorRecord]
 _NEVER_MS = 2**31 - 1
-"""Topics are looked at again when they change; otherwise after this."""
+"""Milliseconds until topics are checked again, when no topic changes before."""
 
 
 class RegexChange(Enum):
-    """What a heartbeat has done to a member's pattern."""
+    """Change of a member's pattern by a heartbeat."""
 
     NONE = auto()
     UNRESOLVED = auto()
-    """Another one, whose topics are not known yet."""
+    """The member has another pattern, whose topics are not known yet."""
     RESOLVED = auto()
-    """Another one, or none any more: what the member subscribes to changes now."""
+    """The member has another pattern or none, and its subscribed topics change now."""
 
 
 class Updates:
-    """One shard's."""
+    """Updates of one shard's groups."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Updates:
     # -- subscriptions -----------------------------------------------------------------------------------------------------------
 
     def metadata(self, group_id: str, before: ConsumerMember, after: ConsumerMember, records: Records) -> bool:
-        """Whether the subscribed names have changed; whatever has changed is written."""
+        """Add the record of changed member metadata; return whether the subscribed names have changed."""
         if after == before:
             return False
         records.append(write.member_metadata(group_id, after))
@@ -77,7 +77,10 @@ class Updates:
         records: Records,
         may_describe: MayDescribe | None = None,
     ) -> RegexChange:
-        """INVALID_REGULAR_EXPRESSION for a pattern that nobody of the group has had so far and that is none."""
+        """Add the records of a changed pattern, start an evaluation if one is due, and return the change.
+
+        Raises KafkaError with INVALID_REGULAR_EXPRESSION for an invalid pattern that no other member of the group has.
+        """
         old, new = before.regex, after.regex
         change, unknown = RegexChange.NONE, False
         if before.topic_regex != after.topic_regex:
@@ -137,7 +140,7 @@ class Updates:
                 _count_regex(counts, known.topics, -1)
                 _count_regex(counts, found.topics, 1)
             elif regex not in group.regexes:
-                # Its members' former topics go to others although it brings none itself.
+                # The pattern matches no topics, but topics that its members subscribed to before have to be assigned to other members.
                 changed = changed or self._exceeds_subscription(group, regex)
             records.append(write.resolved_regex(group_id, regex, found.topics, found.version, found.timestamp_ms))
         epochs = group.epochs
@@ -148,7 +151,7 @@ class Updates:
         return CoordinatorResult(records, None)
 
     def _exceeds_subscription(self, group: ConsumerGroup, regex: str) -> bool:
-        """Whether a member with the pattern, which matches nothing, has topics in its target that it no longer subscribes to."""
+        """Return whether a member with the pattern, which matches nothing, has topics in its target without subscribing to them any more."""
         return any(
             group.target_of(member.member_id, member.instance_id).keys() - set(self._view.ids_of(member.topic_names))
             for member in group.members.values()
@@ -160,11 +163,14 @@ class Updates:
     def group_epoch(
         self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, records: Records, *, changed: bool
     ) -> tuple[int, bool]:
-        """The group's epoch from now on, and whether all members then subscribe to the same topics."""
+        """Return the group's new epoch, and whether all members then subscribe to the same topics.
+
+        A bumped epoch adds a record.
+        """
         epochs = group.epochs
         looks = changed or group.metadata_expired(self._time_ms())
         if not looks and epochs.target >= epochs.group:
-            # Nearly all heartbeats: nothing is to be assigned, and nobody asks.
+            # The case of nearly all heartbeats: no assignment is due, so the caller does not use the second value.
             return epochs.group, True
         counts = group.topic_counts_with(before, after)
         members = len(group.members)
@@ -172,7 +178,7 @@ class Updates:
             members += 1
         homogeneous = is_homogeneous(group.regex_members_with(before, after), counts, members)
         if not looks:
-            # A member with a pattern that is not resolved yet does not change the epoch, but it is there when the target is computed.
+            # A new member with an unresolved pattern does not change the epoch, but takes part in the computation of the target.
             return epochs.group, homogeneous
         metadata_hash = self._view.hashes.of_group(counts, self._view.image)
         epoch = epochs.group
@@ -205,7 +211,10 @@ class Updates:
         *,
         homogeneous: bool,
     ) -> tuple[int, Partitions]:
-        """The epoch of the target assignment and the member's part of it: computed for the group's epoch, unless that is too soon."""
+        """Return epoch and partitions of the member's target. The target is computed for `epoch` unless the last computation is too recent.
+
+        Raises KafkaError with UNKNOWN_SERVER_ERROR when the assignor fails.
+        """
         epochs, now_ms = group.epochs, self._time_ms()
         interval_ms = self._settings.consumer_assignment_interval_ms(self._view.overrides(group.group_id))
         too_soon = epochs.target_timestamp_ms != 0 and now_ms < epochs.target_timestamp_ms + interval_ms
@@ -252,7 +261,7 @@ class Updates:
         *,
         changed: bool,
     ) -> ConsumerMember:
-        """The member's next step towards the target, which is written when it is one."""
+        """Return the member after its next step towards the target. A changed member adds a record and starts or ends its revocation timer."""
         if not changed and member.is_reconciled_to(target[0]):
             return member
         subscribed = self._view.ids_of(group.subscribed_names(member))

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat has to look like, whatever the group (GroupCoordinatorService)."""
+"""Checks of a ConsumerGroupHeartbeat request that do not depend on the group (GroupCoordinatorService)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from odradek.coordinator.group.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 _OWN_MEMBER_ID_SINCE = 1
-"""From this version on members make their ids themselves (KIP-1082)."""
+"""First version in which members create their ids (KIP-1082)."""
 
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Collection[str]) -> None:
-    """INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR."""
+    """Raise KafkaError with INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for an invalid request."""
     epoch = request.member_epoch
     if api_version >= _OWN_MEMBER_ID_SINCE or epoch > 0 or epoch == LEAVE_EPOCH:
         _not_blank(request.member_id, "MemberId")

@@ -1,4 +1,4 @@
-"""What consumer groups see of the metadata image: topics, their hashes, and the groups' own configurations."""
+"""Parts of the metadata image that consumer groups need: topics, their hashes, and the groups' configurations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TopicView:
-    """One per shard; follows the images that it is told of."""
+    """View of one shard, updated with each new image."""
 
     __slots__ = ("hashes", "image", "version_with_new_topics")
 
@@ -24,7 +24,7 @@ class TopicView:
         self.image: MetadataImage = images.EMPTY
         self.hashes = TopicHashes()
         self.version_with_new_topics = -1
-        """The offset of the last image in which a topic was new: patterns evaluated before may miss it."""
+        """Offset of the last image with a new topic; patterns evaluated before may miss the topic."""
 
     def loaded(self, image: MetadataImage) -> None:
         self.image = image
@@ -32,7 +32,7 @@ class TopicView:
         self.version_with_new_topics = image.offset
 
     def update(self, delta: MetadataDelta, image: MetadataImage) -> set[str]:
-        """The names of the topics that have changed or are gone."""
+        """Take over a new image; return the names of changed and deleted topics."""
         self.image = image
         if delta.topics.created_topics:
             self.version_with_new_topics = image.offset
@@ -43,7 +43,7 @@ class TopicView:
         return changed
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
-        """What is configured for the group."""
+        """Return the group's dynamic configuration."""
         return self.image.configs.of(images.RESOURCE_GROUP, group_id)
 
     def topic_id(self, name: str) -> UUID | None:
@@ -53,7 +53,7 @@ class TopicView:
         return self.image.topics.topic_name(topic_id)
 
     def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
-        """Of those that exist."""
+        """Return the ids of the existing topics among `names`."""
         by_name = self.image.topics.by_name
         return frozenset([by_name[name].topic_id for name in names if name in by_name])
 
@@ -62,7 +62,7 @@ class TopicView:
         return {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids if topic_id in by_id}
 
     def named(self, partitions: Partitions | Mapping[UUID, Mapping[int, int]]) -> list[tuple[str, UUID, list[int]]]:
-        """(name, id, partitions) of the topics that exist."""
+        """Return (name, id, sorted partitions) of the existing topics, sorted."""
         by_id = self.image.topics.by_id
         found = [(by_id[topic_id].name, topic_id, sorted(numbers)) for topic_id, numbers in partitions.items() if topic_id in by_id]
         return sorted(found)

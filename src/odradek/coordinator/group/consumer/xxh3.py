@@ -61,7 +61,7 @@ def _mix16(data: bytes, at: int, secret_at: int) -> int:
 
 
 def xxh3_64(data: bytes) -> int:
-    """Unsigned."""
+    """Return the hash as an unsigned number."""
     length = len(data)
     if length <= 16:
         return _short(data)
