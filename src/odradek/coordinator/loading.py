@@ -1,11 +1,11 @@
-"""Replaying partitions into new shards: read in an executor, replayed on the loop in short slices (CoordinatorLoaderImpl).
+"""Loading of partitions into new shards: read in an executor, replayed on the loop in short slices (CoordinatorLoaderImpl).
 
-Of what is read as a run, the values of keys that were seen before are put into the shard's tables by the compiled codec, and only the rest
-comes here. All of the log counts as committed: nobody sees the shard before it is (`context.ShardState.LOADED`), and when its partition
-goes to another leader before that, the shard is thrown away.
+When the log is read as runs, the compiled codec puts the values of known keys directly into the shard's tables, and only the other records
+are replayed here. All records count as committed: the shard is invisible until they are (`context.ShardState.LOADED`), and the shard is
+dropped when another leader takes the partition over before that.
 
-After a failover a broker may have dozens of partitions to load. A few are loaded at a time, so that the executor's threads, the memory for
-what is read and the turns of the loop are left to everybody else; the rest wait in the order in which they came.
+After a failover a broker may have to load dozens of partitions. Only a few are loaded at a time, which leaves executor threads, memory and
+loop iterations to other work. The other loads wait in their order of arrival.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ logger = logging.getLogger(__name__)
 S = TypeVar("S", bound=CoordinatorShard)
 
 _DECODED_COST = 10
-"""So many times as long takes a record of which messages have to be made as one that the compiled codec puts away."""
+"""Cost of a record that needs message objects, in records that the compiled codec handles."""
 
 
 class LoadQueue:
-    """Lets `limit` loads run at a time. A load that was stopped keeps its place until what it reads has come: nothing piles up behind."""
+    """Queue that runs `limit` loads at a time.
+
+    A stopped load keeps its place until its current read is done, so that reads do not pile up.
+    """
 
     __slots__ = ("_clock", "_limit", "_running", "_waiting")
 
@@ -45,11 +48,11 @@ class LoadQueue:
         self._waiting: dict[Loader, None] = {}
 
     def __len__(self) -> int:
-        """How many loads wait for their turn."""
+        """Return the number of waiting loads."""
         return len(self._waiting)
 
     def enter(self, loader: Loader) -> None:
-        """Begins the load, now or when its turn has come."""
+        """Begin the load now, or when a place is free."""
         if self._running < self._limit:
             self._running += 1
             loader.begin()
@@ -57,22 +60,25 @@ class LoadQueue:
             self._waiting[loader] = None
 
     def withdraw(self, loader: Loader) -> None:
-        """The load is not to begin any more, should it still wait."""
+        """Remove a load that is still waiting."""
         self._waiting.pop(loader, None)
 
     def leave(self) -> None:
-        """A load that ran is over."""
+        """Free the place of a finished load, and begin the next one."""
         self._running -= 1
         if self._waiting:
             following = next(iter(self._waiting))
             del self._waiting[following]
             self._running += 1
-            # Not from here: loads that are read without waiting would nest.
+            # A direct call would nest loads whose reads complete at once.
             self._clock.call_later(0, following.begin)
 
 
 class Loader:
-    """One load of one shard, from the log's start to its end. `done` is told None, or the exception that ended it; nothing after `stop`."""
+    """One load of one shard, from the log's start to its end.
+
+    `done` is called with None, or with the exception that ended the load. After `stop` it is not called.
+    """
 
     __slots__ = (
         "_clock",
@@ -103,7 +109,7 @@ class Loader:
         self._serde = serde
         self._options = options
         self._done = done
-        # Asked once: batches may be many and small, and looking at a protocol's members is slow.
+        # Checked only once, because isinstance with a protocol is slow and batches may be many and small.
         self._replay_encoded = context.shard.replay_encoded if isinstance(context.shard, EncodedReplay) else None
         self._stopped = False
         self.loaded_records = 0
@@ -113,13 +119,13 @@ class Loader:
         self._queue.enter(self)
 
     def stop(self) -> None:
-        """Ends the load at its next step."""
+        """End the load at its next step."""
         self._stopped = True
         self._queue.withdraw(self)
 
     def begin(self) -> None:
-        """Called by the queue when it is this load's turn."""
-        # Nothing of this load can be taken back by itself: no closures for it.
+        """Begin the load; called by the queue."""
+        # A load is never reverted, so the journal needs no undo actions.
         self._context.journal.recording = False
         if self._gives_up():
             return
@@ -131,7 +137,7 @@ class Loader:
         self._read()
 
     def _gives_up(self) -> bool:
-        """Whether the load was stopped; then its place in the queue is free from here on. Each step that was waited for asks once."""
+        """Return whether the load was stopped, and free its place in that case. Each step calls this method exactly once after a wait."""
         if self._stopped:
             self._queue.leave()
         return self._stopped
@@ -164,7 +170,7 @@ class Loader:
         elif batches:
             self._replay(batches, 0, 0)
         else:
-            # Nothing but what compaction left out lies up to the end.
+            # Compaction has removed all records up to the end.
             self._position = self._end
             self._read()
 
@@ -173,7 +179,7 @@ class Loader:
             self._replay(batches, index, start)
 
     def _replay(self, batches: Sequence[LoadedBatch], index: int, start: int) -> None:
-        """Replays a slice and goes on with the next on the loop's next turn, so that other partitions are served meanwhile."""
+        """Replay a slice, and schedule the next one for the next loop iteration, so that other partitions are served in between."""
         left = self._options.load_slice_records
         try:
             while index < len(batches):
@@ -212,7 +218,7 @@ class Loader:
             self._replay_run(run, shard, cursor, start)
 
     def _replay_run(self, run: LoadedRun, shard: EncodedReplay, cursor: KeyedRun, start: int) -> None:
-        """A slice of a run that begins at offset `start`, and then the next, as `_replay`."""
+        """Replay a slice of a run that begins at offset `start`, and schedule the next one as `_replay` does."""
         try:
             more = self._replay_slice(run, shard, cursor)
         except Exception as error:
@@ -222,12 +228,12 @@ class Loader:
             self._clock.call_later(0, self._replay_run_on, run, shard, cursor, start)
             return
         if self._position == start:
-            # Nothing but what compaction left out lies up to the end.
+            # Compaction has removed all records up to the end.
             self._position = self._end
         self._read()
 
     def _replay_slice(self, run: LoadedRun, shard: EncodedReplay, cursor: KeyedRun) -> bool:
-        """False when the run is done."""
+        """Replay a slice of a run. Return False at the end of the run."""
         left = self._options.load_slice_records
         while left > 0:
             ended_by = cursor.put(shard.load_tables, left)
@@ -263,7 +269,7 @@ class Loader:
         self.loaded_records += stop - start
 
     def _replay_one(self, offset: int, producer_id: int, producer_epoch: int, key: bytes | None, value: bytes | None) -> int:
-        """What it cost: how many records of the bulk it counts for."""
+        """Replay a record, and return its cost in records that the compiled codec handles."""
         replay_encoded = self._replay_encoded
         if replay_encoded is not None and replay_encoded(offset, producer_id, key, value):
             return 1

@@ -1,4 +1,4 @@
-"""The partition that a coordinator's shard lives in, as the broker hosts it (CoordinatorPartitionWriter, CoordinatorLoaderImpl)."""
+"""Log of a shard's partition, as hosted by the broker (CoordinatorPartitionWriter, CoordinatorLoaderImpl)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RunJob = Callable[[Callable[[], None]], Deferred[None]]
-"""Runs a function in an executor."""
+"""Function that runs a function in an executor."""
 
 ALL_IN_SYNC = -1
 
 
 class PartitionLog:
-    """Implements `coordinator.shard.CoordinatorLog` for as long as this broker leads the partition in the epoch it was opened in, or has
-    been told of since (`lead_on`)."""
+    """Implementation of `coordinator.shard.CoordinatorLog`.
+
+    The log is usable while this broker leads the partition in the epoch in which the log was opened, or in the epoch of the last `lead_on`.
+    """
 
     def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, *, runs: bool = False) -> None:
         """With `runs` the log is read as LoadedRun, else as decoded batches."""
@@ -55,7 +57,7 @@ class PartitionLog:
         return self._partition.local_log(self._leader_epoch, leader_only=True).config.max_message_bytes
 
     def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
-        """See CoordinatorLog. Whoever waits for the records is told of them on the loop's next turn."""
+        """See CoordinatorLog. Fetchers that wait for the records are woken in the next loop iteration."""
         partition = self._partition
         if partition.leader_epoch != leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not led in epoch {leader_epoch} any more")
@@ -64,7 +66,7 @@ class PartitionLog:
         log = partition.log
         if log is not None and log.high_watermark <= info.last_offset and log.flush_due:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
-        # The shard itself looks after the high watermark: only whoever reads the partition has to be told.
+        # The shard listens to the high watermark itself, so only fetchers have to be woken.
         delayed = self._manager.delayed
         delayed.log_end_moved(partition.topic_partition)
         delayed.drain_soon()
@@ -119,9 +121,9 @@ class PartitionLog:
 
 
 def open_partition_log(manager: ReplicaManager, run_job: RunJob, *, runs: bool = False) -> Callable[[TopicPartition], PartitionLog]:
-    """What a CoordinatorRuntime opens logs with; KafkaError for a partition that this broker does not lead.
+    """Return the function with which a CoordinatorRuntime opens logs; it raises KafkaError unless this broker leads the partition.
 
-    `runs` where the shards implement EncodedReplay.
+    Set `runs` when the shards implement EncodedReplay.
     """
 
     def open_log(topic_partition: TopicPartition) -> PartitionLog:
@@ -138,7 +140,7 @@ def _bytes(read: LogRead) -> bytes:
 
 
 def _decode(read: LogRead, end_offset: int) -> Sequence[LoadedBatch]:
-    """Runs in the executor. Batches that the read cut off are left to the next one."""
+    """Decode the batches of a read, in the executor. A batch that the read truncated is left to the next read."""
     data = _bytes(read)
     batches: list[LoadedBatch] = []
     position = 0
@@ -149,7 +151,7 @@ def _decode(read: LogRead, end_offset: int) -> Sequence[LoadedBatch]:
 
 
 def decode_one(data: bytes, position: int, end_offset: int) -> tuple[LoadedBatch, int] | None:
-    """The batch at `position` and the position behind it; None when it is cut off or begins at `end_offset` or beyond."""
+    """Return the batch at `position` and the position after it; None for a truncated batch, or one that begins at `end_offset` or later."""
     view = memoryview(data)[position:]
     for _, header in iter_headers(view):
         if header.size > len(view) or header.base_offset >= end_offset:

@@ -1,4 +1,4 @@
-"""Which partition of a coordinator's topic an id belongs to: that of Java's String.hashCode, so that all brokers agree."""
+"""Partition of an id in a coordinator's topic, by Java's String.hashCode, so that all brokers agree."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 _LONGEST_KEPT: Final = 255
-"""Characters of an id whose partition is remembered: clients choose ids, of up to 32 KiB."""
+"""Most characters of an id whose partition is cached, because clients choose ids of up to 32 KiB."""
 
 
 def java_hash(text: str) -> int:
-    """java.lang.String.hashCode: a signed 32-bit number over the UTF-16 units."""
+    """Return java.lang.String.hashCode: a signed 32-bit number computed from the UTF-16 units."""
     value = 0
     if text.isascii():
         for unit in text.encode():
@@ -25,7 +25,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(text: str, count: int) -> int:
-    """abs(hash) modulo the count; the one number without an absolute value counts as 0 (Utils.abs)."""
+    """Return abs(hash) modulo the count; the hash -2^31 counts as 0 (Utils.abs)."""
     return _kept(text, count) if len(text) <= _LONGEST_KEPT else _partition_of(text, count)
 
 

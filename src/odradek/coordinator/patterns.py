@@ -1,4 +1,4 @@
-"""Patterns that clients send: matched in time linear in the name, whatever the pattern (RE2, as Kafka's RE2/J)."""
+"""Patterns from clients, matched in time linear in the name (RE2, as Kafka's RE2/J)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Callable
 from odradek.base.errors import ErrorCode, KafkaError
 
 _MEMORY = 1 << 20
-"""Bytes that a compiled pattern may take; larger ones are refused."""
+"""Most bytes that RE2 may use for a compiled pattern; larger patterns are refused."""
 LONGEST = 10_000
-"""Characters of a pattern."""
+"""Most characters of a pattern."""
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole name matches. KafkaError INVALID_REGULAR_EXPRESSION for what is no pattern or too large a one."""
+    """Return a function that tells whether a whole name matches the pattern.
+
+    Raises KafkaError with INVALID_REGULAR_EXPRESSION for an invalid or too large pattern.
+    """
     import re2
 
     if len(pattern) > LONGEST:

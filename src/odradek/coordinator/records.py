@@ -1,4 +1,4 @@
-"""What coordinators write: records whose key and value are messages, each behind the int16 that tells its type or version.
+"""Coordinator records: key and value are messages, each preceded by an int16 with its type (key) or version (value).
 
 (org.apache.kafka.coordinator.common.runtime.CoordinatorRecord, CoordinatorRecordSerde)
 """
@@ -16,11 +16,11 @@ _INT16 = struct.Struct(">h")
 
 
 class UnknownRecordTypeError(ProtocolError):
-    """A record of a later release: it is left alone, as in Kafka."""
+    """Error of a record type that a later release has written; the record is skipped, as in Kafka."""
 
 
 class CoordinatorRecord(NamedTuple):
-    """`value` None is a tombstone; `version` is the one the value is written in."""
+    """Record of a coordinator. The value None is a tombstone; `version` is the version in which the value is written."""
 
     key: Message
     value: Message | None = None
@@ -28,31 +28,31 @@ class CoordinatorRecord(NamedTuple):
 
 
 class EncodedRecords(NamedTuple):
-    """Records that were decided and are replayed as one, without messages being made of them: for what is written most."""
+    """Encoded records that are decided and replayed as a unit, without message objects; for the most frequent records."""
 
     records: Sequence[tuple[bytes, bytes | None]]
-    """Keys and values as the log has them."""
+    """Encoded keys and values."""
     replay: Callable[[int, int], object]
-    """Given the offset of the first record and the producer id; the records are committed, or taken back, together."""
+    """Function (offset of the first record, producer id) that replays the records. All of them are committed or reverted together."""
 
 
 class RecordSerde:
-    """Between `CoordinatorRecord` and the bytes in the log."""
+    """Conversion between `CoordinatorRecord` and the bytes in the log."""
 
     __slots__ = ("_types",)
 
     def __init__(self, types: Iterable[tuple[type[Message], type[Message]]]) -> None:
-        """(key class, value class) of every record type; a type is its key's API_KEY."""
+        """`types` has (key class, value class) for each record type; the type is the key's API_KEY."""
         self._types: Mapping[int, tuple[type[Message], type[Message]]] = {key.API_KEY: (key, value) for key, value in types}
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-        """Key and value as the log has them."""
+        """Return the encoded key and value."""
         key = _INT16.pack(record.key.API_KEY) + record.key.encode(0)
         value = record.value
         return key, None if value is None else _INT16.pack(record.version) + value.encode(record.version)
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
-        """UnknownRecordTypeError for a type that this release does not know, ProtocolError for anything malformed."""
+        """Return the decoded record. Raises UnknownRecordTypeError for an unknown type, and ProtocolError for malformed data."""
         if key is None or len(key) < 2:
             raise ProtocolError("a coordinator's record has no key with a type")
         (record_type,) = _INT16.unpack_from(key)

@@ -1,4 +1,4 @@
-"""The shards of a coordinator on this broker: loaded and unloaded with leadership, asked by partition.
+"""Shards of one coordinator on this broker, which are loaded and unloaded with the leadership of their partitions.
 
 (org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime)
 """
@@ -32,9 +32,10 @@ T = TypeVar("T")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """One for groups, one for transactions. All methods belong to the loop.
+    """Runtime of one coordinator (groups or transactions). Call all methods on the event loop.
 
-    `open_log` finds the partition that this broker leads (KafkaError when it does not); `new_shard` makes the empty state of one.
+    `open_log` opens the log of a partition that this broker leads, and raises KafkaError for another partition. `new_shard` returns an
+    empty shard.
     """
 
     def __init__(
@@ -60,14 +61,14 @@ class CoordinatorRuntime(Generic[S]):
         self._queue = LoadQueue(clock, options.loads_at_once)
         self._closed = False
         self.load_times_ms = Histogram()
-        """How long partitions took to be loaded."""
+        """Milliseconds that loads took."""
 
     # -- leadership --------------------------------------------------------------------------------------------------------------
 
     def load(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
-        """This broker leads the partition in this epoch; it may be told so of the same epoch again.
+        """Load the partition that this broker leads in this epoch. Repeated calls for the same epoch have no effect.
 
-        Its state is loaded, unless it is there already: a leader that goes on in a later epoch has it, as nobody else has changed the log.
+        A leader that goes on in a later epoch keeps its loaded state, because only this broker has changed the log.
         """
         current = self._contexts.get(topic_partition)
         if self._closed:
@@ -115,7 +116,7 @@ class CoordinatorRuntime(Generic[S]):
             context.state = ShardState.FAILED
 
     def _load_again(self, context: ShardContext[S]) -> None:
-        """Somebody else has written to the partition."""
+        """Load the shard again after another writer has appended to the partition."""
         if self._contexts.get(context.topic_partition) is not context:
             return
         logger.error("%s: the state of %s is not that of its log any more, and is loaded again", self.name, context.topic_partition)
@@ -123,7 +124,7 @@ class CoordinatorRuntime(Generic[S]):
         self._load(context.topic_partition, context.leader_epoch)
 
     def unload(self, topic_partition: TopicPartition, leader_epoch: int | None) -> None:
-        """This broker leads the partition no more (in this epoch, or whatever the epoch): all that is not committed fails."""
+        """Unload the partition in an epoch before `leader_epoch`, or in any epoch (None). All uncommitted operations fail."""
         context = self._contexts.get(topic_partition)
         if context is not None and (leader_epoch is None or context.leader_epoch < leader_epoch):
             self._drop(context)
@@ -136,32 +137,32 @@ class CoordinatorRuntime(Generic[S]):
         context.close(_not_coordinator(context.topic_partition))
 
     def close(self) -> None:
-        """Unloads everything; whatever comes later is answered NOT_COORDINATOR."""
+        """Unload all partitions. Later requests fail with NOT_COORDINATOR."""
         self._closed = True
         for context in list(self._contexts.values()):
             self._drop(context)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Tells the active shards of a new image."""
+        """Pass a new image to the active shards."""
         for context in self._active():
             context.shard.on_metadata(delta, image)
 
     def leader_epoch(self, topic_partition: TopicPartition) -> int | None:
-        """The epoch in which this broker coordinates the partition, None when it does not."""
+        """Return the epoch in which this broker coordinates the partition; None when it does not."""
         context = self._contexts.get(topic_partition)
         return None if context is None or context.state is not ShardState.ACTIVE else context.leader_epoch
 
     # -- asking ------------------------------------------------------------------------------------------------------------------
 
     def find(self, topic_partition: TopicPartition) -> ShardContext[S] | None:
-        """Return the shard of the partition with its log and its waiting requests, whatever its state; None where it is not coordinated."""
+        """Return the shard of the partition with its log and its waiting requests, in any state; None for an unknown partition."""
         return self._contexts.get(topic_partition)
 
     def __iter__(self) -> Iterator[ShardContext[S]]:
         return iter(list(self._contexts.values()))
 
     def states(self) -> list[str]:
-        """How it stands with each partition: loading, active, failed."""
+        """Return the state of each partition: "loading", "active" or "failed"."""
         words = {ShardState.LOADED: "loading", ShardState.LOADING: "loading", ShardState.ACTIVE: "active", ShardState.FAILED: "failed"}
         return [words[context.state] for context in self if context.state in words]
 
@@ -179,10 +180,10 @@ class CoordinatorRuntime(Generic[S]):
     def write(
         self, topic_partition: TopicPartition, operation: Callable[[S], CoordinatorResult[T]], reply: Deferred[T] | None = None
     ) -> Deferred[T]:
-        """The operation's response once its records are committed; in `reply`, where that is given.
+        """Run an operation; the response completes when its records are committed. `reply` is used as the response if given.
 
-        Fails with NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE (not replicated in time), or whatever the
-        operation raises.
+        The response fails with NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE (not replicated in time), or with
+        the operation's error.
         """
         reply = Deferred() if reply is None else reply
         try:
@@ -200,7 +201,7 @@ class CoordinatorRuntime(Generic[S]):
         guard: object | None,
         operation: Callable[[S], CoordinatorResult[T]],
     ) -> Deferred[T]:
-        """As `write`, as part of a transaction that has been verified under `guard`."""
+        """Run an operation as `write` does, as part of a transaction that was verified with `guard`."""
         try:
             context = self._context(topic_partition)
         except KafkaError as error:

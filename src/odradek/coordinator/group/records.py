@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` holds: record types, and the versions in which values are written.
+"""Record types of `__consumer_offsets`, and the versions in which values are written.
 
 (org.apache.kafka.coordinator.group.GroupCoordinatorRecordHelpers, GroupCoordinatorRecordSerde)
 """
@@ -41,16 +41,16 @@ from odradek.protocol.schema import Message
 GROUP_METADATA_VERSION: Final = 3
 OFFSET_COMMIT_VERSION: Final = 4
 OFFSET_COMMIT_VERSION_WITH_EXPIRY: Final = 1
-"""The only version with an expire timestamp (OffsetCommit 2-4 with a retention time)."""
+"""The only version with an expire timestamp (for OffsetCommit 2-4 with a retention time)."""
 
 _SHORT: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 _KEY_START: Final = struct.Struct(">hh")
 _VALUE_START: Final = struct.Struct(">hqiB")
-"""Version, offset, leader epoch, length of the metadata and one in a single byte."""
+"""Version, offset, leader epoch, and the metadata's length + 1 in a single byte."""
 _BARE_VALUE: Final = struct.Struct(">hqiBq")
-"""As above, without metadata and so with the timestamp: all but the tags."""
+"""`_VALUE_START` for empty metadata, followed by the timestamp: the whole value without tags."""
 _LONGEST_METADATA: Final = 0x7E
 _NO_TAGS: Final = b"\0"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"
@@ -69,11 +69,11 @@ _TYPES: tuple[tuple[type[Message], type[Message]], ...] = (
     (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 )
 SERDE: Final = RecordSerde(_TYPES)
-"""Types 0 and 1 share their value, whose versions say what it holds. Share and streams groups are unknown types: left alone."""
+"""Serde of all record types. Types 0 and 1 share a value class. Share and streams groups are unknown types, whose records are skipped."""
 
 
 class Commit(Protocol):
-    """What a request commits for a partition."""
+    """Commit of one partition in a request."""
 
     partition_index: int
     committed_offset: int
@@ -85,7 +85,7 @@ _metadata_of = attrgetter("committed_metadata")
 
 
 def has_metadata(commits: Iterable[Commit]) -> bool:
-    """Whether any of them comes with some: mostly none does, and there is less to do."""
+    """Return whether any commit has metadata; most requests have none, which allows a faster path."""
     return any(map(_metadata_of, commits))
 
 
@@ -98,9 +98,9 @@ def offset_commits(
     expire_timestamp: int | None = None,
     topic_id: UUID = ZERO_UUID,
 ) -> list[tuple[bytes, bytes]]:
-    """Committed offsets of one topic, as the log has them: key and value of each. Times in ms since the epoch.
+    """Return the encoded key and value of each commit of one topic. Times in Unix milliseconds.
 
-    The messages would give the same, many times as slowly: of all that coordinators write this is the most.
+    The message classes would give the same bytes many times slower. These records are most of what coordinators write.
     """
     group, name = group_id.encode(), topic.encode()
     key_start = b"%b%b%b%b" % (_KEY_START.pack(_OFFSET_COMMIT_TYPE, len(group)), group, _SHORT.pack(len(name)), name)
@@ -154,7 +154,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def parse_offset_key(key: bytes) -> tuple[bytes, bytes, int] | None:
-    """(group, topic, partition) of an encoded OffsetCommitKey of either type; None for anything else or malformed."""
+    """Return (group, topic, partition) of an encoded OffsetCommitKey of either type; None for other and malformed keys."""
     try:
         if _SHORT.unpack_from(key)[0] not in (0, 1):
             return None

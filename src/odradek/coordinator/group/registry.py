@@ -1,4 +1,4 @@
-"""The groups of a shard by id, of whatever type; classic groups come into being when somebody joins or commits."""
+"""Registry of a shard's groups of all types by id; a join or commit creates a missing classic group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.coordinator.group.group import Group
 
 
 class Groups:
-    """Journaled: a group that an uncommitted record brought, or took, is taken back with it."""
+    """Groups of one shard. The table is journaled: reverting an uncommitted record reverts its creation or removal of a group."""
 
     __slots__ = ("_groups", "_time_ms")
 
@@ -35,23 +35,23 @@ class Groups:
         return self._groups.committed(group_id)
 
     def committed(self) -> Iterator[Group]:
-        """All groups of the committed state, while nothing is changed."""
+        """Iterate over the groups of the committed state. The table must not change during the iteration."""
         return (group for _, group in self._groups.committed_items())
 
     def get(self, group_id: str) -> Group:
-        """GROUP_ID_NOT_FOUND when there is none."""
+        """Return the group. Raises KafkaError with GROUP_ID_NOT_FOUND for an unknown group."""
         group = self._groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """The classic group; None when there is none of that type."""
+        """Return the classic group; None for an unknown group or another type."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def get_or_create_classic(self, group_id: str) -> ClassicGroup:
-        """GROUP_ID_NOT_FOUND when the group is of another type."""
+        """Return the classic group, created if necessary. Raises KafkaError with GROUP_ID_NOT_FOUND for a group of another type."""
         group = self._groups.get(group_id)
         if group is None:
             group = ClassicGroup(group_id, time_ms=self._time_ms)

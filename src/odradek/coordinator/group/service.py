@@ -1,6 +1,7 @@
-"""The group coordinator of a broker: requests in, answers out, each by the partition its group belongs to.
+"""Group coordinator of a broker: passes each request to the shard of its group's partition.
 
-Every method takes a request as it was decoded and hands out the response, errors included, in the shape its API has for them.
+Each method takes a decoded request and returns the response; errors are returned in the form that the API's response has for them.
+
 (org.apache.kafka.coordinator.group.GroupCoordinatorService)
 """
 
@@ -46,18 +47,19 @@ R = TypeVar("R")
 FetchGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 
 Verify = Callable[[TopicPartition, TxnOffsetCommitRequest, int], "Deferred[object | None]"]
-"""Has the transaction coordinator say that the partition is part of the producer's transaction: (partition, request, API version) -> the
-guard for the append, or KafkaError."""
+"""Function (partition, request, API version) that asks the transaction coordinator whether the producer's transaction contains the
+partition. The result is the guard for the append, or KafkaError.
+"""
 
 _FETCH_ERRORS = {
-    # Consumers of old retry NOT_COORDINATOR, and look for the coordinator again, but know nothing of these.
+    # Old consumers retry NOT_COORDINATOR after a new lookup of the coordinator, but do not know these errors.
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.NOT_COORDINATOR,
 }
 
 
 class GroupCoordinator:
-    """See the module's text. Lives on the loop; `partition_count` is that of `__consumer_offsets`."""
+    """Group coordinator; see the module docstring. Runs on the event loop. `partition_count` returns that of `__consumer_offsets`."""
 
     def __init__(
         self,
@@ -74,16 +76,16 @@ class GroupCoordinator:
         self._topic = topic
         self._partition_count = partition_count
         self.verify = verify
-        """None: nothing is verified."""
+        """Verification of transactional commits; None for no verification."""
 
     def partition_for(self, group_id: str) -> TopicPartition:
-        """The partition that holds the group."""
+        """Return the partition of `__consumer_offsets` for the group."""
         return TopicPartition(self._topic, partition_of(group_id, self._partition_count()))
 
     # -- members -------------------------------------------------------------------------------------------------------------------
 
     def join_group(self, caller: Caller, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
-        """Answered when the group has rebalanced, or at once."""
+        """Join a group; the response completes after the rebalance, or at once."""
         settings = self._settings
         if not request.group_id:
             return Deferred.of(join_error(request.member_id, ErrorCode.INVALID_GROUP_ID))
@@ -95,7 +97,7 @@ class GroupCoordinator:
         return response
 
     def sync_group(self, request: SyncGroupRequest) -> Deferred[SyncGroupResponse]:
-        """Answered when the leader's assignment is stored, or at once."""
+        """Answer SyncGroup; the response completes when the leader's assignment is stored, or at once."""
         if not request.group_id:
             return Deferred.of(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         response: Deferred[SyncGroupResponse] = Deferred()
@@ -104,7 +106,7 @@ class GroupCoordinator:
         return response
 
     def heartbeat(self, request: HeartbeatRequest) -> Deferred[HeartbeatResponse]:
-        """While the group is being loaded the member may go on."""
+        """Answer a heartbeat. While the group is being loaded, the response has no error, so that the member goes on."""
         if not request.group_id:
             return Deferred.of(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
 
@@ -114,7 +116,7 @@ class GroupCoordinator:
         return self._write(request.group_id, lambda shard: shard.heartbeat(request), failed)
 
     def leave_group(self, request: LeaveGroupRequest) -> Deferred[LeaveGroupResponse]:
-        """`members` names who leaves, whatever the version."""
+        """Remove the members in `members`; requests of all versions have to list them there."""
         if not request.group_id:
             return Deferred.of(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
 
@@ -133,7 +135,7 @@ class GroupCoordinator:
         return self._write(request.group_id, lambda shard: shard.leave(request), failed)
 
     def consumer_group_heartbeat(self, caller: Caller, request: ConsumerGroupHeartbeatRequest) -> Deferred[ConsumerGroupHeartbeatResponse]:
-        """A member of the consumer protocol joins, goes on, or leaves."""
+        """Answer a heartbeat with which a consumer-protocol member joins, goes on, or leaves."""
         try:
             check_heartbeat(request, caller.api_version, self._settings.consumer_assignors)
         except KafkaError as error:
@@ -154,11 +156,11 @@ class GroupCoordinator:
     # -- offsets -------------------------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, caller: Caller, request: OffsetCommitRequest) -> Deferred[OffsetCommitResponse]:
-        """Without a group id as well: simple consumers of old."""
+        """Commit offsets. The group id may be empty, for old simple consumers."""
         return self._write(request.group_id, lambda shard: shard.offsets.commit(caller, request), lambda code: commit_error(request, code))
 
     def commit_transactional_offsets(self, caller: Caller, request: TxnOffsetCommitRequest) -> Deferred[TxnOffsetCommitResponse]:
-        """Into the producer's transaction, once that is known to be open."""
+        """Commit offsets in the producer's transaction, after the verification that the transaction contains the partition."""
         if not request.group_id:
             return Deferred.of(txn_commit_error(request, ErrorCode.INVALID_GROUP_ID))
         partition = self.partition_for(request.group_id)
@@ -169,7 +171,7 @@ class GroupCoordinator:
 
         def write(guard: Deferred[object | None]) -> None:
             if guard.error is not None:
-                # Nobody who heard NOT_LEADER_OR_FOLLOWER would look for the coordinator that there is now.
+                # NOT_LEADER_OR_FOLLOWER would not make the client look up the new coordinator.
                 response.complete(txn_commit_error(request, append_error_code(_code_of(guard.error))))
                 return
             self.runtime.write_transactional(
@@ -184,7 +186,7 @@ class GroupCoordinator:
         return response
 
     def fetch_offsets(self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool) -> Deferred[FetchGroup]:
-        """One group; `topics` None asks for all its offsets."""
+        """Return offsets of one group; all of its offsets when `topics` is empty (null) in the request."""
 
         def fetch(shard: GroupShard) -> FetchGroup:
             if request.topics is None:
@@ -211,7 +213,7 @@ class GroupCoordinator:
     # -- groups --------------------------------------------------------------------------------------------------------------------
 
     def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        """Those this broker coordinates."""
+        """Return the groups of all shards that this broker coordinates. States and types are matched case-insensitively."""
         states = frozenset(state.lower() for state in request.states_filter)
         types = frozenset(name.lower() for name in request.types_filter)
         try:
@@ -222,7 +224,7 @@ class GroupCoordinator:
         return ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups)
 
     def describe_groups(self, caller: Caller, group_ids: Sequence[str]) -> Iterator[DescribedGroup]:
-        """Yield the groups as they are when asked for, those of a partition together."""
+        """Yield the descriptions, computed one by one, grouped by partition."""
         for partition, ids in self._by_partition(group_ids).items():
             for group_id in ids:
                 try:
@@ -231,7 +233,7 @@ class GroupCoordinator:
                     yield DescribedGroup(group_id=group_id, error_code=error.code)
 
     def describe_consumer_groups(self, group_ids: Sequence[str]) -> Iterator[DescribedConsumerGroup]:
-        """Yield the groups as they are when asked for, those without a name first, those of a partition together."""
+        """Yield the descriptions, computed one by one, grouped by partition. Errors for empty ids come first."""
         for group_id in group_ids:
             if not group_id:
                 yield failed_description("", ErrorCode.INVALID_GROUP_ID)
@@ -243,7 +245,7 @@ class GroupCoordinator:
                     yield failed_description(group_id, error.code)
 
     def delete_groups(self, group_ids: Sequence[str]) -> Deferred[list[DeletableGroupResult]]:
-        """Empty groups, with their offsets."""
+        """Delete empty groups and their offsets."""
         writes = [
             self.runtime.write(partition, _deletion(ids), _Answer(_failed_deletion(ids)))
             for partition, ids in self._by_partition(group_ids).items()
@@ -259,7 +261,7 @@ class GroupCoordinator:
     # -- the cluster ---------------------------------------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Each new image of the cluster, after the partitions have taken their roles."""
+        """Take over a new cluster image, after the partitions have changed their roles."""
         before = delta.topics.image.by_id
         deleted: dict[str, set[UUID]] = {}
         for topic_id in delta.topics.deleted_topic_ids & before.keys():
@@ -269,7 +271,7 @@ class GroupCoordinator:
         self.runtime.publish(delta, image)
 
     def close(self) -> None:
-        """Answers whoever waits; nothing is served any more."""
+        """Fail all waiting requests with NOT_COORDINATOR, and all later requests, too."""
         self.runtime.close()
 
     # -- answering -----------------------------------------------------------------------------------------------------------------
@@ -301,7 +303,7 @@ def _code_of(error: BaseException) -> ErrorCode:
 
 
 class _Answer(Deferred[R]):
-    """A reply whose errors are turned into what the client gets."""
+    """Deferred that turns an error into the client's response."""
 
     __slots__ = ("_failed",)
 
@@ -318,13 +320,13 @@ def _pass_on(done: Deferred[R], response: Deferred[R], failed: Callable[[ErrorCo
 
 
 def _unless_answered(done: Deferred[None], response: Deferred[R], failed: Callable[[ErrorCode], R]) -> None:
-    """A parked request is answered by its group, but when it never got there."""
+    """Complete the response with an error when the operation failed; otherwise the group answers the parked request."""
     if done.error is not None:
         response.complete(failed(_code_of(done.error)))
 
 
 def _gather(parts: Sequence[Deferred[list[T]]]) -> Deferred[list[T]]:
-    """All of them, in order, once the last is done."""
+    """Return all results in order, once the last part is done."""
     gathered: Deferred[list[T]] = Deferred()
     left = len(parts)
 
@@ -342,7 +344,7 @@ def _gather(parts: Sequence[Deferred[list[T]]]) -> Deferred[list[T]]:
 
 
 def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """Every partition of the request with the same error."""
+    """Return a response with the same error for each partition of the request."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.OffsetCommitResponseTopic(
@@ -359,7 +361,7 @@ def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
 
 
 def txn_commit_error(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-    """Every partition of the request with the same error."""
+    """Return a response with the same error for each partition of the request."""
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(

@@ -1,4 +1,4 @@
-"""What the group coordinator is configured with."""
+"""Settings and counters of the group coordinator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MigrationPolicy(NamedTuple):
-    """Which groups may change their protocol with members in them."""
+    """Permission to change the protocol of a group with members, by direction."""
 
     upgrade: bool
     downgrade: bool
@@ -28,25 +28,25 @@ _POLICIES = {
 
 
 class GroupCounts:
-    """What the coordinator counts, for its metrics: on all of its shards, since the broker started."""
+    """Counters of the coordinator's metrics, over all shards since the start of the broker."""
 
     __slots__ = ("classic_rebalances", "commits", "consumer_rebalances", "deletions", "expirations")
 
     def __init__(self) -> None:
         self.commits = 0
-        """Offsets that were committed, as the others: decided here, whether their records are replicated in time or not."""
+        """Committed offsets. Like the other counters, it counts decided operations, whether or not their records are replicated in time."""
         self.deletions = 0
-        """Offsets that were deleted by request."""
+        """Offsets deleted by request."""
         self.expirations = 0
-        """Offsets that expired."""
+        """Expired offsets."""
         self.classic_rebalances = 0
-        """Generations of classic groups that began with members."""
+        """Generations with members that classic groups began."""
         self.consumer_rebalances = 0
-        """Epochs of consumer groups that began."""
+        """Epochs that consumer groups began."""
 
 
 class GroupSettings:
-    """Current values; times in ms. With them goes what all shards count together."""
+    """Current values of the settings; times in milliseconds. `counts` are the counters of all shards."""
 
     def __init__(self, config: DynamicBrokerConfig) -> None:
         self._config = config
@@ -88,7 +88,7 @@ class GroupSettings:
 
     @property
     def consumer_assignors(self) -> dict[str, Assignor]:
-        """By name; the first is the default."""
+        """Return the enabled assignors by name; the first is the default."""
         names = [CLASS_NAMES.get(name, name) for name in self._config.items("group.consumer.assignors")]
         return {name: ASSIGNORS[name] for name in names}
 
@@ -101,7 +101,7 @@ class GroupSettings:
         return self._config.integer("group.consumer.regex.refresh.interval.ms")
 
     def consumer_session_timeout_ms(self, overrides: Mapping[str, str]) -> int:
-        """`overrides` is what is set on the group."""
+        """Return the session timeout; `overrides` is the group's dynamic configuration."""
         return self._of_group(
             overrides.get("consumer.session.timeout.ms"),
             "group.consumer.session.timeout.ms",
@@ -126,7 +126,7 @@ class GroupSettings:
         )
 
     def _of_group(self, own: str | None, default: str, least: str, most: str) -> int:
-        """The group's own value within the broker's bounds, which may have changed since it was set; else the broker's."""
+        """Return the group's value, limited to the broker's current bounds; without a group value the broker's value."""
         if own is None:
             return self._config.integer(default)
         return min(max(int(own), self._config.integer(least)), self._config.integer(most))

@@ -1,7 +1,8 @@
-"""The groups and offsets of one partition of `__consumer_offsets` (org.apache.kafka.coordinator.group.GroupCoordinatorShard).
+"""Groups and offsets of one partition of `__consumer_offsets` (org.apache.kafka.coordinator.group.GroupCoordinatorShard).
 
-It holds every type of group side by side in one registry. A type beyond the classic one adds its record types to `replays` and answers
-`group.Group`. Requests of the classic protocol go to the group as it is: members of that protocol may be in consumer groups as well.
+One registry contains the groups of all types. A type other than the classic one adds its record types to `replays` and implements
+`group.Group`. The type of the group, not of the request, decides who handles a classic-protocol request, because members of the classic
+protocol may be in consumer groups.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ Replay = Callable[[Message, Message | None], object]
 
 _EXPIRY_KEY = "expire-group-metadata"
 _OFFSETS_PER_TURN = 5_000
-"""How many offsets are looked at for expiry in one turn of the loop."""
+"""Offsets that are checked for expiration in one loop iteration."""
 
 
 class GroupShard:
-    """Operations for the runtime's `write`, except where they say that they read committed state."""
+    """Group shard. Methods are operations for the runtime's `write`, unless they are said to read committed state."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class GroupShard:
         new_id: Callable[[], UUID],
         memory: MemberMemory | None = None,
     ) -> None:
-        """`new_id` makes the unique part of member ids; without a `memory` members may take any."""
+        """`new_id` returns the unique part of a member id; without `memory` the members' size is not limited."""
         self.topic_partition = topic_partition
         self._timers = timers
         self._settings = settings
@@ -86,9 +87,9 @@ class GroupShard:
         self.offsets = OffsetManager(journal, self.groups, settings, time_ms, self.classic.committed)
         self.offsets.topic_id = lambda name: self.consumer.view.topic_id(name) or ZERO_UUID
         self.replay_encoded = self.offsets.replay_encoded
-        """Offsets, the bulk of any log (see `coordinator.shard.EncodedReplay`)."""
+        """Replay of encoded offset records, which are most of a log (see `coordinator.shard.EncodedReplay`)."""
         self.replays: dict[type[Message], Replay] = dict(self.consumer.replays)
-        """Key class -> replay of further group types' records (key, value)."""
+        """Key class -> replay function (key, value) for records of other group types."""
         self._ignored: set[type[Message]] = set()
         self._to_expire: list[str] = []
 
@@ -106,7 +107,7 @@ class GroupShard:
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
         key, value = record.key, record.value
-        # A tuple: checking against a union takes several times as long.
+        # isinstance with a tuple is several times faster than with a union.
         if isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
             commit = value if isinstance(value, OffsetCommitValue) else None
             self.offsets.replay(offset, producer_id, key.group, key.topic, key.partition, commit, record.version)
@@ -136,11 +137,11 @@ class GroupShard:
         self._schedule_expiry()
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Classic groups look at nothing of it."""
+        """Update the consumer groups. Classic groups do not depend on metadata."""
         self.consumer.on_metadata(delta, image)
 
     def on_new_epoch(self) -> None:
-        """Nothing of groups carries the epoch: members and rebalances go on."""
+        """Do nothing: groups do not use the leader epoch, so members and rebalances go on."""
 
     def on_unloaded(self) -> None:
         self.classic.unloaded()
@@ -148,7 +149,7 @@ class GroupShard:
     # -- members -------------------------------------------------------------------------------------------------------------------
 
     def join(self, caller: Caller, request: JoinGroupRequest, response: Deferred[JoinGroupResponse]) -> Outcome:
-        """Whatever the group's type, as long as the migration policy permits it."""
+        """Join a group of either type, if the migration policy permits it. Raises KafkaError."""
         group = self.groups.find(request.group_id)
         self._admit(group, request.member_id, sum([len(each.name) + len(each.metadata) for each in request.protocols]))
         if not isinstance(group, ConsumerGroup):
@@ -158,7 +159,7 @@ class GroupShard:
         if request.member_id:
             response.complete(join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
             return nothing()
-        # Without members there is nothing to migrate: a classic group takes its place.
+        # An empty group is not migrated, but replaced by a classic group.
         tombstones = group.tombstones()
         self.groups.remove(group.group_id)
         joined = self.classic.join(caller, request, response)
@@ -191,7 +192,7 @@ class GroupShard:
         return self.consumer.heartbeat(caller, request)
 
     def _admit(self, group: Group | None, member_id: str, size: int) -> None:
-        """COORDINATOR_NOT_AVAILABLE when there is no room for a new member, or for what a known one says more of itself."""
+        """Raise KafkaError with COORDINATOR_NOT_AVAILABLE when the memory limit refuses a new member, or the growth of a known one."""
         if self._memory is None:
             return
         member = group.members.get(member_id) if isinstance(group, (ClassicGroup, ConsumerGroup)) else None
@@ -201,7 +202,7 @@ class GroupShard:
             self._memory.admit(more)
 
     def member_bytes(self) -> int:
-        """About how many bytes all members take, and groups without stored offsets."""
+        """Return an estimate of the bytes of all members, and of groups without stored offsets."""
         stored = self.offsets.offsets
         counted = [group for group in self.groups if not group.is_empty or not stored.topics(group.group_id, committed=False)]
         return sum([group_bytes(group) for group in counted])
@@ -209,15 +210,15 @@ class GroupShard:
     # -- groups --------------------------------------------------------------------------------------------------------------------
 
     def describe(self, caller: Caller, group_id: str) -> DescribedGroup:
-        """Reads committed state."""
+        """Return the description of a group. Reads committed state."""
         return self.classic.describe(caller, group_id)
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
-        """Reads committed state."""
+        """Return the description of a consumer group. Reads committed state."""
         return self.consumer.describe(group_id)
 
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
-        """Reads committed state. States and types in lower case; none given: all."""
+        """Return the groups with these states and types, given in lower case; an empty set matches all. Reads committed state."""
         return [
             ListedGroup(
                 group_id=group.group_id,
@@ -230,7 +231,7 @@ class GroupShard:
         ]
 
     def delete_groups(self, group_ids: Iterable[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
-        """Empty groups, with all their offsets."""
+        """Delete empty groups with all their offsets."""
         records: list[CoordinatorRecord] = []
         results: list[DeletableGroupResult] = []
         for group_id in group_ids:
@@ -246,7 +247,7 @@ class GroupShard:
         return CoordinatorResult(records, results, atomic=False)
 
     def topics_deleted(self, deleted: Mapping[str, Container[UUID]]) -> CoordinatorResult[None]:
-        """The offsets of topics that are no more go, too."""
+        """Delete the offsets of deleted topics, given as name -> ids."""
         return CoordinatorResult(self.offsets.topics_deleted(deleted), None, atomic=False)
 
     # -- expiry --------------------------------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ class GroupShard:
         self._timers.schedule(_EXPIRY_KEY, delay_ms, self._expire)
 
     def _expire(self) -> CoordinatorResult[None]:
-        """Tombstones for expired offsets and for groups of which nothing is left, some groups in a turn."""
+        """Return tombstones for expired offsets and for groups without members and offsets, for some groups in each loop iteration."""
         if not self._to_expire:
             self._to_expire = self.groups.ids()
         records: list[CoordinatorRecord] = []

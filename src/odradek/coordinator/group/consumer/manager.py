@@ -105,7 +105,7 @@ class ConsumerGroups:
     # -- heartbeats --------------------------------------------------------------------------------------------------------------
 
     def heartbeat(self, caller: Caller, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """Process a heartbeat: join (epoch 0), go on, or leave (epochs -1 and -2).
+        """Handle a heartbeat: join (epoch 0), go on, or leave (epochs -1 and -2).
 
         Raises KafkaError for an unknown group or member, a fenced epoch, and a full group.
         """

@@ -54,8 +54,8 @@ class Migration:
     def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord]) -> ConsumerGroup:
         """Return the consumer group that the records will create from a classic group.
 
-        Nothing else changes before `upgraded`, because the joining member may still be refused. Raises KafkaError with GROUP_ID_NOT_FOUND
-        when the group has to stay a classic group.
+        The classic group stays unchanged until `upgraded`, because the joining member may still be refused. Raises KafkaError with
+        GROUP_ID_NOT_FOUND when the group has to stay a classic group.
         """
         self._check_upgrade(group)
         try:

@@ -151,7 +151,7 @@ class Updates:
         return CoordinatorResult(records, None)
 
     def _exceeds_subscription(self, group: ConsumerGroup, regex: str) -> bool:
-        """Return whether a member with the pattern, which matches nothing, has topics in its target without subscribing to them any more."""
+        """Return whether a member with the pattern, which matches nothing, has topics in its target that it does not subscribe to by name."""
         return any(
             group.target_of(member.member_id, member.instance_id).keys() - set(self._view.ids_of(member.topic_names))
             for member in group.members.values()
@@ -261,7 +261,10 @@ class Updates:
         *,
         changed: bool,
     ) -> ConsumerMember:
-        """Return the member after its next step towards the target. A changed member adds a record and starts or ends its revocation timer."""
+        """Return the member after its next step towards the target.
+
+        A changed member adds a record, and starts or ends its revocation timeout.
+        """
         if not changed and member.is_reconciled_to(target[0]):
             return member
         subscribed = self._view.ids_of(group.subscribed_names(member))
