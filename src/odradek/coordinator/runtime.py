@@ -218,7 +218,7 @@ class CoordinatorRuntime(Generic[S]):
         committed: bool,
         version: int,
     ) -> Deferred[None]:
-        """Writes the marker of a transaction into the partition and replays it."""
+        """Append and replay a transaction's marker."""
         try:
             context = self._context(topic_partition)
         except KafkaError as error:
@@ -226,19 +226,19 @@ class CoordinatorRuntime(Generic[S]):
         return context.end_transaction(producer_id, producer_epoch, coordinator_epoch, committed=committed, version=version)
 
     def write_all(self, operation: Callable[[S], CoordinatorResult[T]]) -> list[Deferred[T]]:
-        """The operation on every active shard, for regular work."""
+        """Run an operation on each active shard, for periodic work."""
         return [context.write(operation) for context in self._active()]
 
     def read(self, topic_partition: TopicPartition, operation: Callable[[S], T]) -> T:
-        """What the operation finds in the *committed* state (`VersionedDict.committed`); KafkaError as in `write`."""
+        """Return the result of an operation that reads only *committed* state (`VersionedDict.committed`). Raises KafkaError as in `write`."""
         return operation(self._context(topic_partition).shard)
 
     def each_active(self, operation: Callable[[S], T]) -> list[T]:
-        """As `read_all`, but leaves out the partitions that are still being loaded."""
+        """Run an operation on each active shard as `read_all` does, and skip partitions that are still being loaded."""
         return [operation(context.shard) for context in self._active()]
 
     def read_all(self, operation: Callable[[S], T]) -> list[T]:
-        """`read` on every active shard; COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        """Run a read on each active shard. Raises KafkaError with COORDINATOR_LOAD_IN_PROGRESS while a partition is being loaded."""
         loading = [context for context in self._contexts.values() if context.state in (ShardState.LOADING, ShardState.LOADED)]
         if loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{len(loading)} partition(s) are still being loaded")

@@ -1,4 +1,4 @@
-"""What the runtime drives and what it stands on: a shard's state machine above it, a partition's log below it."""
+"""Interfaces around the runtime: the state machine of a shard above, the log of its partition below."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class CoordinatorResult(Generic[T_co]):
-    """What an operation decided: records to append, and the response for when they are committed.
+    """Decision of an operation: records to append, and the response that is due when the records are committed.
 
-    With `replay` False the operation has changed its (soft) state itself, the records only persist it: they are not replayed here, and
-    `on_committed` is told when they are committed (None), or the error. Records that are not `atomic` may be spread over batches;
-    `encoded` ones, which take the place of `records`, never are.
+    With `replay` False the operation has already changed its soft state, and the records only persist the change: they are not replayed
+    here. `on_committed` is called with None when the records are committed, or with the error. Records that are not `atomic` may be spread
+    over several batches. `encoded` replaces `records`, and is always written in one batch.
     """
 
     __slots__ = ("atomic", "encoded", "on_committed", "records", "replay", "response")
@@ -45,57 +45,58 @@ class CoordinatorResult(Generic[T_co]):
 
 
 class CoordinatorShard(Protocol):
-    """The state of one partition. Operations read it and return results; only `replay` changes what is stored."""
+    """State of one partition. Operations read the state and return results; only `replay` changes the stored state."""
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
-        """A record at `offset`; producer id and epoch are -1 outside a transaction."""
+        """Replay a record at `offset`; producer id and epoch are -1 outside a transaction."""
         ...
 
     def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """The marker that ends a producer's transaction in this partition."""
+        """Replay the marker that ends a producer's transaction in this partition."""
         ...
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """The log has been replayed and is committed; timers may be set. Called once, before any operation."""
+        """Prepare the shard for operations after the whole log is replayed and committed; timers may be set. Called once."""
         ...
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """The cluster changed."""
+        """Take over a changed cluster image."""
         ...
 
     def on_new_epoch(self) -> None:
-        """This broker leads the partition on in a later epoch: what has gone out under the former one may have to be begun anew."""
+        """Repeat requests to other nodes that carry the former epoch: this broker goes on leading the partition in a later epoch."""
         ...
 
     def on_unloaded(self) -> None:
-        """This broker coordinates the partition no more: whoever waits in soft state is answered NOT_COORDINATOR."""
+        """Fail requests that wait in soft state with NOT_COORDINATOR: this broker does not coordinate the partition any more."""
         ...
 
 
 @runtime_checkable
 class EncodedReplay(Protocol):
-    """A shard that takes the bulk of its records as they lie in the log, without messages being made of them."""
+    """Shard that replays most of its records in encoded form, without message objects."""
 
     def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
-        """Replays the record; False, and nothing happened, when it has to be decoded. ProtocolError as from decoding."""
+        """Replay the record. Return False, without a change, for a record that has to be decoded. Raises ProtocolError for malformed data."""
         ...
 
     @property
     def load_tables(self) -> dict[bytes, dict[int, bytes]]:
-        """Where values that are committed may be put without `replay_encoded`, see `odradek.records._keyed`. Only while loading.
+        """Return the tables into which the loader may put committed values without `replay_encoded` (see `odradek.records._keyed`).
 
-        `replay_encoded` adds tables for the keys that it sees and takes them out when that may no longer be done.
+        `replay_encoded` adds a table for each key that it sees, and removes a table that may not be filled directly any more. The tables
+        exist only while loading.
         """
         ...
 
     @property
     def load_values(self) -> tuple[int, int]:
-        """How long such values are at least, and their highest version."""
+        """Return the least length of such values in bytes, and their highest version."""
         ...
 
 
 class LoadedBatch(NamedTuple):
-    """One batch as loading reads it. `committed` is None for data, else what a transaction marker says."""
+    """Batch as read for loading. `committed` is None for data; for a marker it tells whether the transaction was committed."""
 
     base_offset: int
     next_offset: int
@@ -103,19 +104,19 @@ class LoadedBatch(NamedTuple):
     producer_epoch: int
     committed: bool | None
     records: Sequence[tuple[int, bytes | None, bytes | None]]
-    """(offset, key, value)"""
+    """(offset, key, value) of each record."""
 
 
 class LoadedRun(NamedTuple):
-    """Batches as they lie in the log, one after the other; the last one may be cut off."""
+    """Consecutive batches in their encoded form; the last batch may be truncated."""
 
     data: bytes
     decode: Callable[[bytes, int], tuple[LoadedBatch, int] | None]
-    """The batch at a position and the position behind it, None when there is no whole one."""
+    """Function that returns the batch at a position and the position after it; None without a whole batch."""
 
 
 class CoordinatorLog(Protocol):
-    """The partition that a shard lives in, led by this broker. Everything but `read` runs on the loop."""
+    """Partition of a shard, led by this broker. `read` works in an executor, all other methods on the event loop."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -128,27 +129,27 @@ class CoordinatorLog(Protocol):
 
     @property
     def max_batch_bytes(self) -> int:
-        """The topic's max.message.bytes."""
+        """Return the topic's max.message.bytes."""
         ...
 
     def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
-        """Appends one batch, as a coordinator, with acks=-1; its base offset. KafkaError when nothing was written.
+        """Append one batch as a coordinator with acks=-1; return its base offset. Raises KafkaError when nothing was written.
 
-        `transaction_version` is that of a marker: version 2 is fenced by its epoch more strictly.
+        `transaction_version` is the version of a marker's transaction: from version 2 on its epoch is fenced more strictly.
         """
         ...
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> Deferred[Sequence[LoadedBatch]] | Deferred[LoadedRun]:
-        """The next whole batches from `start_offset` below `end_offset`, about `max_bytes` of them, read in an executor.
+        """Read whole batches from `start_offset` (inclusive) to `end_offset` (exclusive) in an executor, about `max_bytes` in size.
 
-        A run for shards that implement EncodedReplay, else decoded.
+        The result is a run for shards that implement EncodedReplay, otherwise decoded batches.
         """
         ...
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
-        """Has the two called when the high watermark rises and when the partition is no longer led here; returns how to end that."""
+        """Call the functions when the high watermark rises, and when this broker stops leading. Return a function that ends these calls."""
         ...
 
     def lead_on(self, leader_epoch: int) -> bool:
-        """Takes a later epoch, in which this broker still leads the same log; False, and nothing is taken, when it does not."""
+        """Take over a later epoch in which this broker still leads the same log. Return False, without a change, when it does not."""
         ...

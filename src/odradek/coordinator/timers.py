@@ -1,8 +1,8 @@
-"""Timers of a shard: by name, cancelled with the shard, fired as write operations (CoordinatorTimer).
+"""Timers of a shard: addressed by key, cancelled with the shard, run as write operations (CoordinatorTimer).
 
-A timer that fires late tells that the loop stood still: the process was stopped, or something took long. What clients sent in time then
-still waits unread in the sockets, and a loop runs its timers before it reads them. Such a timer lets the loop read and serve what is
-there before it expires, once, for some turns; a heartbeat among it replaces or cancels the timer as it would have done in time.
+A timer that fires late shows that the event loop was blocked or the process stopped. Requests that clients sent in time are then still in
+the sockets, and the loop runs timers before it reads them. Therefore a late timer first lets the loop read and serve requests for some
+iterations, once. A heartbeat among these requests replaces or cancels the timer, as it would have done in time.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ Expire = Callable[[], "CoordinatorResult[None]"]
 _RETRY_S = 0.5
 
 _LATE_S = 0.05
-"""So late is no timer of a loop that runs."""
+"""Lateness in seconds that a timer reaches only when the loop was blocked."""
 _GRACE_TURNS = 4
-"""Two bring at least one whole turn of reading, whichever part of a turn runs timers; two more serve what connections put by."""
+"""Iterations that a late timer waits.
+
+Two iterations contain at least one complete read phase, whichever phase of an iteration runs timers. Two more serve requests that
+connections have put aside.
+"""
 
 
 class _Timer:
-    """What is scheduled under a key. `grace` is how many turns it has still to let pass, None before it was due."""
+    """Timer of a key. `grace` is the number of iterations that it still waits; None before it was due."""
 
     __slots__ = ("due", "expire", "grace", "handle", "key", "retry")
 
@@ -40,12 +44,12 @@ class _Timer:
 
 
 class Timers:
-    """`schedule` under a key replaces what was scheduled under it. Time is in milliseconds."""
+    """Timers of one shard. `schedule` replaces an earlier timer of the same key. Delays are in milliseconds."""
 
     __slots__ = ("_clock", "_closed", "_pending", "_write")
 
     def __init__(self, clock: Clock, write: Callable[[Expire, Callable[[bool], object]], object]) -> None:
-        """`write(operation, done)` runs the operation on the shard and tells whether its records were committed."""
+        """`write(operation, done)` runs the operation on the shard, and calls `done` with whether its records were committed."""
         self._clock = clock
         self._write = write
         self._pending: dict[str, _Timer] = {}
@@ -61,7 +65,7 @@ class Timers:
         return key in self._pending
 
     def schedule(self, key: str, delay_ms: float, expire: Expire, *, retry: bool = True) -> None:
-        """Runs `expire` in `delay_ms`; with `retry` again half a second after an append that failed, until it succeeds."""
+        """Run `expire` in `delay_ms`. With `retry` it runs again 0.5 s after each failed append, until an append succeeds."""
         if self._closed:
             return
         self.cancel(key)
@@ -73,7 +77,7 @@ class Timers:
             pending.handle.cancel()
 
     def close(self) -> None:
-        """Cancels everything; nothing can be scheduled any more."""
+        """Cancel all timers. Later calls of `schedule` have no effect."""
         self._closed = True
         for timer in self._pending.values():
             timer.handle.cancel()

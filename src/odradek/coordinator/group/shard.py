@@ -100,7 +100,7 @@ class GroupShard:
 
     @property
     def load_values(self) -> tuple[int, int]:
-        """As `load_tables`."""
+        """See `coordinator.shard.EncodedReplay`."""
         return LEAST_VALUE, HIGHEST_VERSION
 
     # -- CoordinatorShard ----------------------------------------------------------------------------------------------------------

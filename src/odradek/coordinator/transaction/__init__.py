@@ -1,1 +1,1 @@
-"""The transaction coordinator: what a transactional id is doing, who may go on with it, and which partitions await a marker."""
+"""Transaction coordinator: state of each transactional id, its current producer, and the partitions that await a marker."""

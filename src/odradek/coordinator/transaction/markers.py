@@ -1,8 +1,8 @@
-"""Writing the markers of decided transactions: to the leader of every partition, again and again until each has it.
+"""Markers of decided transactions, sent to the leader of each partition until all partitions have them.
 
-Requests to one broker are gathered while one is under way, so that many transactions share a request; partitions that this broker leads
-itself need no request. What a leader cannot do just now is asked again after a pause, with whoever leads by then; a partition that no
-longer exists needs no marker.
+While a request to a broker is under way, markers for the same broker are collected, so that many transactions share a request. Partitions
+that this broker leads need no request. A marker that a leader cannot write is sent again after a pause, to the leader of that time. Deleted
+partitions need no marker.
 
 (kafka.coordinator.transaction.TransactionMarkerChannelManager)
 """
@@ -29,20 +29,20 @@ logger = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
 _PER_REQUEST = 1_000
-"""Markers in one request."""
+"""Most markers of one request."""
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.PRODUCER_FENCED})
-"""The transaction is another coordinator's business by now."""
+"""Errors which say that another coordinator is responsible for the transaction now."""
 _NOT_NEEDED = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
-"""The partition cannot hold transactional records, so that there are none to end."""
+"""Errors of a partition that cannot contain transactional records, and therefore needs no marker."""
 
 NO_LEADER = -1
 
 
 class MarkerDestinations(Protocol):
-    """Who leads what."""
+    """Leaders of partitions."""
 
     def leader_of(self, topic_partition: TopicPartition) -> int | None:
-        """The leader's node id, NO_LEADER when there is none just now, None when the partition does not exist."""
+        """Return the leader's node id; NO_LEADER when the partition has no leader now, None when the partition does not exist."""
         ...
 
 
@@ -51,19 +51,19 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 class PartitionsHere(Protocol):
-    """The partitions that this broker leads."""
+    """Partitions that this broker leads."""
 
     node_id: int
 
     def write_markers(
         self, transaction: Transaction, coordinator_epoch: int, partitions: Iterable[TopicPartition]
     ) -> Sequence[Deferred[Codes]]:
-        """Writes the transaction's marker to each; the results together have a code for every partition."""
+        """Append the transaction's marker to each partition; the results together have a code for each partition."""
         ...
 
 
 class _Job:
-    """One transaction whose markers are being written."""
+    """Transaction whose markers are being written."""
 
     __slots__ = ("coordinator", "coordinator_epoch", "done", "pending", "transaction")
 
@@ -76,10 +76,10 @@ class _Job:
 
 
 class MarkerSender:
-    """One per broker."""
+    """Sender of all markers of one broker."""
 
     def __init__(self, clock: Clock, destinations: MarkerDestinations, send: Send, here: PartitionsHere | None = None) -> None:
-        """`send(node, request)` goes through the inter-broker channel. Without `here` this broker's own partitions are asked so, too."""
+        """`send(node, request)` uses the inter-broker channel. Without `here` this broker's own partitions get requests, too."""
         self._clock = clock
         self._destinations = destinations
         self._send = send
@@ -95,18 +95,18 @@ class MarkerSender:
 
     @property
     def asked(self) -> int:
-        """Nodes that have not answered a request with markers yet."""
+        """Return the number of nodes with an unanswered request."""
         return len(self._busy)
 
     @property
     def homeless(self) -> int:
-        """Transactions with markers that wait for a leader of their partition."""
+        """Return the number of waiting entries for partitions without a leader, or with markers to be sent again."""
         return len(self._homeless)
 
     def start(self, coordinator: TopicPartition, coordinator_epoch: int, transaction: Transaction) -> Deferred[bool]:
-        """Writes the markers of a prepared transaction; True when all are written, False when it has become somebody else's business.
+        """Write the markers of a prepared transaction. The result is True when all are written, False when another coordinator took over.
 
-        `coordinator` is the partition of `__transaction_state` in whose `coordinator_epoch` it was decided.
+        `coordinator` is the transaction's partition of `__transaction_state`, and `coordinator_epoch` the epoch in which it was decided.
         """
         key = (coordinator, transaction.transactional_id)
         former = self._jobs.get(key)
@@ -121,7 +121,7 @@ class MarkerSender:
         return job.done
 
     def forget(self, coordinator: TopicPartition) -> None:
-        """This broker no longer coordinates the partition: its successor writes the markers."""
+        """Stop writing markers for a partition that this broker does not coordinate any more; the new coordinator writes them."""
         for key, job in list(self._jobs.items()):
             if key[0] == coordinator:
                 self._end(job, False)
@@ -193,7 +193,7 @@ class MarkerSender:
                 self._later(job, partitions)
         else:
             response = cast("WriteTxnMarkersResponse", done.result())
-            # A producer may have two transactions on their way only in different requests, so that its id tells which is which.
+            # The producer id identifies the result: two markers of one producer are only sent in different requests.
             results = {result.producer_id: result for result in response.markers}
             for job, partitions in batch:
                 result = results.get(job.transaction.producer_id)
@@ -218,9 +218,9 @@ class MarkerSender:
         self._take(job, codes, codes)
 
     def _go_on(self, node: int) -> None:
-        """With what has gathered for the node meanwhile."""
+        """Send the markers collected for the node in the meantime."""
         if self._queues.get(node):
-            # Not from here: it would be entered again from within.
+            # A direct call would recurse.
             self._clock.call_later(0, self._next_request, node)
         else:
             self._next_request(node)

@@ -24,7 +24,10 @@ _LONGEST_ID = 32767
 
 
 def encoded_transaction(transaction: Transaction, server_version: int) -> tuple[bytes, bytes | None]:
-    """Key and value as the log has them: what `transaction_record` gives, in a quarter of the time. Each transaction writes three."""
+    """Return the encoded key and value. The bytes equal those of `transaction_record`, in a quarter of the time.
+
+    The time matters, because each transaction writes three records.
+    """
     if server_version == 0 and _version_of(transaction, server_version) == 0:
         return SERDE.encode(transaction_record(transaction, server_version))
     (
@@ -64,7 +67,7 @@ def encoded_transaction(transaction: Transaction, server_version: int) -> tuple[
 
 
 _NULL, _NONE = b"\0", b"\1"
-"""Arrays: their length and one more."""
+"""Encoded length of a null and of an empty array: length + 1."""
 
 
 def _encoded_partitions(partitions: frozenset[TopicPartition]) -> bytes:
@@ -83,7 +86,7 @@ def _encoded_partitions(partitions: frozenset[TopicPartition]) -> bytes:
 
 @lru_cache(1024)
 def _encoded_partition(partition: TopicPartition) -> bytes:
-    """The only one of a transaction, as most have it; each is written twice."""
+    """Return a transaction's only partition, encoded. Most transactions have only one, and write it twice, so the result is cached."""
     name = partition.topic.encode()
     return b"%b%b%b%b%b%b" % (_varint(2), _varint(len(name) + 1), name, _varint(2), _INT.pack(partition.partition), _NO_TAGS)
 
@@ -99,10 +102,10 @@ def _varint(value: int) -> bytes:
 
 
 def _version_of(transaction: Transaction, server_version: int) -> int:
-    """Value version 0 under transaction.version 0, 1 (with tagged fields) from there on.
+    """Return the version of the value: 0 with transaction.version 0, from 1 on version 1 (with tagged fields).
 
-    What was begun before the feature went down to 0, and cannot be told in version 0, is ended in version 1. (JVM Kafka reads both,
-    whatever the feature says.)
+    A transaction that needs tagged fields, because it began before the feature was downgraded to 0, is still written in version 1. JVM
+    Kafka reads both versions with any feature level.
     """
     if server_version >= 1:
         return 1
@@ -111,7 +114,7 @@ def _version_of(transaction: Transaction, server_version: int) -> int:
 
 
 def transaction_record(transaction: Transaction, server_version: int) -> CoordinatorRecord:
-    """The record of a transaction, as messages."""
+    """Return the record of a transaction with message objects."""
     version = _version_of(transaction, server_version)
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
@@ -131,7 +134,7 @@ def transaction_record(transaction: Transaction, server_version: int) -> Coordin
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The transactional id has expired."""
+    """Return the record that removes an expired transactional id."""
     return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id))
 
 
@@ -147,7 +150,7 @@ def _numbers_by_topic(partitions: frozenset[TopicPartition]) -> dict[str, list[i
 
 
 def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
-    """StorageError for a state that this release does not know."""
+    """Return the transaction of a record. Raises StorageError for an unknown state."""
     try:
         state = TransactionState(value.transaction_status)
     except ValueError:

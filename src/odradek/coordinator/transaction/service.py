@@ -1,7 +1,9 @@
-"""The transaction coordinator of a broker: requests in, decisions committed, markers written.
+"""Transaction coordinator of a broker: it commits decisions, and then has the markers written.
 
-A decision answers its producer as soon as it is committed; its markers follow, and then the record that the transaction is complete. Until
-then whoever asks for the same id hears CONCURRENT_TRANSACTIONS and asks again. (kafka.coordinator.transaction.TransactionCoordinator)
+A producer gets its response as soon as the decision is committed. The markers follow, and then the record that completes the transaction.
+Until then requests for the same transactional id fail with CONCURRENT_TRANSACTIONS, which clients retry.
+
+(kafka.coordinator.transaction.TransactionCoordinator)
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ TOPIC = "__transaction_state"
 
 
 class ProducerIds(Protocol):
-    """Where new ids come from."""
+    """Source of new producer ids."""
 
     def next_id(self) -> Deferred[int]: ...
 
 
 class TransactionSettings:
-    """transaction.max.timeout.ms, transactional.id.expiration.ms, transaction.two.phase.commit.enable."""
+    """Values of transaction.max.timeout.ms, transactional.id.expiration.ms and transaction.two.phase.commit.enable."""
 
     __slots__ = ("expiration_ms", "max_timeout_ms", "two_phase_commit")
 
@@ -53,7 +55,10 @@ class TransactionSettings:
 
 
 class TransactionCoordinator:
-    """All methods belong to the loop. Failures are KafkaErrors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `state`."""
+    """Transaction coordinator. Call all methods on the event loop.
+
+    Failures are KafkaErrors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and the errors of `state`.
+    """
 
     def __init__(
         self,
@@ -68,7 +73,7 @@ class TransactionCoordinator:
         server_version: Callable[[], int],
         partition_of: Callable[[str], int],
     ) -> None:
-        """`server_version` is the finalized transaction.version; `partition_of` maps a transactional id to a partition of the topic."""
+        """`server_version` returns the finalized transaction.version; `partition_of` maps a transactional id to a partition of the topic."""
         self._clock = clock
         self._settings = settings
         self._producer_ids = producer_ids
@@ -108,11 +113,11 @@ class TransactionCoordinator:
         return len(self._markers)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """A new image of the cluster."""
+        """Take over a new cluster image."""
         self.runtime.publish(delta, image)
 
     def close(self) -> None:
-        """Answers whoever waits; the next coordinator goes on from the log."""
+        """Fail all waiting requests with NOT_COORDINATOR. The next coordinator continues from the log."""
         self.runtime.close()
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
@@ -120,9 +125,9 @@ class TransactionCoordinator:
     def initialize(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, *, two_phase: bool, keep_prepared: bool
     ) -> Deferred[Transaction]:
-        """InitProducerId with a transactional id: the producer's id and epoch are the result's `owner`.
+        """Initialize a producer with a transactional id (InitProducerId). The result's `owner` is the producer's id and epoch.
 
-        With `keep_prepared` an ongoing transaction is kept for the producer to end; the result then is that transaction.
+        With `keep_prepared` an ongoing transaction is kept for the new producer to end, and the result is that transaction.
         """
         try:
             if transactional_id == "":
@@ -150,7 +155,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, added: Iterable[TopicPartition], client_version: int
     ) -> Deferred[None]:
-        """AddPartitionsToTxn, and AddOffsetsToTxn with the partition of the group's offsets."""
+        """Add partitions to a transaction: for AddPartitionsToTxn, and for AddOffsetsToTxn with the partition of the group's offsets."""
         partitions = frozenset(added)
 
         def add(shard: TransactionShard, _: int | None) -> CoordinatorResult[None]:
@@ -161,7 +166,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Which of the partitions are in the producer's transaction; KafkaError when there is none."""
+        """Return for each partition whether it is in the producer's transaction. Raises KafkaError for an unknown or fenced producer."""
         if transactional_id == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         return self.runtime.read(
@@ -171,7 +176,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int
     ) -> Deferred[tuple[int, int]]:
-        """EndTxn: the producer id and epoch to go on with."""
+        """End a transaction (EndTxn); the result is the producer id and epoch for the next one."""
 
         def end(shard: TransactionShard, new_id: int | None) -> CoordinatorResult[tuple[int, int]]:
             decided = shard.end(
@@ -182,19 +187,22 @@ class TransactionCoordinator:
         return self._decide(transactional_id, end)
 
     def describe(self, transactional_id: str) -> Transaction:
-        """DescribeTransactions: what is committed. TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return the committed state (DescribeTransactions). Raises KafkaError with TRANSACTIONAL_ID_NOT_FOUND."""
         if transactional_id == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         return self.runtime.read(self._home_of(transactional_id), lambda shard: shard.describe(transactional_id))
 
     def all(self) -> list[Transaction]:
-        """ListTransactions: what is committed in all partitions that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the committed transactions of all partitions that this broker coordinates (ListTransactions).
+
+        Raises KafkaError with COORDINATOR_LOAD_IN_PROGRESS.
+        """
         return [transaction for found in self.runtime.read_all(lambda shard: list(shard.committed())) for transaction in found]
 
     # -- regular work ------------------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self) -> None:
-        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+        """Abort transactions that timed out; called every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
         for transactional_ids in self.runtime.each_active(lambda shard: shard.timed_out()):
             for transactional_id in transactional_ids:
                 self._abort(transactional_id)
@@ -209,7 +217,7 @@ class TransactionCoordinator:
         self._decide(transactional_id, lambda shard, new_id: shard.abort_timed_out(transactional_id, new_id)).add_callback(aborted)
 
     def remove_expired(self) -> None:
-        """Every transaction.remove.expired.transaction.cleanup.interval.ms."""
+        """Remove expired transactional ids; called every transaction.remove.expired.transaction.cleanup.interval.ms."""
         self.runtime.write_all(lambda shard: shard.remove_expired(self._settings.expiration_ms))
 
     # -- decisions and markers -----------------------------------------------------------------------------------------------------
@@ -218,7 +226,7 @@ class TransactionCoordinator:
         return TopicPartition(TOPIC, self._partition_of(transactional_id))
 
     def _decide(self, transactional_id: str, operation: Callable[[TransactionShard, int | None], CoordinatorResult[T]]) -> Deferred[T]:
-        """Runs the operation, with a new producer id when it turns out to need one."""
+        """Run the operation; when it needs a new producer id, get one and run the operation again."""
         if transactional_id == "":
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty"))
         home = self._home_of(transactional_id)
@@ -264,7 +272,7 @@ class TransactionCoordinator:
 
         def completed(done: Deferred[Transaction | None]) -> None:
             if done.error is not None:
-                # Without this record the id would stay busy for ever, whatever the log has against it just now.
+                # Without this record the transactional id stays blocked, so retry after any error of the log.
                 self._clock.call_later(_RETRY_S, self._complete, home, epoch, prepared)
 
         self.runtime.write(home, lambda shard: shard.complete(prepared)).add_callback(completed)
@@ -280,7 +288,7 @@ def _initialized(decision: Decision) -> Transaction:
 
 
 def _answered(decided: CoordinatorResult[Any], response: T) -> CoordinatorResult[T]:
-    """The decision with what its producer is to hear of it."""
+    """Return the decision with another response."""
     decided.response = response
     return decided
 

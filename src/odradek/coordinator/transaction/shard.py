@@ -1,4 +1,4 @@
-"""The transactional ids of one partition of `__transaction_state`: decisions on the state, and its replay."""
+"""Transactional ids of one partition of `__transaction_state`: decisions and replay."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 
 
 class Decision(NamedTuple):
-    """A transaction after an operation, and what its producer is told when that is committed."""
+    """Transaction after an operation, and the error that its producer gets when the operation is committed."""
 
     transaction: Transaction
     error: ErrorCode = ErrorCode.NONE
 
 
 class TransactionShard:
-    """Operations raise KafkaError where the producer is wrong, ProducerIdNeededError where they need a new id to decide."""
+    """Transactions of one partition.
+
+    Operations raise KafkaError when the producer has to be refused, and ProducerIdNeededError when they need a new producer id.
+    """
 
     def __init__(
         self,
@@ -41,9 +44,10 @@ class TransactionShard:
         on_prepared: Callable[[TopicPartition, Transaction], object],
         on_unloaded: Callable[[TopicPartition], object],
     ) -> None:
-        """`server_version` is the finalized transaction.version; `on_prepared` is called for each transaction whose end is decided and
-        committed, so that its markers are due: as it happens, and for those that a load or a new leader epoch finds in that state.
-        `on_unloaded` is told that they are no business of this broker any more.
+        """`server_version` returns the finalized transaction.version.
+
+        `on_prepared` is called for each transaction whose decided end is committed, so that its markers are due: after the commit, after a
+        load, and in a new leader epoch. `on_unloaded` is called when this broker does not coordinate the partition any more.
         """
         self.topic_partition = topic_partition
         self.transactions: VersionedDict[str, Transaction] = VersionedDict(journal)
@@ -68,32 +72,32 @@ class TransactionShard:
     def _put(self, offset: int, transaction: Transaction) -> None:
         self.transactions[transaction.transactional_id] = transaction
         if transaction.state in PREPARED:
-            # The commit decides, not the answer: whoever asked may have been told long ago that it took too long.
+            # The markers depend on the commit, not on the response, which may have failed with a timeout long ago.
             self._journal.record(offset, _nothing, self._on_prepared, self.topic_partition, transaction)
 
     def replay_end_transaction(self, offset: int, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """Nobody writes to this topic in a transaction."""
+        """Do nothing: this topic has no transactional records."""
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """Transactions that were decided go on to their markers."""
+        """Start writing the markers of decided transactions."""
         self._prepare_markers()
 
     def _prepare_markers(self) -> None:
         for transactional_id, transaction in list(self.transactions.committed_items()):
-            # Markers that are all written, as one whose completion is under way tells, are not written again: the next transaction may
+            # A transaction with a pending completion has all of its markers. These are not written again, because the next transaction may
             # have begun.
             if transaction.state in PREPARED and self.transactions.get(transactional_id) is transaction:
                 self._on_prepared(self.topic_partition, transaction)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Nothing here depends on other topics."""
+        """Do nothing: transactions do not depend on the metadata."""
 
     def on_new_epoch(self) -> None:
-        """Markers carry the coordinator's epoch: those under way are sent anew. What is not committed yet goes out under the new one."""
+        """Send the markers under way again with the new coordinator epoch. Transactions that are not committed yet use it anyway."""
         self._prepare_markers()
 
     def on_unloaded(self) -> None:
-        """The next coordinator writes the markers."""
+        """Stop writing markers; the next coordinator writes them."""
         self._on_unloaded(self.topic_partition)
 
     # -- operations --------------------------------------------------------------------------------------------------------------
@@ -107,9 +111,10 @@ class TransactionShard:
         *,
         keep_prepared: bool = False,
     ) -> CoordinatorResult[Decision]:
-        """InitProducerId. An ongoing transaction is aborted first: the decision then says CONCURRENT_TRANSACTIONS, ask again.
+        """Initialize a producer (InitProducerId). An ongoing transaction is aborted first, with the decision CONCURRENT_TRANSACTIONS
+        (retry).
 
-        With `keep_prepared` it is left as it is, for the new producer to end.
+        With `keep_prepared` an ongoing transaction is kept for the new producer to end.
         """
         now_ms = self._now_ms()
         current = self.transactions.get(transactional_id)
@@ -135,7 +140,7 @@ class TransactionShard:
     def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, added: Iterable[TopicPartition], client_version: int
     ) -> CoordinatorResult[Decision]:
-        """AddPartitionsToTxn and AddOffsetsToTxn."""
+        """Add partitions to the transaction (AddPartitionsToTxn and AddOffsetsToTxn)."""
         current = self._known(transactional_id)
         step.check_producer(current, producer_id, producer_epoch)
         return self._changed(current, step.add_partitions(current, added, client_version, self._now_ms()))
@@ -143,9 +148,9 @@ class TransactionShard:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """AddPartitionsToTxn that only asks (KIP-890): TRANSACTION_ABORTABLE for a partition that is not in the transaction.
+        """Return TRANSACTION_ABORTABLE for each partition outside of the transaction, else NONE (AddPartitionsToTxn, verify only; KIP-890).
 
-        What is not committed yet may still be taken back, and counts as not there.
+        Only committed state counts, because uncommitted state may still be reverted.
         """
         current = self.transactions.committed(transactional_id)
         if current is None:
@@ -169,7 +174,7 @@ class TransactionShard:
         client_version: int,
         new_producer_id: int | None,
     ) -> CoordinatorResult[Decision]:
-        """EndTxn."""
+        """End a transaction (EndTxn)."""
         current = self._known(transactional_id)
         if current.kept:
             step.check_producer(current, producer_id, producer_epoch)
@@ -187,7 +192,7 @@ class TransactionShard:
         return self._changed(current, ended)
 
     def abort_timed_out(self, transactional_id: str, new_producer_id: int | None) -> CoordinatorResult[Decision | None]:
-        """Ends a transaction that took longer than its producer asked for; None when there is nothing to end any more."""
+        """Abort a transaction that has timed out; the response is None when the transaction has ended in the meantime."""
         current = self.transactions.get(transactional_id)
         now_ms = self._now_ms()
         if current is None or not current.timed_out(now_ms):
@@ -196,15 +201,18 @@ class TransactionShard:
         return self._result(Decision(fenced))
 
     def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:
-        """All markers of `prepared`, the object that `on_prepared` was given, are written; None when it has been completed already."""
-        # Not by value: below transaction version 2 the next transaction has the same producer id and epoch.
+        """Complete a transaction whose markers are all written; the response is None when it is already completed.
+
+        `prepared` has to be the object that `on_prepared` got.
+        """
+        # Compare identity: below transaction version 2 the next transaction has the same producer id and epoch.
         if self.transactions.get(prepared.transactional_id) is not prepared:
             return CoordinatorResult([], None)
         completed = step.complete(prepared, self._now_ms())
         return CoordinatorResult([], completed, encoded=self._record(completed))
 
     def remove_expired(self, expiration_ms: int, limit: int = 1_000) -> CoordinatorResult[int]:
-        """Tombstones for ids that nobody used for transactional.id.expiration.ms, at most `limit`; how many."""
+        """Remove at most `limit` ids that were unused for `expiration_ms` (transactional.id.expiration.ms); the response is their number."""
         now_ms = self._now_ms()
         expired: list[str] = []
         for transaction in self.transactions.values():
@@ -217,19 +225,19 @@ class TransactionShard:
     # -- looking -----------------------------------------------------------------------------------------------------------------
 
     def timed_out(self) -> list[str]:
-        """Transactions that should be aborted now."""
+        """Return the ids of transactions that have timed out."""
         now_ms = self._now_ms()
         return [transaction.transactional_id for transaction in self.transactions.values() if transaction.timed_out(now_ms)]
 
     def describe(self, transactional_id: str) -> Transaction:
-        """The committed state; TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return the committed state. Raises KafkaError with TRANSACTIONAL_ID_NOT_FOUND."""
         transaction = self.transactions.committed(transactional_id)
         if transaction is None or transaction.state is TransactionState.DEAD:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id {transactional_id!r}")
         return transaction
 
     def committed(self) -> Iterator[Transaction]:
-        """All of them, as committed."""
+        """Iterate over all transactions in their committed state."""
         return (transaction for _, transaction in self.transactions.committed_items())
 
     def _known(self, transactional_id: str) -> Transaction:
@@ -243,7 +251,7 @@ class TransactionShard:
             return CoordinatorResult([], Decision(after))
         begun = before.state is TransactionState.ONGOING and before.client_version > 0
         if after.client_version > 0 and not begun and self._server_version() < 1:
-            # Clients go by the finalized level; the log of transaction.version 0 has no place for what this one would need.
+            # Clients use the finalized level, but records of transaction.version 0 cannot contain the fields of this transaction.
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "transaction.version is 0")
         return self._result(Decision(after))
 
@@ -252,14 +260,14 @@ class TransactionShard:
 
     def _record(self, transaction: Transaction) -> EncodedRecords:
         def replay(offset: int, producer_id: int) -> None:
-            # As the object that was decided: it knows what the log does not.
+            # Replay the decided object: it has fields that the record does not contain.
             self._put(offset, transaction)
 
         return EncodedRecords((encoded_transaction(transaction, self._server_version()),), replay)
 
 
 def _nothing(_: TopicPartition, __: Transaction) -> None:
-    """There is nothing to take back."""
+    """Do nothing: there is no change to revert."""
 
 
 def _unknown(transactional_id: str) -> KafkaError:

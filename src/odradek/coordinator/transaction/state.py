@@ -1,4 +1,4 @@
-"""One transactional id: its states, and every transition as a pure function from one immutable state to the next.
+"""Transactional id: its states, and each transition as a pure function of immutable states.
 
 (org.apache.kafka.coordinator.transaction.TransactionMetadata, TransactionState; KIP-98, KIP-360, KIP-890)
 """
@@ -16,13 +16,13 @@ NO_PRODUCER_ID: Final = -1
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 NO_PRODUCER_EPOCH: Final = -1
 MAX_EPOCH: Final = 32767
-"""Short.MAX_VALUE: never handed out, so that there is always one left to fence a producer with."""
+"""Short.MAX_VALUE; producers never get this epoch, so that it remains for fencing."""
 NEVER_MS: Final = 0x7FFFFFFF
-"""The timeout of a transaction that takes part in a two-phase commit: the coordinator does not end it (KIP-939)."""
+"""Timeout of a transaction in a two-phase commit, which the coordinator never ends (KIP-939)."""
 
 
 class TransactionState(IntEnum):
-    """The numbers stand in the log, the labels in DescribeTransactions and ListTransactions."""
+    """State of a transactional id. Records contain the numbers, DescribeTransactions and ListTransactions the labels."""
 
     EMPTY = 0
     ONGOING = 1
@@ -52,27 +52,27 @@ STATE_OF_LABEL: Final = {label: state for state, label in _LABELS.items()}
 
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""No transaction is open: a new one may begin, and the id may expire."""
+"""States without an open transaction: a transaction may begin, and the id may expire."""
 
 PREVIOUS_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.EMPTY: AT_REST,
     TransactionState.ONGOING: AT_REST | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
-    # Under transaction version 2 an abort without a partition still bumps the epoch.
+    # With transaction version 2 an abort without partitions still bumps the epoch.
     TransactionState.PREPARE_ABORT: AT_REST | {TransactionState.ONGOING},
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
     TransactionState.DEAD: AT_REST,
 }
-"""State -> those it may follow. (A fenced epoch goes to PREPARE_ABORT in one step: PREPARE_EPOCH_FENCE is never written.)"""
+"""State -> allowed previous states. Fencing goes directly to PREPARE_ABORT: PREPARE_EPOCH_FENCE is never written."""
 
 
 class ProducerIdNeededError(Exception):
-    """The decision needs a new producer id, which takes a request: get one and decide again."""
+    """Error of a decision that needs a new producer id: request an id, then decide again."""
 
 
 class Transaction(NamedTuple):
-    """Times in milliseconds, -1 where there is none."""
+    """State of a transactional id. Times in milliseconds; -1 for no time."""
 
     transactional_id: str
     producer_id: int
@@ -84,14 +84,18 @@ class Transaction(NamedTuple):
     last_update_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    """The id that the producer goes on with once its epochs are used up and the markers written."""
+    """Id with which the producer goes on after the markers, when the epochs of its id are used up."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the last bump, by which a repeated request is known. Not written: lost when the coordinator moves."""
+    """Epoch before the last bump, by which a repeated request is recognized. Not written to the log, so a new coordinator does not know it.
+    """
     client_version: int = 0
-    """transaction.version that the client went by when the state was entered; 2 bumps the epoch with every transaction (KIP-890)."""
+    """transaction.version of the client when the state was entered; 2 bumps the epoch with each transaction (KIP-890)."""
     next_producer_epoch: int = NO_PRODUCER_EPOCH
-    """With `next_producer_id`: the epoch to go on with, 0 where there is none. In an ongoing transaction both are there only when a new
-    producer has taken it over to end it (KIP-939); `producer_id` and `producer_epoch` then are those of the records."""
+    """Epoch to go on with, together with `next_producer_id`; 0 when unset.
+
+    In an ongoing transaction both fields are only set after a new producer has taken the transaction over to end it (KIP-939). Then
+    `producer_id` and `producer_epoch` are those of the records.
+    """
 
     @property
     def kept(self) -> bool:
@@ -100,7 +104,7 @@ class Transaction(NamedTuple):
 
     @property
     def owner(self) -> tuple[int, int]:
-        """Id and epoch of the producer that may make requests; in a prepared transaction, of the one that goes on after it."""
+        """Id and epoch of the producer that may send requests; in a prepared transaction, of the producer that goes on after it."""
         if self.kept or (self.state in PREPARED and self.next_producer_id != NO_PRODUCER_ID):
             return self.next_producer_id, max(self.next_producer_epoch, 0)
         return self.producer_id, self.producer_epoch
@@ -111,21 +115,21 @@ class Transaction(NamedTuple):
 
     @property
     def result_is_commit(self) -> bool:
-        """What the markers of a prepared transaction say."""
+        """Return whether the markers of this prepared transaction commit."""
         return self.state is TransactionState.PREPARE_COMMIT
 
     def timed_out(self, now_ms: int) -> bool:
         return self.state is TransactionState.ONGOING and self.timeout_ms != NEVER_MS and self.start_ms + self.timeout_ms < now_ms
 
     def expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether nobody used the id for transactional.id.expiration.ms."""
+        """Return whether the id was unused for `expiration_ms` (transactional.id.expiration.ms)."""
         return self.state in AT_REST and self.last_update_ms <= now_ms - expiration_ms
 
     def to(self, state: TransactionState, **changes: object) -> Transaction:
-        """The next state, checked against the table; the former producer id is noted, as Kafka does with every transition."""
+        """Return the next state, with the current producer id as the previous one, as in Kafka. Raises RuntimeError for a wrong transition."""
         if self.state not in PREVIOUS_STATES[state]:
             raise RuntimeError(f"{self.transactional_id!r} cannot go from {self.state.label} to {state.label}")
-        # As `_replace`, in a third of its time: a transaction takes three such steps.
+        # Equal to `_replace` in a third of its time: a transaction takes three such steps.
         values: list[Any] = list(self)
         values[_PREVIOUS_PRODUCER_ID] = self.producer_id
         values[_STATE] = state
@@ -140,27 +144,27 @@ _PREVIOUS_PRODUCER_ID: Final = _PLACES["previous_producer_id"]
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether the last epoch that may be handed out is used."""
+    """Return whether the last epoch that producers may get is used."""
     return epoch >= MAX_EPOCH - 1
 
 
 def supports_epoch_bump(client_version: int) -> bool:
-    """Transaction version 2 and later (TransactionVersion.supportsEpochBump)."""
+    """Return whether the client uses transaction version 2 or later (TransactionVersion.supportsEpochBump)."""
     return client_version >= 2
 
 
 def new_transaction(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """What a transactional id is before its first InitProducerId has been decided."""
+    """Return the state of a transactional id before its first InitProducerId."""
     return Transaction(transactional_id, producer_id, NO_PRODUCER_EPOCH, timeout_ms, last_update_ms=now_ms)
 
 
 def initialize(
     transaction: Transaction, expected: tuple[int, int] | None, timeout_ms: int, now_ms: int, new_producer_id: int | None
 ) -> Transaction:
-    """A producer (re)starts, with `expected` (id, epoch) when it wants to go on after an error (KIP-360).
+    """Return the state after a producer starts; `expected` is (id, epoch) of a producer that goes on after an error (KIP-360).
 
-    From ONGOING it gives the aborting state, and the producer has to ask again. PRODUCER_FENCED, CONCURRENT_TRANSACTIONS;
-    ProducerIdNeededError when the epochs are used up and `new_producer_id` is None.
+    The transaction must not be ongoing. Raises KafkaError with PRODUCER_FENCED or CONCURRENT_TRANSACTIONS, and ProducerIdNeededError when
+    the epochs are used up and `new_producer_id` is not given.
     """
     if expected is not None and not _may_go_on(transaction, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer by now")
@@ -189,7 +193,7 @@ def initialize(
 
 
 def check_may_initialize(transaction: Transaction, expected: tuple[int, int] | None) -> None:
-    """PRODUCER_FENCED, the same as in `initialize`: before an ongoing transaction is ended for somebody."""
+    """Raise KafkaError with PRODUCER_FENCED, as `initialize` does; called before an ongoing transaction is aborted for the producer."""
     if expected is not None and not _may_go_on(transaction, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED, f"{transaction.transactional_id!r} belongs to another producer by now")
 
@@ -199,27 +203,29 @@ def _may_go_on(transaction: Transaction, expected: tuple[int, int]) -> bool:
     return (
         transaction.producer_epoch == NO_PRODUCER_EPOCH
         or producer_id == transaction.owner[0]
-        # Its epochs were used up and the answer with the new id got lost.
+        # The epochs of its id were used up, and the response with the new id got lost.
         or (producer_id == transaction.previous_producer_id and is_exhausted(epoch))
     )
 
 
 def _bumped(transaction: Transaction, expected: tuple[int, int] | None) -> tuple[int, int]:
-    """(epoch, last epoch) for a producer that initializes itself."""
+    """Return (epoch, last epoch) of a producer that initializes itself. Raises KafkaError with PRODUCER_FENCED."""
     current = transaction.producer_epoch
     if expected is None:
         return current + 1, NO_PRODUCER_EPOCH
     if current in (NO_PRODUCER_EPOCH, expected[1]):
         return current + 1, current
     if expected[1] == transaction.last_producer_epoch:
-        # The answer to the same request got lost.
+        # The response to the same request got lost.
         return current, transaction.last_producer_epoch
     raise KafkaError(ErrorCode.PRODUCER_FENCED, f"epoch {expected[1]} of {transaction.transactional_id!r} has been fenced")
 
 
 def add_partitions(transaction: Transaction, added: Iterable[TopicPartition], client_version: int, now_ms: int) -> Transaction:
-    """Begins a transaction or widens it; the same object when all partitions are in it. CONCURRENT_TRANSACTIONS while it is being ended,
-    INVALID_TXN_STATE for a former producer's, which can only be ended.
+    """Return the state with these partitions; the same object when the transaction already contains them.
+
+    Raises KafkaError with CONCURRENT_TRANSACTIONS while the transaction is being ended, and with INVALID_TXN_STATE for a kept transaction,
+    which can only be ended.
     """
     if transaction.state in PREPARED:
         raise concurrent(transaction)
@@ -239,9 +245,9 @@ def add_partitions(transaction: Transaction, added: Iterable[TopicPartition], cl
 
 
 def fence(transaction: Transaction, server_version: int, now_ms: int, new_producer_id: int | None) -> Transaction:
-    """Aborts an ongoing transaction over its producer's head, whose epoch is no longer good for anything afterwards.
+    """Return the aborting state of an ongoing transaction whose producer is fenced.
 
-    Not for a kept one: `two_phase.end_kept`.
+    Use `two_phase.end_kept` for a kept transaction. Raises ProducerIdNeededError.
     """
     if supports_epoch_bump(server_version):
         return _prepare(transaction, server_version, now_ms, commit=False, new_producer_id=new_producer_id, without_partitions=False)
@@ -265,9 +271,9 @@ def end(
     now_ms: int,
     new_producer_id: int | None,
 ) -> Transaction:
-    """A producer commits or aborts. The same object when the request repeats one that has been done.
+    """Return the state after a producer commits or aborts; the same object for a repeated request.
 
-    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS (being ended: ask again);
+    Raises KafkaError with INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE or CONCURRENT_TRANSACTIONS (retry), and
     ProducerIdNeededError.
     """
     if supports_epoch_bump(client_version):
@@ -291,13 +297,16 @@ def _end_bumping(
     now_ms: int,
     new_producer_id: int | None,
 ) -> Transaction:
-    """Transaction version 2: every end bumps the epoch, so that an epoch one below the current one tells a repeated request."""
+    """Return the state after the end of a transaction of version 2.
+
+    Each end bumps the epoch, so a request with the epoch before the current one is a repeated request.
+    """
     state = transaction.state
     current = transaction.producer_epoch
     overflowed = transaction.previous_producer_id == producer_id and producer_epoch == MAX_EPOCH - 1 and current == 0
     repeated = overflowed or current == producer_epoch + 1
     if state in PREPARED:
-        # First of all (KAFKA-18464): the next transaction's end may come with the next epoch while this one is being ended.
+        # This check comes first (KAFKA-18464): while one transaction is being ended, the end of the next one may come with the next epoch.
         raise concurrent(transaction)
     if transaction.producer_id != producer_id and not overflowed:
         raise wrong_id(transaction, producer_id)
@@ -312,7 +321,7 @@ def _end_bumping(
         raise _cannot_end(transaction, commit=commit)
     if commit:
         raise _cannot_end(transaction, commit=commit)
-    # An abort before any partition was added: the producer may have records under way that must not join its next transaction.
+    # Abort before a partition was added: records of the producer that are still under way must not join its next transaction.
     return _prepare(transaction, client_version, now_ms, commit=False, new_producer_id=new_producer_id, without_partitions=True)
 
 
@@ -336,7 +345,7 @@ def _prepare(
 
 
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
-    """All markers are written. A producer whose epochs were used up goes on under its next id."""
+    """Return the completed state, after all markers are written. A producer with used-up epochs goes on with its next id."""
     rotated = supports_epoch_bump(transaction.client_version) and transaction.next_producer_id != NO_PRODUCER_ID
     known = transaction.previous_producer_id != NO_PRODUCER_ID
     producer_id, producer_epoch = transaction.owner if rotated else (transaction.producer_id, transaction.producer_epoch)
@@ -353,7 +362,7 @@ def complete(transaction: Transaction, now_ms: int) -> Transaction:
 
 
 def check_producer(transaction: Transaction, producer_id: int, producer_epoch: int) -> None:
-    """INVALID_PRODUCER_ID_MAPPING for another id, PRODUCER_FENCED for another epoch."""
+    """Raise KafkaError with INVALID_PRODUCER_ID_MAPPING for another id, and with PRODUCER_FENCED for another epoch."""
     owner_id, owner_epoch = transaction.owner
     if owner_id != producer_id:
         raise wrong_id(transaction, producer_id)
@@ -387,7 +396,7 @@ def only_to_be_ended(transaction: Transaction) -> KafkaError:
 
 
 def _cannot_end(transaction: Transaction, *, commit: bool) -> KafkaError:
-    """Being ended the same way: ask again; everything else is no state to end a transaction in."""
+    """Return CONCURRENT_TRANSACTIONS (retry) when the transaction is being ended the same way, otherwise INVALID_TXN_STATE."""
     if transaction.state is (TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT):
         return concurrent(transaction)
     verb = "committed" if commit else "aborted"

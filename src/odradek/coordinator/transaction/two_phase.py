@@ -1,17 +1,17 @@
-"""Transactions that outlive their producer (KIP-939): kept by the next one, which can only commit or abort them.
+"""Transactions that outlive their producer (KIP-939): the next producer keeps them, and can only commit or abort them.
 
-An outer coordinator (a database, a stream processor) first has all its parts prepare, then decides. A producer prepares by flushing: for
-its coordinator here the transaction is simply ongoing. When the producer dies in between, its successor asks to keep what it finds and ends
-it as the outer coordinator decided.
+An outer coordinator (a database, a stream processor) first has all its parts prepare, then decides. A producer prepares by flushing; for
+this transaction coordinator the transaction is simply ongoing. When the producer dies in between, its successor asks to keep the ongoing
+transaction, and ends it as the outer coordinator decided.
 
-The transaction stays as it is: `producer_id` and `producer_epoch` are those its records were written with. Beside them stands what the
-successor was given: the next epoch of the same id, or epoch 0 of a new id where the epochs are used up. Only it may end the transaction.
-Markers must have the records' producer id, and an epoch that no record of the transaction has:
+The transaction keeps `producer_id` and `producer_epoch`, which are those of its records. Separate fields contain the successor's id and
+epoch: the next epoch of the same id, or epoch 0 of a new id when the epochs are used up. Only the successor may end the transaction.
+Markers need the records' producer id, and an epoch that no record of the transaction has:
 
     records (42, 7), successor (42, 8):  marker (42, 9), the producer goes on as (42, 9)
     records (42, 32766), successor (73, 0):  marker (42, 32767), the producer goes on as (73, 1)
 
-JVM Kafka 4.3 knows the fields of the log (NextProducerId, NextProducerEpoch), but answers UNSUPPORTED_VERSION to whoever asks to keep.
+JVM Kafka 4.3 knows the fields of the log (NextProducerId, NextProducerEpoch), but answers UNSUPPORTED_VERSION to a request to keep.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _BUMPING = 2
 def keep(
     transaction: Transaction, expected: tuple[int, int] | None, timeout_ms: int, now_ms: int, new_producer_id: int | None
 ) -> Transaction:
-    """Gives an ongoing transaction to a new producer; the same object when the request repeats the one that did. PRODUCER_FENCED;
-    ProducerIdNeededError.
+    """Return the ongoing transaction with a new producer as its owner; the same object for a repeated request.
 
-    What may take for ever goes on doing so: a prepared transaction is never ended by the clock.
+    A transaction without a timeout keeps none, because the clock never ends a prepared transaction. Raises KafkaError with PRODUCER_FENCED,
+    and ProducerIdNeededError.
     """
     if expected is not None and not _is_owner(transaction, expected):
         if transaction.kept and _was_owner(transaction, expected):
@@ -53,7 +53,7 @@ def keep(
     return transaction.to(
         TransactionState.ONGOING,
         previous_producer_id=owner_id,
-        # Only who names itself may repeat itself: to the successor's answer a dead producer that comes back has no right.
+        # Only a request with `expected` may be repeated: a returning former producer must not get the successor's id and epoch.
         last_producer_epoch=NO_PRODUCER_EPOCH if expected is None else owner_epoch,
         next_producer_id=next_id,
         next_producer_epoch=next_epoch,
@@ -63,19 +63,19 @@ def keep(
 
 
 def check_may_initialize(ongoing: Transaction, expected: tuple[int, int] | None) -> None:
-    """PRODUCER_FENCED unless it is the owner that wants to start again, or somebody new.
+    """Raise KafkaError with PRODUCER_FENCED unless the owner, or a new producer, starts.
 
-    Otherwise any epoch of the same id will do, since all that can come of it is an abort: one that a former producer must not cause when
-    the decision is with an outer coordinator.
+    For other transactions any epoch of the same id is accepted, because the only effect is an abort. Here an outer coordinator decides, so
+    a former producer must not cause an abort.
     """
     if expected is not None and not _is_owner(ongoing, expected):
         raise _fenced(ongoing)
 
 
 def end_kept(kept: Transaction, now_ms: int, new_producer_id: int | None, *, commit: bool, bump: bool) -> Transaction:
-    """The owner, or the coordinator over its head, ends a kept transaction. ProducerIdNeededError.
+    """Return the state after the owner, or the coordinator in its place, ends a kept transaction. Raises ProducerIdNeededError.
 
-    `bump`: the owner goes on with another epoch, and is told so (transaction version 2); an older request's answer could not say it.
+    With `bump` (transaction version 2) the owner goes on with another epoch; the responses of older versions could not contain it.
     """
     owner_id, owner_epoch = kept.owner
     if not bump:
@@ -94,7 +94,7 @@ def end_kept(kept: Transaction, now_ms: int, new_producer_id: int | None, *, com
         producer_epoch=min(owner_epoch + bump, MAX_EPOCH) if same else kept.producer_epoch + 1,
         last_producer_epoch=owner_epoch,
         next_producer_id=next_id if rotated else NO_PRODUCER_ID,
-        # Kafka's own rotation leaves the epoch out, which is 0 there.
+        # Kafka does not write the next epoch of a new id, which is always 0.
         next_producer_epoch=next_epoch if rotated and next_epoch > 0 else NO_PRODUCER_EPOCH,
         last_update_ms=now_ms,
         client_version=_BUMPING,
@@ -106,7 +106,7 @@ def _is_owner(transaction: Transaction, producer: tuple[int, int]) -> bool:
 
 
 def _was_owner(kept: Transaction, producer: tuple[int, int]) -> bool:
-    """Whether the owner is `producer` in its next life: its answer got lost, and it asks again."""
+    """Return whether `producer` is the owner before its last bump, repeating a request whose response got lost."""
     return producer == (kept.previous_producer_id, kept.last_producer_epoch)
 
 

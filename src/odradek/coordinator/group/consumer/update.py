@@ -151,7 +151,7 @@ class Updates:
         return CoordinatorResult(records, None)
 
     def _exceeds_subscription(self, group: ConsumerGroup, regex: str) -> bool:
-        """Return whether a member with the pattern, which matches nothing, has topics in its target that it does not subscribe to by name."""
+        """Return whether a member with the pattern, which matches nothing, has topics in its target to which it does not subscribe."""
         return any(
             group.target_of(member.member_id, member.instance_id).keys() - set(self._view.ids_of(member.topic_names))
             for member in group.members.values()
