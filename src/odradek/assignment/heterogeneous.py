@@ -1,9 +1,10 @@
-"""`uniform` where members subscribe to different topics (UniformHeterogeneousAssignmentBuilder).
+"""Uniform assignment for members with different subscriptions (UniformHeterogeneousAssignmentBuilder).
 
-1. Every member keeps its partitions of the topics it still subscribes to.
-2. Partitions that nobody has go to the least loaded subscribers, topics with many partitions per subscriber first.
-3. Topic by topic, partitions move from the most to the least loaded subscriber while the two differ by two or more. This ends when a whole
-   round over the topics changes nothing, or after 16 rounds: each topic is then as balanced as its subscribers' other partitions permit.
+1. Each member keeps its partitions of the topics to which it still subscribes. 2. Free partitions go to the least loaded subscribers,
+topics with many partitions for each subscriber first. 3. Topic by topic, partitions move from the most to the least loaded subscriber while
+their loads differ by two or more. This step ends when
+   a whole round over the topics changes nothing, or after 16 rounds. Then each topic is as balanced as its subscribers' other partitions
+   permit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def assign_heterogeneous(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 class _Assignment:
-    """Members are numbers in the order of their ids."""
+    """Assignment in progress. Members are numbered in the order of their ids."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self.member_ids = sorted(spec.members)
@@ -85,7 +86,7 @@ class _Assignment:
                     last_changed = index
 
     def _balance_topic(self, topic_id: UUID) -> int:
-        """Moves partitions of one topic; returns how many."""
+        """Move partitions of one topic; return the number of moves."""
         load = _Load(self.sizes, self.subscribers[topic_id])
         if load.imbalance <= 1:
             return 0
@@ -110,10 +111,11 @@ class _Assignment:
 
 
 class _Load:
-    """The subscribers of a topic, sorted by load, handed out from both ends.
+    """Subscribers of a topic sorted by load, returned from both ends.
 
-    At either end stands a range of members that are equally loaded by now. They are handed out one after the other; when all of them were,
-    the next members join the range. So each member's size is read once, and stays right while partitions move from one end to the other.
+    Each end has a range of members with the same load. `least` and `most` return the members of their range one after the other; after the
+    last one, the next members join the range. So each member's size is read only once, and stays correct while partitions move between the
+    ends.
     """
 
     __slots__ = ("_high", "_high_end", "_high_next", "_high_start", "_low", "_low_end", "_low_next", "_members", "_sizes", "imbalance")
@@ -134,7 +136,7 @@ class _Load:
         return self._high - self._low <= 1
 
     def least(self) -> int:
-        """The next of the least loaded members; it is about to get one more."""
+        """Return the next least loaded member; the caller gives it one more partition."""
         members = self._members
         if self._low_next >= self._low_end:
             self._low += 1
@@ -145,7 +147,7 @@ class _Load:
         return members[self._low_next - 1]
 
     def most(self) -> int | None:
-        """The next of the most loaded members, which is about to lose one; None when all are excluded."""
+        """Return the next most loaded member, which loses a partition; None when all members are excluded."""
         members = self._members
         if self._high_next < self._high_start:
             if self._high_end <= self._high_start and self._high_start > 0:
@@ -161,7 +163,7 @@ class _Load:
         return members[self._high_next + 1]
 
     def exclude_most(self) -> None:
-        """Leaves out the member that `most` gave: it has no partition of the topic to lose."""
+        """Exclude the last member that `most` returned, which has no partition of the topic left."""
         members, index = self._members, self._high_next + 1
         self._high_end -= 1
         members[index], members[self._high_end] = members[self._high_end], members[index]

@@ -1,8 +1,9 @@
-"""`range`: each topic is cut into contiguous pieces, one per member that subscribes to it (RangeAssignor).
+"""Range assignment: each topic is divided into contiguous ranges, one for each subscriber (RangeAssignor).
 
-Members with an instance id come first, ordered by that id, then the others by member id; so members get the same partition numbers in all
-topics that they share, which joins of co-partitioned topics need. The first members get one partition more when a topic cannot be divided
-evenly. Nothing is sticky on purpose: a piece stays with its member only as long as the order of the members does.
+Members with an instance id come first, ordered by that id; the others follow, ordered by member id. Therefore members get the same
+partition numbers in all topics that they share, as joins of co-partitioned topics need. When a topic cannot be divided evenly, the first
+members get one partition more. The assignment is not sticky: a range stays with its member only while the order of the members stays the
+same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def assign_range(spec: GroupSpec) -> dict[str, Partitions]:
     members = sorted(spec.members.items(), key=_order)
     subscribers: dict[UUID, list[str]] = {}
     if spec.homogeneous and members:
-        # All subscriptions are the same: the first member's topics are everybody's.
+        # All subscriptions are equal, so the first member's topics are those of all members.
         everybody = [member_id for member_id, _ in members]
         subscribers = dict.fromkeys(members[0][1].topics, everybody)
     else:

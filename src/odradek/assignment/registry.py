@@ -1,4 +1,4 @@
-"""The assignors by name, as clients and configurations name them."""
+"""Assignors by the names that clients and configurations use."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ CLASS_NAMES: dict[str, str] = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": uniform.NAME,
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": ranges.NAME,
 }
-"""group.consumer.assignors may name Kafka's own classes instead."""
+"""Class name -> assignor, because group.consumer.assignors may contain Kafka's class names."""

@@ -1,8 +1,8 @@
-"""What assignors are told and what they answer (org.apache.kafka.coordinator.group.api.assignor).
+"""Arguments and results of assignors (org.apache.kafka.coordinator.group.api.assignor).
 
-Results depend on the arguments alone, not on the order of mappings or sets: members are taken in the order of their ids, topics in that of
-their ids, partitions in that of their numbers. Kafka iterates over hash tables there, and leaves open which of several equally good results
-it picks. As in Kafka 4.3, members have racks, but assignors ignore them.
+Results depend only on the arguments, not on the order of mappings or sets: members and topics are taken in the order of their ids,
+partitions in the order of their numbers. Kafka iterates over hash tables, and does not specify which of several equally good results it
+picks. As in Kafka 4.3, members have racks, but assignors ignore them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Topic id -> partitions; topics without partitions are left out."""
+"""Topic id -> partitions, without empty topics."""
 
 
 class MemberSpec(NamedTuple):
-    """One member: what it subscribes to, and what it has by the assignment before."""
+    """Member with its subscribed topics and its former assignment."""
 
     topics: frozenset[UUID]
     assignment: Mapping[UUID, frozenset[int]] = {}
@@ -25,7 +25,10 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """`partition_counts` has every topic that a member subscribes to. `homogeneous`: all members subscribe to the same topics."""
+    """Group to be assigned.
+
+    `partition_counts` has each topic that a member subscribes to. `homogeneous` tells that all members subscribe to the same topics.
+    """
 
     members: Mapping[str, MemberSpec]
     partition_counts: Mapping[UUID, int]
@@ -33,23 +36,23 @@ class GroupSpec(NamedTuple):
 
 
 class AssignorError(Exception):
-    """A member subscribes to a topic that does not exist."""
+    """Error of a subscription to a topic that does not exist."""
 
 
 Assignor = Callable[[GroupSpec], dict[str, Partitions]]
-"""Member id -> partitions; members that get nothing may be left out."""
+"""Function that returns member id -> partitions; members without partitions may be missing."""
 
 _SIGN = 1 << 63
 
 
 def topic_order(topic_id: UUID) -> tuple[int, int]:
-    """Sorts as Kafka's Uuid does: two signed halves."""
+    """Return a sort key with the order of Kafka's Uuid: two signed 64-bit halves."""
     number = topic_id.int
     return ((number >> 64) ^ _SIGN, (number & 0xFFFF_FFFF_FFFF_FFFF) ^ _SIGN)
 
 
 def partition_count(spec: GroupSpec, topic_id: UUID) -> int:
-    """AssignorError when there is no such topic."""
+    """Return the number of partitions of a topic. Raises AssignorError for an unknown topic."""
     count = spec.partition_counts.get(topic_id)
     if count is None:
         raise AssignorError(f"a member is subscribed to topic {topic_id}, which does not exist")

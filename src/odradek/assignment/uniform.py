@@ -1,6 +1,6 @@
-"""`uniform`: everybody gets the same number of partitions, give or take one, and keeps as many of the former ones as that allows.
+"""Uniform assignment: the members' numbers of partitions differ by at most one, and each keeps as many former partitions as possible.
 
-(UniformAssignor, UniformHomogeneousAssignmentBuilder; where members subscribe to different topics see `odradek.assignment.heterogeneous`)
+(UniformAssignor, UniformHomogeneousAssignmentBuilder; see `odradek.assignment.heterogeneous` for members with different subscriptions)
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ def assign_uniform(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 def _assign_homogeneous(spec: GroupSpec) -> dict[str, Partitions]:
-    """A member with more than its share gives back its last partitions; free partitions go to members with less than theirs.
+    """Return the assignment of members with equal subscriptions.
 
-    A member's share is the number of partitions divided by that of members, rounded down. The remainder goes out as one extra partition
-    each, first to members that already have that many, then to the last members.
+    A member's share is the number of partitions divided by the number of members, rounded down. The remainder is given as one extra
+    partition each, first to members that already have that many, then to the last members. A member with more than its share returns its
+    last partitions; free partitions go to members with less.
     """
     members = sorted(spec.members.items())
     topics = sorted(members[0][1].topics, key=topic_order)
@@ -41,7 +42,7 @@ def _assign_homogeneous(spec: GroupSpec) -> dict[str, Partitions]:
         free += given_back
         room = share + may_have_extra - sum(len(partitions) for partitions in kept.values())
         if room > 0 and may_have_extra and len(members) - index > extras:
-            # More members are left than extras, and some of them may need one to keep what they have.
+            # More members than extras are left, and one of them may need an extra to keep its partitions.
             room -= 1
             may_have_extra = False
         if room > 0:
@@ -53,7 +54,7 @@ def _assign_homogeneous(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 def _free(spec: GroupSpec, topics: list[UUID]) -> tuple[list[tuple[UUID, int]], int]:
-    """The partitions that nobody has, and how many there are altogether."""
+    """Return the partitions that no member has, and the number of all partitions."""
     owned: dict[UUID, set[int]] = {}
     for member in spec.members.values():
         for topic_id, partitions in member.assignment.items():
@@ -69,7 +70,7 @@ def _free(spec: GroupSpec, topics: list[UUID]) -> tuple[list[tuple[UUID, int]], 
 
 
 def _keep(member: MemberSpec, topics: list[UUID], quota: int) -> tuple[dict[UUID, set[int]], list[tuple[UUID, int]]]:
-    """What a member keeps of its former partitions, and what it gives back."""
+    """Return the former partitions that a member keeps, and those that it returns."""
     kept: dict[UUID, set[int]] = {}
     given_back: list[tuple[UUID, int]] = []
     for topic_id in topics:

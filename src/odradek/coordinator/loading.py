@@ -75,7 +75,7 @@ class LoadQueue:
 
 
 class Loader:
-    """One load of one shard, from the log's start to its end.
+    """Load of one shard, from the log's start to its end.
 
     `done` is called with None, or with the exception that ended the load. After `stop` it is not called.
     """

@@ -33,7 +33,7 @@ class PartitionLog:
     """
 
     def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, *, runs: bool = False) -> None:
-        """With `runs` the log is read as LoadedRun, else as decoded batches."""
+        """Create the log. With `runs` the log is read as LoadedRun, otherwise as decoded batches."""
         self._manager = manager
         self._partition = partition
         self._run_job = run_job

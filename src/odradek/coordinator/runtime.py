@@ -143,7 +143,7 @@ class CoordinatorRuntime(Generic[S]):
             self._drop(context)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Pass a new image to the active shards."""
+        """Notify the active shards of a new image."""
         for context in self._active():
             context.shard.on_metadata(delta, image)
 
@@ -230,7 +230,7 @@ class CoordinatorRuntime(Generic[S]):
         return [context.write(operation) for context in self._active()]
 
     def read(self, topic_partition: TopicPartition, operation: Callable[[S], T]) -> T:
-        """Return the result of an operation that reads only *committed* state (`VersionedDict.committed`). Raises KafkaError as in `write`."""
+        """Return the result of an operation on *committed* state only (`VersionedDict.committed`). Raises KafkaError like `write`."""
         return operation(self._context(topic_partition).shard)
 
     def each_active(self, operation: Callable[[S], T]) -> list[T]:

@@ -77,7 +77,7 @@ class EncodedReplay(Protocol):
     """Shard that replays most of its records in encoded form, without message objects."""
 
     def replay_encoded(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
-        """Replay the record. Return False, without a change, for a record that has to be decoded. Raises ProtocolError for malformed data."""
+        """Replay the record. Return False, without a change, for a record that has to be decoded. Raises ProtocolError if malformed."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class EncodedReplay(Protocol):
 
 
 class LoadedBatch(NamedTuple):
-    """Batch as read for loading. `committed` is None for data; for a marker it tells whether the transaction was committed."""
+    """Batch as read for loading. `committed` tells whether a marker commits its transaction; data batches have None."""
 
     base_offset: int
     next_offset: int

@@ -1,5 +1,5 @@
-"""What a node tells of itself, by the names that JVM Kafka gives its MBeans.
+"""Metrics of a node, under the names of JVM Kafka's MBeans.
 
-`names` says what a metric is, `catalogue` lists all of them, `registry` reads them, `prometheus` writes them as text. Hot code counts in
-plain attributes (`traffic`, `requests`); everything else happens when somebody asks. No IO: the time is an argument.
+`names` defines the type of a metric, `catalogue` lists all metrics, `registry` reads them, and `prometheus` renders them as text. Hot code
+only adds to plain attributes (`traffic`, `requests`); all other work happens when metrics are read. No IO; the time is an argument.
 """

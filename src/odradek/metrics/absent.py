@@ -1,4 +1,4 @@
-"""What JVM Kafka shows by JMX and Odradek does not, with the reason. `*` stands for anything."""
+"""MBeans of JVM Kafka that Odradek does not have, with the reasons. `*` matches any text."""
 
 from __future__ import annotations
 
@@ -67,4 +67,4 @@ ABSENT: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
         "about the JVM's libraries; levels of loggers are configuration, and a controller's host is under KafkaServer and Process",
     ),
 )
-"""(MBeans, or attributes of them behind a dot; reason)."""
+"""(MBeans, or MBean.attribute; reason)."""

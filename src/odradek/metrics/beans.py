@@ -1,4 +1,4 @@
-"""Metrics as JMX shows them: MBean -> attribute -> value, as JSON."""
+"""Metrics in the form of JMX: MBean -> attribute -> value, as JSON."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from odradek.metrics.registry import Registry, Series, count_of
 
 
 def render_beans(registry: Registry, now: float) -> Iterator[str]:
-    """One JSON object, in pieces; "" where there may be a pause. Attributes of one MBean may come in several metrics: they are joined.
+    """Yield the parts of a JSON object; "" where the caller may pause. Attributes of an MBean that several metrics have are merged.
 
-    `now`: for the mean of rates, seconds of the clock by which `Registry.look` is called.
+    `now` is in seconds of the clock with which `Registry.look` is called, and is used for the mean of rates.
     """
     attributes: dict[str, dict[str, object]] = {}
     comma = ""

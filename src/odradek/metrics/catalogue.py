@@ -1,7 +1,7 @@
-"""Every metric that a node may show, in the order in which it shows them.
+"""Catalogue of a node's metrics, in the order of the text output.
 
-The names are those of JVM Kafka 4.3; what Odradek has besides stands at the end, in the domain odradek. `docs/operations.md` is made of
-this table, and each of its keys is read by a source in `server.metering`.
+The names are those of JVM Kafka 4.3. Odradek's additional metrics come last, in the domain odradek. `docs/operations.md` is generated from
+this table. A source in `server.metering` reads each of its keys.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ QUOTAS: Final = (
         for type_ in ("Produce", "Fetch", "Request", "ControllerMutation")
     ),
 )
-"""By user and client id, where there are quotas; neighbours have one name in Prometheus."""
+"""Metrics by user and client id, for clients with quotas. Adjacent metrics share a name in Prometheus."""
 
 _KC: Final = "KafkaController"
 _C: Final = "kafka.controller"
@@ -326,4 +326,4 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
     *GROUPS,
     *ODRADEK,
 )
-"""In the order of the text."""
+"""All metrics in the order of the text output."""

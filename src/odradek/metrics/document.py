@@ -1,4 +1,4 @@
-"""The tables of docs/operations.md: `python -m odradek.metrics.document docs/operations.md` puts them into the page anew."""
+"""Tables of docs/operations.md. `python -m odradek.metrics.document docs/operations.md` updates the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _END: Final = "<!-- {} ends -->"
 
 
 def document(page: str) -> str:
-    """The page with its tables as they should be."""
+    """Return the page with updated tables."""
     for name, lines in (("metrics", metrics()), ("absent", absent())):
         begin, end = _BEGIN.format(name), _END.format(name)
         before, _, rest = page.partition(begin)
@@ -26,7 +26,7 @@ def document(page: str) -> str:
 
 
 def metrics() -> list[str]:
-    """A table for each type of MBean."""
+    """Return a table for each type of MBean."""
     tables: dict[str, list[str]] = {}
     for metric in CATALOGUE:
         tables.setdefault(f"{metric.domain}:type={metric.type}", []).append(_row(metric))
@@ -44,7 +44,7 @@ def _row(metric: Metric) -> str:
 
 
 def absent() -> Iterable[str]:
-    """What JVM Kafka shows and Odradek does not."""
+    """Yield the table of JVM Kafka's MBeans that Odradek does not have."""
     yield "| MBeans of JVM Kafka | Why not here |"
     yield "|---|---|"
     for names, reason in ABSENT:

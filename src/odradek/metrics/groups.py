@@ -1,4 +1,4 @@
-"""The metrics of the coordinators of groups and of transactions."""
+"""Metrics of the group coordinator and the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -68,4 +68,4 @@ GROUPS: Final = (
         attribute=True,
     ),
 )
-"""In the order of the text."""
+"""Metrics of the coordinators in the order of the text output."""

@@ -1,9 +1,11 @@
-"""How values are distributed: counts in buckets that grow with the value, so that memory is bounded and distributions can be added up.
+"""Distributions of values: counts in buckets that grow with the value, so that memory is bounded and distributions can be merged.
 
-There are sixteen buckets for each power of two: a percentile is at most 2.2 % away from the value it stands for. Percentiles are those of
-the last `WINDOW_S` to twice as much (Yammer's samples weigh the last five minutes most).
-Values that come by the hundred are sorted, and all but the largest are put into buckets by sixteens, in that of their middle one: a sort is
-cheaper than logarithms, and the tail is as exact as of few values. Their number, sum, smallest and largest are exact.
+Each power of two has 16 buckets, so a percentile differs by at most 2.2 % from its value. Percentiles cover the last WINDOW_S to 2 *
+WINDOW_S seconds. (Yammer's samples weigh the last five minutes most.)
+
+Values that come in large numbers are sorted. Groups of 16 are then put into the bucket of their middle value, except for the largest
+values: sorting is cheaper than logarithms, and the tail stays as exact as with few values. Count, sum, smallest and largest value are
+exact.
 """
 
 from __future__ import annotations
@@ -17,37 +19,37 @@ from typing import Final
 
 WINDOW_S: Final = 300.0
 FOLD_AT: Final = 512
-"""Values that are kept as they come before they are put into buckets, together."""
+"""Number of pending values that are put into buckets together."""
 
 _STEP: Final = 16
 _TAIL: Final = 32
-"""The largest of `FOLD_AT` values, 6 %, which are put into buckets one by one."""
+"""Number of largest values (6 % of `FOLD_AT`) that are put into buckets one by one."""
 _PARTS: Final = 16.0
-"""Buckets for each power of two."""
+"""Buckets of each power of two."""
 _ZERO: Final = -(1 << 20)
-"""The bucket of zero and of what is less."""
+"""Bucket of zero and of negative values."""
 
 
 def bucket_of(value: float) -> int:
-    """The bucket of a value."""
+    """Return the bucket of a value."""
     return floor(log2(value) * _PARTS) if value > 0.0 else _ZERO
 
 
 def value_of(bucket: int) -> float:
-    """The middle of a bucket."""
+    """Return the middle of a bucket."""
     return 0.0 if bucket == _ZERO else 2.0 ** ((bucket + 0.5) / _PARTS)
 
 
 class Distribution:
-    """A state of a histogram: mergeable, of bounded size."""
+    """State of a histogram: of bounded size, and mergeable."""
 
     __slots__ = ("buckets", "count", "largest", "recent", "smallest", "total")
 
     def __init__(self) -> None:
         self.count = 0
-        """Values ever seen."""
+        """Number of all values since the start."""
         self.buckets: Counter[int] = Counter()
-        """Those of the window."""
+        """Bucket -> number of values in the window."""
         self.recent = 0
         self.total = 0.0
         self.smallest = 0.0
@@ -56,19 +58,19 @@ class Distribution:
     def add(self, values: Sequence[float]) -> None:
         if values:
             smallest = min(values)
-            # Nearly always, and then no Python code is run for a value.
+            # The usual case, which runs no Python code for each value.
             buckets = map(floor, map(mul, map(log2, values), repeat(_PARTS))) if smallest > 0.0 else map(bucket_of, values)
             self.put(buckets, len(values), sum(values), smallest, max(values))
 
     def add_many(self, values: Sequence[float]) -> None:
-        """As `add`, of at least `FOLD_AT` values."""
+        """Add at least `FOLD_AT` values; the buckets of all but the largest values are approximate."""
         values = sorted(values)
         body = len(values) - _TAIL
         self.put(map(bucket_of, values[body:]), len(values), sum(values), values[0], values[-1])
         middles = [bucket_of(value) for value in values[_STEP // 2 : body : _STEP]]
         for bucket in middles:
             self.buckets[bucket] += _STEP
-        # The last sixteen may be cut short, or have a few values behind it.
+        # The last group of 16 may be incomplete, or be followed by a few values.
         self.buckets[middles[-1]] += body - _STEP * len(middles)
 
     def put(self, buckets: Iterable[int] | Counter[int], count: int, total: float, smallest: float, largest: float) -> None:
@@ -80,13 +82,13 @@ class Distribution:
         self.total += total
 
     def add_zeros(self, count: int) -> None:
-        """So many values are zero."""
+        """Add `count` zeros."""
         if count > 0:
             self.put((), count, 0.0, 0.0, self.largest if self.recent else 0.0)
             self.buckets[_ZERO] += count
 
     def merge(self, other: Distribution) -> None:
-        """Adds the other's values."""
+        """Add the values of another distribution."""
         if other.recent:
             self.smallest = min(self.smallest, other.smallest) if self.recent else other.smallest
             self.largest = max(self.largest, other.largest) if self.recent else other.largest
@@ -100,7 +102,7 @@ class Distribution:
         return self.total / self.recent if self.recent else 0.0
 
     def percentiles(self, shares: Sequence[float]) -> list[float]:
-        """The values that bound these shares of all, in ascending order of the shares; zeros where there is none."""
+        """Return the values that bound these shares of the window's values. The shares have to ascend; without values all are zero."""
         answers: list[float] = []
         seen = 0
         buckets = iter(sorted(self.buckets.items()))
@@ -115,13 +117,13 @@ class Distribution:
 
 
 class Histogram:
-    """Records values. `record` is cheap; the clock is read by whoever folds, now and then."""
+    """Recorder of values. `record` is cheap; callers pass the clock's time, which hot code reads only when it folds."""
 
     __slots__ = ("_before", "_begun", "_count", "_now", "pending")
 
     def __init__(self) -> None:
         self.pending: list[float] = []
-        """Values that are in no bucket yet; hot code appends here itself and folds at `FOLD_AT`."""
+        """Values that are not in a bucket yet. Hot code appends to this list directly, and folds at `FOLD_AT` values."""
         self._count = 0
         self._before = Distribution()
         self._now = Distribution()
@@ -133,7 +135,7 @@ class Histogram:
             self.fold(now)
 
     def fold(self, now: float) -> None:
-        """Puts what was recorded into its buckets; `now` in seconds of a clock that never goes back."""
+        """Put the pending values into buckets; `now` in seconds of a monotonic clock."""
         if self._begun is None:
             self._begun = now
         elif now - self._begun >= WINDOW_S:
@@ -148,7 +150,7 @@ class Histogram:
         self._count += len(pending)
 
     def read(self, now: float) -> Distribution:
-        """What was recorded; a copy."""
+        """Return a copy of the current distribution."""
         self.fold(now)
         both = Distribution()
         both.merge(self._before)

@@ -1,11 +1,11 @@
-"""The outermost layer of OpenTelemetry's metrics (opentelemetry.proto.metrics.v1.MetricsData), as bytes: the rest is not ours to read.
+"""Outermost layer of OpenTelemetry metrics (opentelemetry.proto.metrics.v1.MetricsData) as bytes; inner layers are not parsed.
 
     MetricsData { repeated ResourceMetrics resource_metrics = 1; }
     ResourceMetrics { Resource resource = 1; ... }
     Resource { repeated KeyValue attributes = 1; }        KeyValue { string key = 1; AnyValue value = 2; }     AnyValue { string = 1 }
 
-In Protocol Buffers, a message that comes twice in a field of one is merged, lists one after the other. So labels are added to a resource
-by writing a second one behind what is there.
+Protocol Buffers merge a message that occurs twice in a singular field, and concatenate its lists. Therefore a second resource, appended to
+the existing one, adds labels.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 _FIRST_AS_BYTES: Final = 0x0A
-"""The tag of field 1 with a length."""
+"""Tag of field 1 with wire type 2 (length-delimited)."""
 _SECOND_AS_BYTES: Final = 0x12
 _LONGEST_VARINT: Final = 5
 
 
 def labelled(metrics: memoryview | bytes, labels: Mapping[str, str]) -> bytes:
-    """The same metrics, each resource with these labels as well. ValueError for what is no MetricsData."""
+    """Return the metrics with these labels added to each resource. Raises ValueError for malformed MetricsData."""
     resource = _field(_FIRST_AS_BYTES, b"".join(_attribute(key, value) for key, value in labels.items()))
     return b"".join(_field(_FIRST_AS_BYTES, bytes(each) + resource) for each in _resources(memoryview(metrics)))
 

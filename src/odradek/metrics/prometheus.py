@@ -1,7 +1,7 @@
-"""Metrics as Prometheus reads them: text format 0.0.4, under the names that the rules of jmx_exporter for Kafka in KRaft mode give to
-MBeans (its example kafka-kraft-3_0_0.yml, with lowercaseOutputName).
+"""Prometheus text format 0.0.4, under the names that jmx_exporter's rules for Kafka in KRaft mode give to MBeans.
 
-`RULES` is that table, in its order: the first rule that matches counts, and what none matches is not shown. Ours are marked.
+The rules are those of its example kafka-kraft-3_0_0.yml, with lowercaseOutputName. `RULES` has them in their order: the first matching rule
+counts, and a metric without a matching rule is not shown. Rules of Odradek are marked with `ours`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from odradek.metrics.registry import Registry, Series, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PIECE: Final = 400
-"""Lines that are made in one go: a fraction of a millisecond."""
+"""Most lines of a chunk, which take a fraction of a millisecond."""
 
 
 class Rule(NamedTuple):
-    """A rule: what an attribute `domain<type=T, name=N, key=value><>ATTRIBUTE` has to look like, and what it is called then.
+    """Rule: pattern of an attribute `domain<type=T, name=N, key=value><>ATTRIBUTE`, and its Prometheus name and labels.
 
-    $1 to $9 are the pattern's groups, in the name and in the labels.
+    $1 to $9 in name and labels stand for the pattern's groups.
     """
 
     pattern: str
@@ -61,7 +61,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "gauge",
         (("state", "$1"),),
     ),
-    # Connections by listener: the rule below would put the listener into the name.
+    # Connections by listener: the general rule below would put the listener into the name.
     Rule(
         r"kafka\.server<type=socket-server-metrics, listener=(.+), networkProcessor=(.+)><>([a-z-]+)-total",
         "kafka_server_socket_server_metrics_$3_total",
@@ -76,10 +76,10 @@ RULES: Final[tuple[Rule, ...]] = (
         (("listener", "$1"), ("networkProcessor", "$2")),
         ours=True,
     ),
-    # Attributes with tags and numbers with texts: quotas are below, and have tags of their own.
+    # Attributes of MBeans without tags, by number or text; the rules of quotas, which have tags, are below.
     Rule(r"kafka\.server<type=([\w-]+)><>([a-z-]+)-total", "kafka_server_$1_$2_total", "counter"),
     Rule(r"kafka\.server<type=([\w-]+)><>([a-z-]+)", "kafka_server_$1_$2", "gauge"),
-    # The coordinators' counts by protocol and state.
+    # Counts of the coordinators by protocol and state.
     Rule(
         r"kafka\.server<type=([\w-]+), (protocol|state|feature-name)=(.+)><>([a-z-]+)",
         "kafka_server_$1_$4",
@@ -112,7 +112,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(_NAMED + r"Percent\w*><>MeanRate", "kafka_$1_$2_$3_percent", "gauge"),
     Rule(_NAMED + r"Percent\w*><>Value", "kafka_$1_$2_$3_percent", "gauge"),
     Rule(_NAMED + r"Percent\w*" + _TAG + "><>Value", "kafka_$1_$2_$3_percent", "gauge", (_pair(4),)),
-    # Domains with a dot between kafka and the room (kafka.coordinator.group) have no rule but the one above, and those of Odradek none.
+    # Domains with a second dot (kafka.coordinator.group) have only the rule above, and Odradek's domain has none.
     Rule(r"kafka\.coordinator\.(\w+)<type=(.+), name=(.+)PerSec\w*><>Count", "kafka_coordinator_$1_$2_$3_total", "counter", ours=True),
     Rule(r"kafka\.coordinator\.(\w+)<type=(.+), name=(.+)><>Count", "kafka_coordinator_$1_$2_$3_count", "counter", ours=True),
     Rule(
@@ -131,7 +131,7 @@ _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9:_]+")
 
 
 class Exposition(NamedTuple):
-    """What an attribute of an MBean is called. Labels: (name, text), in which \\x00N\\x00 stands for the value of the N-th tag."""
+    """Prometheus name, kind and labels of an MBean's attribute. In a label's text \\x00N\\x00 stands for the value of tag N."""
 
     name: str
     kind: str
@@ -140,7 +140,7 @@ class Exposition(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def exposed(metric: Metric, keys: tuple[str, ...], attribute: str) -> Exposition | None:
-    """The name of an attribute of the metric's MBeans with these tags; None where no rule names it."""
+    """Return the exposition of an attribute of the metric's MBeans with these tags; None without a matching rule."""
     tags = [("type", metric.type)] + ([] if metric.attribute else [("name", metric.name)])
     tags += [(key, f"\x00{number}\x00") for number, key in enumerate(keys)]
     text = f"{metric.domain}<" + ", ".join(f"{key}={value}" for key, value in tags) + f"><>{attribute}"
@@ -157,7 +157,7 @@ def exposed(metric: Metric, keys: tuple[str, ...], attribute: str) -> Exposition
 
 
 def attributes(metric: Metric) -> tuple[str, ...]:
-    """The attributes of the metric's MBeans that a rule may name."""
+    """Return the attributes of the metric's MBeans that rules may match."""
     if metric.attribute:
         return (metric.name,)
     if metric.kind in (Kind.HISTOGRAM, Kind.TIMER):
@@ -168,7 +168,7 @@ def attributes(metric: Metric) -> tuple[str, ...]:
 
 
 def series_names(metric: Metric) -> list[tuple[str, str]]:
-    """The names under which the metric is shown, and their kinds."""
+    """Return the names under which the metric is shown, with their kinds, sorted."""
     names: dict[str, str] = {}
     for keys in {metric.tags} if metric.attribute else {(), metric.tags}:
         for attribute in attributes(metric):
@@ -179,14 +179,14 @@ def series_names(metric: Metric) -> list[tuple[str, str]]:
 
 
 def escaped(text: str) -> str:
-    """A label's value as it stands between quotes."""
+    """Return a label's value escaped for its quotation marks."""
     if "\\" in text or '"' in text or "\n" in text:
         return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return text
 
 
 def number(value: float) -> str:
-    """A sample's value."""
+    """Return the text of a sample's value."""
     if isinstance(value, int):
         return str(int(value))
     if value != value:
@@ -197,7 +197,7 @@ def number(value: float) -> str:
 
 
 def _prefix(shown: Exposition, values: tuple[str, ...]) -> str:
-    """Name and labels of a sample."""
+    """Return name and labels of a sample."""
     if not shown.labels:
         return shown.name
     parts: list[str] = []
@@ -214,7 +214,7 @@ def _head(name: str, kind: str, metric: Metric) -> str:
 
 
 def render(registry: Registry) -> Iterator[str]:
-    """The whole text, in pieces of at most some hundred lines; "" where there is none yet and may be a pause."""
+    """Yield the whole text in chunks of at most some hundred lines; "" where the caller may pause."""
     headed = ""
     labels: Labels = {}
     for metric in list(registry.metrics()):
@@ -225,12 +225,13 @@ def render(registry: Registry) -> Iterator[str]:
 
 
 Labels = dict[tuple[str, ...], dict[tuple[str, ...], str]]
-"""Names of labels -> their values -> how they are written: ten metrics of each partition have the same."""
+"""Label names -> label values -> rendered labels. Cached, because ten metrics of each partition have the same labels."""
 
 
 def _numbers(metric: Metric, series: Iterable[Series | None], headed: str, labels: Labels) -> Generator[str, None, str]:
-    """Gauges, meters and words: one line for each series. `headed`, and what is returned: the name that was begun last, as neighbours in
-    the catalogue may share one (quotas).
+    """Yield gauges, meters and texts, one line for each series.
+
+    `headed` and the return value are the name whose header was written last, because adjacent metrics may share a name (quotas).
     """
     lines: list[str] = []
     attribute = attributes(metric)[0]
@@ -265,7 +266,7 @@ def _numbers(metric: Metric, series: Iterable[Series | None], headed: str, label
 
 
 def _is_plain(shown: Exposition, keys: tuple[str, ...]) -> bool:
-    """Whether the labels are the tags, by their own names and in their order."""
+    """Return whether the labels are exactly the tags, in their order and with their names."""
     return bool(keys) and list(shown.labels) == [(key, f"\x00{position}\x00") for position, key in enumerate(keys)]
 
 
@@ -274,7 +275,7 @@ def _shown_value(value: Value) -> str:
 
 
 def _distributions(metric: Metric, series: Iterable[Series | None]) -> Iterator[str]:
-    """Histograms and timers: a counter, and the percentiles as gauges with a quantile."""
+    """Yield histograms and timers: a counter, and the percentiles as gauges with the label quantile."""
     counts: list[str] = []
     quantiles: list[str] = []
     heads: list[str] = ["", ""]
@@ -297,7 +298,7 @@ def _distributions(metric: Metric, series: Iterable[Series | None]) -> Iterator[
                 heads[1] = heads[1] or _head(shown.name, shown.kind, metric)
                 quantiles.append(f"{_prefix(shown, values)} {number(float(bound))}\n")
         if len(counts) % 20 == 0:
-            yield ""  # the texts stand together at the end, but what they cost is spread
+            yield ""  # the lines follow at the end, but their cost is spread
     for head, lines in zip(heads, (counts, quantiles), strict=True):
         for begin in range(0, len(lines), PIECE):
             yield (head if begin == 0 else "") + "".join(lines[begin : begin + PIECE])

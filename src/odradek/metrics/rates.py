@@ -1,7 +1,7 @@
-"""Rates of a count over one, five and fifteen minutes: exponentially weighted averages, as Unix does for its load.
+"""Rates of a count over 1, 5 and 15 minutes: exponentially weighted averages, like Unix load averages.
 
-A count is looked at now and then, and what has come since the last look is taken to have come evenly. Looked at every `TICK_S`, that is
-what Yammer's meters do; looked at more rarely, it still costs the counting code nothing.
+The count is read from time to time, and its growth since the last look is taken as even. With a look every `TICK_S` the rates equal those
+of Yammer's meters. Fewer looks cost precision, but counting code never pays for rates.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from math import exp
 from typing import Final
 
 TICK_S: Final = 5.0
-"""How often a count is to be looked at."""
+"""Seconds between two looks at a count."""
 _WINDOWS_S: Final = (60.0, 300.0, 900.0)
 
 
 class Rates:
-    """The rates of one count, per second. Times are seconds of a clock that never goes back."""
+    """Rates of one count per second. Times are in seconds of a monotonic clock."""
 
     __slots__ = ("_averages", "_begun", "_count", "_first", "_looked")
 
@@ -25,7 +25,7 @@ class Rates:
         self._averages: tuple[float, float, float] | None = None
 
     def look(self, count: int, now: float) -> None:
-        """The count is this now; nothing happens before a tick has passed."""
+        """Update the rates with the current count. Calls less than `TICK_S` after the last update have no effect."""
         passed = now - self._looked
         if passed < TICK_S:
             return
@@ -33,18 +33,18 @@ class Rates:
         self._looked, self._count = now, count
         before = self._averages
         if before is None:
-            # The first tick: all three begin with what was seen.
+            # All three averages start with the rate of the first tick.
             self._averages = (rate, rate, rate)
             return
         one, five, fifteen = [was + (rate - was) * (1.0 - exp(-passed / window)) for was, window in zip(before, _WINDOWS_S, strict=True)]
         self._averages = (one, five, fifteen)
 
     def mean(self, count: int, now: float) -> float:
-        """Per second, since the count was first looked at."""
+        """Return the rate per second since the first look."""
         passed = now - self._begun
         return (count - self._first) / passed if passed > 0 else 0.0
 
     @property
     def averages(self) -> tuple[float, float, float]:
-        """Over one, five and fifteen minutes; zero before the first tick has passed."""
+        """Rates over 1, 5 and 15 minutes; zeros before the first tick has passed."""
         return self._averages or (0.0, 0.0, 0.0)

@@ -1,7 +1,7 @@
-"""Where all metrics of a node are read: each with the function that tells its series.
+"""Registry of a node's metrics, each with the functions that return its series.
 
-Reading costs nothing until it is done, and is done in pieces, so that a loop can do something else in between. The rates of meters are
-kept here, for those who want them (`look`).
+Metrics are computed only when they are read. Reading is divided into chunks, so that the event loop can do other work in between. The
+registry also keeps the rates of meters (`look`).
 """
 
 from __future__ import annotations
@@ -20,43 +20,41 @@ Value: TypeAlias = "int | float | str | Distribution"
 Series: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], Value]"
 """(tag keys, tag values, value)."""
 Read: TypeAlias = "Callable[[], Iterable[Series | None]]"
-"""Tells the series of a metric, and None where it has worked for some time and others may have their turn."""
+"""Function that yields the series of a metric, and None after some work, where the caller may pause."""
 
 
 class Registry:
-    """The metrics of a node by their key (`Metric.key`), in the order in which they were added."""
+    """Metrics of a node by their key (`Metric.key`), in the order of the catalogue."""
 
     def __init__(self, catalogue: Iterable[Metric]) -> None:
         self._known: dict[str, Metric] = {metric.key: metric for metric in catalogue}
         self._reads: dict[str, list[Read]] = {}
         self._rates: dict[str, dict[tuple[str, ...], Rates]] = {}
         self._failed: set[str] = set()
-        """Keys of metrics that could not be read, which the log has been told."""
+        """Keys of metrics whose read errors have been logged."""
 
     def add(self, key: str, read: Read) -> None:
-        """Has the metric's series told by `read`, beside what others tell. KeyError for what the catalogue has not."""
+        """Add a source of the metric's series. Raises KeyError for a metric that the catalogue does not contain."""
         self._known[key]
         self._reads.setdefault(key, []).append(read)
 
     def metrics(self) -> Iterator[Metric]:
-        """Those that are told, in the order of the catalogue."""
+        """Iterate over the metrics with sources, in the order of the catalogue."""
         return (metric for key, metric in self._known.items() if key in self._reads)
 
     def read(self, metric: Metric) -> Iterator[Series | None]:
-        """The series of one metric as they are now, one after the other; None where there may be a pause."""
+        """Yield the current series of a metric; None where the caller may pause. Errors of a source are logged once."""
         for read in self._reads.get(metric.key, ()):
             try:
                 yield from read()
             except Exception:
-                # One that cannot be told must not keep the others from being told.
+                # A failing metric must not hide the others.
                 if metric.key not in self._failed:
                     self._failed.add(metric.key)
                     logger.exception("the metric %s cannot be read", metric.key)
 
     def look(self, now: float) -> Iterator[None]:
-        """Looks at the counts of all meters and timers, for their rates; yields where there may be a pause. Series that are gone are
-        forgotten.
-        """
+        """Update the rates of all meters and timers; yield where the caller may pause. Rates of missing series are dropped."""
         for metric in list(self.metrics()):
             if metric.kind not in (Kind.METER, Kind.TIMER):
                 continue
@@ -79,21 +77,21 @@ class Registry:
             yield
 
     def rates(self, metric: Metric, keys: tuple[str, ...], values: tuple[str, ...]) -> Rates | None:
-        """Those of one series; None where nobody has looked yet."""
+        """Return the rates of a series; None before the first `look`."""
         return self._rates.get(metric.key, {}).get(keys + values)
 
 
 def count_of(value: Value) -> int:
-    """The count of a meter or of a timer."""
+    """Return the count of a meter or timer."""
     return value.count if isinstance(value, Distribution) else int(value) if not isinstance(value, str) else 0
 
 
 def one(value: Value) -> list[Series]:
-    """A metric with one series, without tags."""
+    """Return the only series of a metric without tags."""
     return [((), (), value)]
 
 
 def by(key: str, values: Mapping[str, Value]) -> list[Series]:
-    """A series for each value of one tag."""
+    """Return a series for each value of a tag."""
     keys = (key,)
     return [(keys, (name,), value) for name, value in values.items()]

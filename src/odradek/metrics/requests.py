@@ -1,8 +1,8 @@
-"""How often each API is asked, and how long it takes (RequestMetrics).
+"""Counts and durations of requests by API (RequestMetrics).
 
-Times are those of one event loop: a request is decoded, answered and its answer handed to the socket in one go (`local`), or it is parked
-until something else has happened (`remote`: an acknowledgement, a high watermark, another node). Nothing waits in a queue between the
-network and the handlers, so that RequestQueueTimeMs and ResponseQueueTimeMs are zero.
+Durations are measured on the event loop. A request is decoded and answered at once (`local`), or parked until an event occurs (`remote`: an
+acknowledgement, a high watermark, another node). No queue exists between network and handlers, so RequestQueueTimeMs and
+ResponseQueueTimeMs are zero.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from odradek.metrics.histogram import FOLD_AT, Distribution, Histogram
 
 
 class Measured:
-    """One API, or one of the sorts of its requests that Kafka tells apart. Times are ms."""
+    """Measurements of one API, or of one kind of its requests that Kafka distinguishes. Times are in ms."""
 
     __slots__ = ("at_once", "errors", "local", "other", "remote", "sizes", "throttled", "total", "versions")
 
     def __init__(self, other: Measured | None = None) -> None:
         self.other = other or self
-        """Where the API's other sort of requests is counted: fetches of followers, verifications of transactions."""
+        """Measurements of the API's other kind of requests (fetches of followers); the object itself without another kind."""
         self.versions: dict[int, int] = {}
-        """Version -> requests."""
+        """Version -> number of requests."""
         self.errors: dict[int, int] = {}
-        """Error code -> how often answers carried it."""
+        """Error code -> number of occurrences in responses."""
         self.at_once = Histogram()
-        """Requests that were answered without waiting: their local time, and their total."""
+        """Local time, equal to the total time, of requests that were answered at once."""
         self.local = Histogram()
-        """The rest of them, like `remote` and `total`: those that were parked."""
+        """Local time of parked requests; `remote` and `total` are those of parked requests, too."""
         self.remote = Histogram()
         self.total = Histogram()
         self.throttled = Histogram()
-        """Only those that a quota held back."""
+        """Throttle times of requests that a quota delayed."""
         self.sizes = Histogram()
 
     def answered(self, version: int, size: int, begun: float, now: float) -> None:
-        """A request of `size` bytes was answered at once; times in seconds."""
+        """Record a request of `size` bytes that was answered at once; times in seconds."""
         versions = self.versions
         versions[version] = versions.get(version, 0) + 1
         self.sizes.pending.append(size)
@@ -47,7 +47,7 @@ class Measured:
             self.sizes.fold(now)
 
     def waited(self, version: int, size: int, begun: float, parked: float, now: float) -> None:
-        """A request that began to wait at `parked` is answered."""
+        """Record a request that was parked at `parked` and is answered now; times in seconds."""
         self.versions[version] = self.versions.get(version, 0) + 1
         self.sizes.record(size, now)
         self.local.record((parked - begun) * 1000.0, now)
@@ -55,7 +55,7 @@ class Measured:
         self.total.record((now - begun) * 1000.0, now)
 
     def throttle(self, milliseconds: float, now: float) -> None:
-        """A quota holds a request back for so long."""
+        """Record the throttle time of a request in milliseconds."""
         self.throttled.record(milliseconds, now)
 
     @property
@@ -64,7 +64,7 @@ class Measured:
 
 
 class Reading:
-    """The distributions of a name of RequestMetrics, which may be that of several sorts of requests."""
+    """Distributions of a name in RequestMetrics, merged from one or more kinds of requests."""
 
     __slots__ = ("local", "nothing", "remote", "sizes", "throttled", "total")
 
@@ -86,7 +86,7 @@ class Reading:
 
 
 def zeros(count: int, recent: int) -> Distribution:
-    """A distribution of values that are all zero."""
+    """Return a distribution of zeros."""
     made = Distribution()
     made.add_zeros(recent)
     made.count = count
@@ -96,11 +96,11 @@ def zeros(count: int, recent: int) -> Distribution:
 SORTS: Final[dict[str, tuple[str, str]]] = {
     "Fetch": ("FetchConsumer", "FetchFollower"),
 }
-"""API -> the names under which its two sorts of requests are counted; its own name has the sum."""
+"""API -> names of its two kinds of requests; the API's own name has the sum."""
 
 
 class Requests:
-    """All APIs of a node, by the names that Kafka gives them."""
+    """Measurements of all APIs of a node, by Kafka's names."""
 
     __slots__ = ("by_name",)
 
@@ -108,7 +108,7 @@ class Requests:
         self.by_name: dict[str, Measured] = {}
 
     def of(self, name: str) -> Measured:
-        """What counts the API; made when it is first asked for."""
+        """Return the measurements of an API, created at the first call."""
         name, other = SORTS.get(name, (name, None))
         found = self.by_name.get(name)
         if found is None:
@@ -116,7 +116,7 @@ class Requests:
         return found
 
     def parts(self) -> dict[str, list[Measured]]:
-        """Each name of RequestMetrics with what is counted under it."""
+        """Return each name of RequestMetrics with its measurements."""
         parts = {name: [measured] for name, measured in self.by_name.items()}
         for name, sorts in SORTS.items():
             parts[name] = [self.by_name[each] for each in sorts if each in self.by_name]

@@ -1,7 +1,7 @@
-"""Which metrics clients are asked for, and whether what they push is taken (KIP-714; org.apache.kafka.server.ClientMetricsManager).
+"""Subscriptions to clients' metrics, and checks of pushed metrics (KIP-714; org.apache.kafka.server.ClientMetricsManager).
 
-A client is known by the id that it was given. It gets the union of all subscriptions whose selectors fit it, and the shortest of their
-intervals; whoever asks or pushes before that is over is throttled. No IO: payloads are looked at, not opened (`otlp`).
+A client is identified by its client instance id. It gets the union of all subscriptions with matching selectors, and the shortest of their
+intervals. Requests before the interval has passed are throttled. No IO: payloads are handed on without being decoded (`otlp`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from odradek.base.errors import ErrorCode, KafkaError
 
 DEFAULT_INTERVAL_MS: Final = 300_000
 ALL: Final = "*"
-"""In place of prefixes: all metrics."""
+"""Text in place of prefixes that selects all metrics."""
 COMPRESSIONS: Final = (4, 3, 1, 2)
-"""zstd, lz4, gzip, snappy: what a push may be compressed with, the best first; 0, none, is always taken."""
+"""Compression types of a push in order of preference: zstd, lz4, gzip, snappy. Type 0 (none) is always accepted."""
 MOST_CLIENTS: Final = 16_384
-"""Clients that are remembered; the one that was silent for longest makes place."""
+"""Most clients in memory; the least recently active client is evicted."""
 SELECTORS: Final = (
     "client_instance_id",
     "client_id",
@@ -34,17 +34,17 @@ Matches = Callable[[str], bool]
 
 
 class Subscription(NamedTuple):
-    """A client-metrics resource."""
+    """Subscription of a client-metrics resource."""
 
     interval_ms: int
     metrics: frozenset[str]
-    """Prefixes of names."""
+    """Prefixes of metric names."""
     match: tuple[tuple[str, Matches], ...]
-    """All of these selectors have to fit."""
+    """Selectors, all of which have to match."""
 
 
 class Client(NamedTuple):
-    """Who asks, in the order of `SELECTORS`."""
+    """Attributes of a client in the order of `SELECTORS`."""
 
     instance_id: UUID
     client_id: str
@@ -59,7 +59,7 @@ class Client(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a client is told."""
+    """Subscription that a client gets."""
 
     subscription_id: int
     interval_ms: int
@@ -79,25 +79,25 @@ class _Known:
 
 
 class Counts:
-    """What `ClientMetrics` shows."""
+    """Counters of the metrics `client-metrics`."""
 
     __slots__ = ("errors", "exported", "throttled", "unknown")
 
     def __init__(self) -> None:
         self.unknown = 0
-        """Pushes under a subscription that is not the client's any more."""
+        """Pushes with a subscription id that is not the client's current one."""
         self.throttled = 0
         self.exported = 0
-        """Pushes that were handed on."""
+        """Pushes handed on to the receiver."""
         self.errors = 0
-        """Pushes that were taken, and could not be read or handed on."""
+        """Accepted pushes that could not be read or handed on."""
 
 
 class Telemetry:
-    """The subscriptions and the clients of one broker. Times are ms of a clock that never goes back."""
+    """Subscriptions and clients of one broker. Times are in milliseconds of a monotonic clock."""
 
     def __init__(self, max_bytes: int, uuid_text: Callable[[UUID], str], *, most_clients: int = MOST_CLIENTS) -> None:
-        """`max_bytes`: telemetry.max.bytes; `uuid_text`: an id as Kafka writes it."""
+        """`max_bytes` is telemetry.max.bytes; `uuid_text` returns an id in Kafka's text form."""
         self.max_bytes = max_bytes
         self.counts = Counts()
         self._uuid_text = uuid_text
@@ -111,18 +111,21 @@ class Telemetry:
         return len(self._clients)
 
     def subscribe(self, subscriptions: Iterable[Subscription]) -> None:
-        """These are all the subscriptions from now on; clients are told when they ask next, or push under the former one."""
+        """Replace all subscriptions. Clients get the new ones with their next request, or after a push with the former id."""
         self._subscriptions = list(subscriptions)
         self._version += 1
 
     def disconnected(self, connection_id: str) -> None:
-        """The connection of a client is gone, and with it what is known of the client."""
+        """Remove the client of a closed connection."""
         instance_id = self._of_connection.pop(connection_id, None)
         if instance_id is not None:
             self._clients.pop(instance_id, None)
 
     def ask(self, client: Client, connection_id: str, now_ms: float) -> Wanted:
-        """GetTelemetrySubscriptions; THROTTLING_QUOTA_EXCEEDED for one that comes before the client's interval is over."""
+        """Return the client's subscription (GetTelemetrySubscriptions).
+
+        Raises KafkaError with THROTTLING_QUOTA_EXCEEDED before the client's interval has passed.
+        """
         known = self._find(client, connection_id)
         if now_ms - max(known.asked_ms, known.pushed_ms) < known.wanted.interval_ms:
             self.counts.throttled += 1
@@ -133,10 +136,10 @@ class Telemetry:
     def push(
         self, client: Client, connection_id: str, now_ms: float, *, subscription_id: int, compression: int, size: int, terminating: bool
     ) -> None:
-        """PushTelemetry: KafkaError for what is not taken.
+        """Check a push (PushTelemetry), and raise KafkaError for a push that has to be refused.
 
-        INVALID_REQUEST after the push that was to be the last, THROTTLING_QUOTA_EXCEEDED for one too early, UNKNOWN_SUBSCRIPTION_ID,
-        UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE; in this order.
+        The errors are, in this order: INVALID_REQUEST after the client's terminating push, THROTTLING_QUOTA_EXCEEDED for an early push,
+        UNKNOWN_SUBSCRIPTION_ID, UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE. A reserved client instance id is an INVALID_REQUEST.
         """
         if client.instance_id.int in (0, 1):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
@@ -149,7 +152,7 @@ class Telemetry:
     def _check(self, known: _Known, now_ms: float, subscription_id: int, compression: int, size: int, *, terminating: bool) -> None:
         if known.terminating:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        # The first push after a subscription comes when the client likes: it spreads them by chance.
+        # The first push after GetTelemetrySubscriptions may come at any time, because clients choose it at random.
         early = known.asked_ms <= known.pushed_ms and now_ms - known.pushed_ms < known.wanted.interval_ms
         if not early:
             known.pushed_ms = now_ms
@@ -165,7 +168,7 @@ class Telemetry:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
 
     def _find(self, client: Client, connection_id: str) -> _Known:
-        """What is known of the client: judged anew when subscriptions have changed; when it asked and pushed stays."""
+        """Return the client's state. After a change of subscriptions the wanted metrics are computed again; the request times stay."""
         instance_id = client.instance_id
         known = self._clients.get(instance_id)
         if known is None:
@@ -194,6 +197,6 @@ class Telemetry:
 
 
 def labels_of(client: Client, instance_id: str, node_id: int) -> Mapping[str, str]:
-    """What the metrics of a client are labelled with when they are handed on."""
+    """Return the labels that a client's metrics get when they are handed on."""
     own = dict(zip(SELECTORS, (instance_id, *client[1:]), strict=True))
     return {**own, "kafka_broker_id": str(node_id)}

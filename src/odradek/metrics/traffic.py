@@ -1,4 +1,4 @@
-"""What goes through the logs of a broker, by topic (BrokerTopicMetrics). Plain numbers: hot code adds to them."""
+"""Traffic of a broker's logs by topic (BrokerTopicMetrics), in plain numbers that hot code adds to."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ FIELDS: Final[tuple[tuple[str, str], ...]] = (
     ("bad_crc", "InvalidMessageCrcRecordsPerSec"),
     ("bad_sequence", "InvalidOffsetOrSequenceRecordsPerSec"),
 )
-"""Attribute of `TopicTraffic` -> name of the meter."""
+"""(attribute of `TopicTraffic`, name of the meter)."""
 
 SUMS: Final = (*(field for field, _ in FIELDS), "isr_shrinks", "isr_expands", "isr_failures")
-"""All that `TopicTraffic` counts; ReplicaManager shows the last three."""
+"""All counters of `TopicTraffic`; ReplicaManager shows the last three."""
 
 _OF_NO_TOPIC: Final = frozenset({"replication_bytes_in", "replication_bytes_out", "reassignment_bytes_in", "reassignment_bytes_out"})
-"""Kafka has these for all topics together only."""
+"""Counters that Kafka has only for all topics together."""
 
 TOPIC_FIELDS: Final = tuple((field, name) for field, name in FIELDS if field not in _OF_NO_TOPIC)
 
 
 class TopicTraffic:
-    """The counts of one topic, since the broker hosts it."""
+    """Counters of one topic, since the broker hosts the topic."""
 
     __slots__ = SUMS
 
@@ -48,7 +48,7 @@ class TopicTraffic:
         self.reassignment_bytes_in = 0
         self.reassignment_bytes_out = 0
         self.produces = 0
-        """Appends that were asked for, one for each partition of a request."""
+        """Requested appends, one for each partition of a request."""
         self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
@@ -66,7 +66,7 @@ class TopicTraffic:
 
 
 class Traffic:
-    """The topics that a broker hosts, and the sum over all that it ever hosted."""
+    """Traffic of the topics that a broker hosts, and the sum over all topics that it has hosted."""
 
     __slots__ = ("_gone", "_hosted", "topics", "unhosted")
 
@@ -75,15 +75,15 @@ class Traffic:
         self._hosted: dict[str, int] = {}
         self._gone = TopicTraffic()
         self.unhosted = TopicTraffic()
-        """What was asked of partitions that are not here; it belongs to no topic, so that made-up names take no memory."""
+        """Requests for partitions that this broker does not host. They belong to no topic, so that invented names take no memory."""
 
     def hosts(self, topic: str) -> TopicTraffic:
-        """A partition of the topic has come; the counts of its topic."""
+        """Note another hosted partition of the topic, and return the topic's counters."""
         self._hosted[topic] = self._hosted.get(topic, 0) + 1
         return self.topics.setdefault(topic, TopicTraffic())
 
     def hosts_no_more(self, topic: str) -> None:
-        """A partition of the topic has gone; the series of a topic go with its last."""
+        """Note a removed partition of the topic; the topic's counters go with its last partition."""
         left = self._hosted.get(topic, 0) - 1
         if left > 0:
             self._hosted[topic] = left
@@ -94,7 +94,7 @@ class Traffic:
             self._gone.add(traffic)
 
     def total(self) -> TopicTraffic:
-        """Of all topics. It never falls when a topic goes."""
+        """Return the sum over all topics, which never decreases when a topic is removed."""
         total = TopicTraffic()
         for traffic in (self._gone, self.unhosted, *self.topics.values()):
             total.add(traffic)

@@ -1,16 +1,16 @@
-"""Policies: rules of an operator about which topics are created and which configurations are set (org.apache.kafka.server.policy, KIP-108,
-KIP-133).
+"""Policies: an operator's rules for new topics and for configurations (org.apache.kafka.server.policy, KIP-108, KIP-133).
 
-A policy is a class, named in create.topic.policy.class.name or alter.config.policy.class.name by an import path (`package.module:Class`) or
-by an entry point of the group `odradek.policies`, whose name may be that of a Java class. It is made without arguments.
+A policy is a class, named in create.topic.policy.class.name or alter.config.policy.class.name. The name is an import path
+(`package.module:Class`), or an entry point of the group `odradek.policies`, which may have the name of a Java class. The class is called
+without arguments.
 
     class AtMostTwelve(CreateTopicPolicy):
         def validate(self, request: CreateTopicRequest) -> None:
             if (request.num_partitions or 0) > 12:
                 raise PolicyViolation(f"{request.topic}: no topic has more than 12 partitions here")
 
-The active controller asks it while it serves nobody else, on the loop that also moves records: an answer has to be a matter of
-microseconds, from what the policy has in memory.
+The active controller calls `validate` on the event loop, which also moves records, and serves no other request during the call. Therefore a
+policy has to decide within microseconds, from data in memory.
 """
 
 from __future__ import annotations
@@ -22,60 +22,68 @@ __all__ = ["AlterConfigPolicy", "AlterConfigRequest", "CreateTopicPolicy", "Crea
 
 
 class PolicyViolation(Exception):
-    """The request breaks the policy: it is refused with POLICY_VIOLATION and the text, which its client gets to read."""
+    """Error of a request that breaks the policy: the client gets POLICY_VIOLATION and the text."""
 
 
 class CreateTopicRequest(NamedTuple):
-    """A topic that is to be created (CreateTopicPolicy.RequestMetadata)."""
+    """Topic to be created (CreateTopicPolicy.RequestMetadata)."""
 
     topic: str
     num_partitions: int | None
-    """None where the request says who has the replicas; the default of the cluster where the request leaves the number open."""
+    """Number of partitions; the cluster's default if the request leaves the number open. None if the request assigns the replicas."""
     replication_factor: int | None
-    """As `num_partitions`."""
+    """Replication factor; the cluster's default if the request leaves it open. None if the request assigns the replicas."""
     replicas_assignments: Mapping[int, Sequence[int]] | None
-    """Partition -> brokers, the preferred leader first, where the request says so; else None."""
+    """Partition -> brokers, the preferred leader first, if the request assigns the replicas; else None."""
     configs: Mapping[str, str]
-    """Those that the request gives; no defaults."""
+    """Configurations of the request, without defaults."""
 
 
 class AlterConfigRequest(NamedTuple):
-    """A change of the configuration of one resource (AlterConfigPolicy.RequestMetadata)."""
+    """Change of the configuration of one resource (AlterConfigPolicy.RequestMetadata)."""
 
     resource_type: str
     """TOPIC, BROKER or GROUP."""
     resource_name: str
-    """Empty for all brokers."""
+    """Name of the resource; empty for all brokers."""
     configs: Mapping[str, str | None]
-    """What changes, with the value that the key is to have; None for one that goes back to its default because the request says so. What
-    AlterConfigs takes away by leaving it out is not there."""
+    """Changed keys with their new values; None for a key that the request resets to its default.
+
+    A key that AlterConfigs removes by omission is not contained.
+    """
 
 
 class _Policy:
     def configure(self, configs: Mapping[str, str]) -> None:
-        """Called once, before anything is asked, with the configuration of the node as text, its file's keys for the policy among them:
-        those that begin with `create.topic.policy.` or `alter.config.policy.`. An exception keeps the node from starting.
+        """Configure the policy; called once before the first `validate`. An exception keeps the node from starting.
+
+        `configs` is the node's configuration as text. It contains the keys of its file for the policy, which begin with
+        `create.topic.policy.` or `alter.config.policy.`.
         """
 
     def close(self) -> None:
-        """Called when the node stops."""
+        """Close the policy; called when the node stops."""
 
 
 class CreateTopicPolicy(_Policy):
-    """Asked of each topic that is to be created, by whomever, also where the request only validates; not for more partitions of one that
-    is there.
+    """Policy that checks each topic to be created, also for requests that only validate, and for every client.
+
+    Additional partitions of existing topics are not checked.
     """
 
     def validate(self, request: CreateTopicRequest) -> None:
-        """PolicyViolation refuses the topic. Any other exception does so with UNKNOWN_SERVER_ERROR and a traceback in the log."""
+        """Raise PolicyViolation to refuse the topic. Any other exception refuses it with UNKNOWN_SERVER_ERROR and is logged with a
+        traceback.
+        """
         raise NotImplementedError
 
 
 class AlterConfigPolicy(_Policy):
-    """Asked of each resource whose configuration is to change, and of configurations that topics are created with, also where the request
-    only validates.
+    """Policy that checks each changed configuration of a resource, and the configurations of new topics.
+
+    Requests that only validate are checked, too.
     """
 
     def validate(self, request: AlterConfigRequest) -> None:
-        """As `CreateTopicPolicy.validate`."""
+        """Raise PolicyViolation to refuse the change. Other exceptions act as in `CreateTopicPolicy.validate`."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Policies are found by their names and made."""
+"""Loading of policies by their names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from odradek.base.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 GROUP: Final = "odradek.policies"
-"""Of entry points."""
+"""Group of entry points."""
 
 
 def load(key: str, name: str, configs: Mapping[str, str]) -> Any:
-    """The policy that a key names, configured. ConfigError, one line, for one that is not there or cannot be made."""
+    """Return the configured policy that a key names.
+
+    Raises ConfigError with a single line when the policy is not found, cannot be created, or refuses its configuration.
+    """
     made = _named(key, name)
     try:
         policy = made() if isinstance(made, type) else made
@@ -35,7 +38,7 @@ def load(key: str, name: str, configs: Mapping[str, str]) -> Any:
 
 
 def close(policy: Any) -> None:
-    """Ends a policy; what it raises is logged."""
+    """Close a policy, and log its exception."""
     try:
         getattr(policy, "close", lambda: None)()
     except Exception:

@@ -73,7 +73,7 @@ class TransactionCoordinator:
         server_version: Callable[[], int],
         partition_of: Callable[[str], int],
     ) -> None:
-        """`server_version` returns the finalized transaction.version; `partition_of` maps a transactional id to a partition of the topic."""
+        """`server_version` returns the finalized transaction.version; `partition_of` maps a transactional id to a partition number."""
         self._clock = clock
         self._settings = settings
         self._producer_ids = producer_ids
@@ -104,12 +104,12 @@ class TransactionCoordinator:
 
     @property
     def unknown_destinations(self) -> int:
-        """Transactions with markers that wait for a leader of their partition."""
+        """Return the number of waiting entries for partitions without a leader, or with markers to be sent again."""
         return self._markers.homeless
 
     @property
     def unfinished_markers(self) -> int:
-        """Transactions that have ended and whose markers are not all written."""
+        """Return the number of ended transactions without all markers."""
         return len(self._markers)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:

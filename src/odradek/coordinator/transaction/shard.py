@@ -192,7 +192,7 @@ class TransactionShard:
         return self._changed(current, ended)
 
     def abort_timed_out(self, transactional_id: str, new_producer_id: int | None) -> CoordinatorResult[Decision | None]:
-        """Abort a transaction that has timed out; the response is None when the transaction has ended in the meantime."""
+        """Abort a transaction that has timed out. The response has no decision when the transaction ended in the meantime."""
         current = self.transactions.get(transactional_id)
         now_ms = self._now_ms()
         if current is None or not current.timed_out(now_ms):
@@ -201,7 +201,7 @@ class TransactionShard:
         return self._result(Decision(fenced))
 
     def complete(self, prepared: Transaction) -> CoordinatorResult[Transaction | None]:
-        """Complete a transaction whose markers are all written; the response is None when it is already completed.
+        """Complete a transaction whose markers are all written. The response has no transaction when it was already completed.
 
         `prepared` has to be the object that `on_prepared` got.
         """
@@ -212,7 +212,7 @@ class TransactionShard:
         return CoordinatorResult([], completed, encoded=self._record(completed))
 
     def remove_expired(self, expiration_ms: int, limit: int = 1_000) -> CoordinatorResult[int]:
-        """Remove at most `limit` ids that were unused for `expiration_ms` (transactional.id.expiration.ms); the response is their number."""
+        """Remove at most `limit` ids that were unused for `expiration_ms` (transactional.id.expiration.ms); the response is the count."""
         now_ms = self._now_ms()
         expired: list[str] = []
         for transaction in self.transactions.values():
@@ -267,7 +267,7 @@ class TransactionShard:
 
 
 def _nothing(_: TopicPartition, __: Transaction) -> None:
-    """Do nothing: there is no change to revert."""
+    """Do nothing: replaying the record left nothing to revert."""
 
 
 def _unknown(transactional_id: str) -> KafkaError:

@@ -99,7 +99,7 @@ class Transaction(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """Whether the ongoing transaction was begun by a former producer, and is there for the present one to commit or to abort."""
+        """Return whether a former producer began the ongoing transaction, and the current one may only commit or abort it."""
         return self.state is TransactionState.ONGOING and self.next_producer_epoch != NO_PRODUCER_EPOCH
 
     @property
@@ -126,7 +126,10 @@ class Transaction(NamedTuple):
         return self.state in AT_REST and self.last_update_ms <= now_ms - expiration_ms
 
     def to(self, state: TransactionState, **changes: object) -> Transaction:
-        """Return the next state, with the current producer id as the previous one, as in Kafka. Raises RuntimeError for a wrong transition."""
+        """Return the next state, with the current producer id as the previous one, as in Kafka.
+
+        Raises RuntimeError for a transition that PREVIOUS_STATES does not allow.
+        """
         if self.state not in PREVIOUS_STATES[state]:
             raise RuntimeError(f"{self.transactional_id!r} cannot go from {self.state.label} to {state.label}")
         # Equal to `_replace` in a third of its time: a transaction takes three such steps.
