@@ -1,8 +1,8 @@
 """Uniform assignment for members with different subscriptions (UniformHeterogeneousAssignmentBuilder).
 
-1. Each member keeps its partitions of the topics to which it still subscribes. 2. Free partitions go to the least loaded subscribers,
-topics with many partitions for each subscriber first. 3. Topic by topic, partitions move from the most to the least loaded subscriber while
-their loads differ by two or more. This step ends when
+1. Each member keeps its partitions of the topics to which it still subscribes.
+2. Free partitions go to the least loaded subscribers, topics with many partitions for each subscriber first.
+3. Topic by topic, partitions move from the most to the least loaded subscriber while their loads differ by two or more. This step ends when
    a whole round over the topics changes nothing, or after 16 rounds. Then each topic is as balanced as its subscribers' other partitions
    permit.
 """

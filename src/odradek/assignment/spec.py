@@ -1,6 +1,6 @@
 """Arguments and results of assignors (org.apache.kafka.coordinator.group.api.assignor).
 
-Results depend only on the arguments, not on the order of mappings or sets: members and topics are taken in the order of their ids,
+Results depend only on the arguments, not on the order of mappings or sets. Members and topics are taken in the order of their ids,
 partitions in the order of their numbers. Kafka iterates over hash tables, and does not specify which of several equally good results it
 picks. As in Kafka 4.3, members have racks, but assignors ignore them.
 """

@@ -2,9 +2,9 @@
 
 1. An operation reads the state and returns records and a response. The context replays the records at once, at the offsets they will get,
    under the undo journal, so that the next operation sees them. The records join the current batch.
-2. The context appends the batch at the end of the loop iteration, or earlier when the batch is full: many operations, one append. 3.
-Responses wait for the high watermark. An operation without records waits for all records that it may have seen, loaded records included. 4.
-When an append fails, the context reverts the state to before the batch's first record, and the batch's operations fail. When the
+2. The context appends the batch at the end of the loop iteration, or earlier when the batch is full: many operations, one append.
+3. Responses wait for the high watermark. An operation without records waits for all records that it may have seen, loaded records included.
+4. When an append fails, the context reverts the state to before the batch's first record, and the batch's operations fail. When the
    partition is lost, all uncommitted operations fail with NOT_COORDINATOR.
 5. The high watermark of a new leader may be behind offsets that the previous leader acknowledged. Therefore no operation runs, and loaded
    state stays invisible, until the high watermark reaches the loaded end. (Kafka 4.3.1 answers from the older state until then.)
@@ -151,7 +151,7 @@ class ShardContext(Generic[S]):
     def __repr__(self) -> str:
         return f"ShardContext({self.topic_partition}, {self.state.value}, epoch {self.leader_epoch}, next offset {self.next_offset})"
 
-    # -- life ------------------------------------------------------------------------------------------------------------------
+    # -- states ----------------------------------------------------------------------------------------------------------------
 
     @property
     def unanswered(self) -> int:
@@ -462,7 +462,7 @@ class ShardContext(Generic[S]):
             waiting.fail(error)
 
     def on_high_watermark(self, offset: int) -> None:
-        """Complete the responses whose records are below `offset`, the high watermark."""
+        """Take over the high watermark `offset`: activate a loaded shard, and complete the responses whose records are below `offset`."""
         if self.state is ShardState.LOADED:
             if offset >= self.next_offset:
                 self._activate()

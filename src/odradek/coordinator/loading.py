@@ -1,8 +1,8 @@
 """Loading of partitions into new shards: read in an executor, replayed on the loop in short slices (CoordinatorLoaderImpl).
 
-When the log is read as runs, the compiled codec puts the values of known keys directly into the shard's tables, and only the other records
-are replayed here. All records count as committed: the shard is invisible until they are (`context.ShardState.LOADED`), and the shard is
-dropped when another leader takes the partition over before that.
+When the log is read as runs, the compiled codec puts the values of known keys directly into the shard's tables. Only the other records are
+replayed here. All records count as committed, because the shard is invisible until they are committed (`context.ShardState.LOADED`). The
+shard is dropped when another leader takes the partition over before that.
 
 After a failover a broker may have to load dozens of partitions. Only a few are loaded at a time, which leaves executor threads, memory and
 loop iterations to other work. The other loads wait in their order of arrival.

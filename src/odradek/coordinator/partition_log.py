@@ -29,7 +29,8 @@ ALL_IN_SYNC = -1
 class PartitionLog:
     """Implementation of `coordinator.shard.CoordinatorLog`.
 
-    The log is usable while this broker leads the partition in the epoch in which the log was opened, or in the epoch of the last `lead_on`.
+    The log is usable only while this broker leads the partition in one epoch: the epoch at the creation, or the epoch of the last
+    `lead_on`.
     """
 
     def __init__(self, manager: ReplicaManager, partition: Partition, run_job: RunJob, *, runs: bool = False) -> None:

@@ -152,7 +152,7 @@ class CoordinatorRuntime(Generic[S]):
         context = self._contexts.get(topic_partition)
         return None if context is None or context.state is not ShardState.ACTIVE else context.leader_epoch
 
-    # -- asking ------------------------------------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------------------------------------
 
     def find(self, topic_partition: TopicPartition) -> ShardContext[S] | None:
         """Return the shard of the partition with its log and its waiting requests, in any state; None for an unknown partition."""

@@ -4,7 +4,7 @@ Each power of two has 16 buckets, so a percentile differs by at most 2.2 % from 
 WINDOW_S seconds. (Yammer's samples weigh the last five minutes most.)
 
 Values that come in large numbers are sorted. Groups of 16 are then put into the bucket of their middle value, except for the largest
-values: sorting is cheaper than logarithms, and the tail stays as exact as with few values. Count, sum, smallest and largest value are
+values. Sorting is cheaper than logarithms, and the tail stays as exact as with few values. Count, sum, smallest and largest value are
 exact.
 """
 
@@ -117,7 +117,7 @@ class Distribution:
 
 
 class Histogram:
-    """Recorder of values. `record` is cheap; callers pass the clock's time, which hot code reads only when it folds."""
+    """Recorder of values. `record` is cheap. Hot code appends to `pending` instead, and reads the clock only to fold."""
 
     __slots__ = ("_before", "_begun", "_count", "_now", "pending")
 

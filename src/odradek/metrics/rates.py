@@ -1,7 +1,7 @@
 """Rates of a count over 1, 5 and 15 minutes: exponentially weighted averages, like Unix load averages.
 
 The count is read from time to time, and its growth since the last look is taken as even. With a look every `TICK_S` the rates equal those
-of Yammer's meters. Fewer looks cost precision, but counting code never pays for rates.
+of Yammer's meters. Rarer looks make the rates less exact. Code that counts does no work for rates.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The first existing quota in this order applies:
     user, client id  >  user, default client  >  user  >  default user, client id  >  default user and client  >  default user
         >  client id  >  default client
 
-The applicable quota also decides which clients share it: all clients of a user share the user's quota, all users of a client id share the
+The applicable quota also decides which clients share it. All clients of a user share the user's quota. All users of a client id share the
 quota of that client id. While all quotas are of one kind (users, client ids, or client ids of users), only that kind is looked up.
 
 (org.apache.kafka.server.quota.ClientQuotaManager and its DefaultQuotaCallback, org.apache.kafka.server.config.QuotaConfig)

@@ -79,7 +79,7 @@ class Cell:
 
 
 class Decision(NamedTuple):
-    """Answer of the ACLs to a question; `allowed` and `denied` are both False when no ACL of the resource applies to the principal."""
+    """Answer of the ACLs to a question. When no ACL applies to principal, host and operation, `allowed` and `denied` are both False."""
 
     allowed: bool
     denied: bool

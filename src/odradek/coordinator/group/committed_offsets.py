@@ -1,7 +1,7 @@
 """Committed offsets of a shard in their encoded form, with a committed view beside the latest one.
 
-An offset keeps the encoded value of its record, which is decoded on demand. The tables are nested (group, topic, partition), so that the
-offsets of a group or of a deleted topic are found without a scan of all offsets.
+An offset keeps the encoded value of its record, which is decoded on demand. The tables are nested (group, topic, partition). So the offsets
+of a group or of a deleted topic are found without a scan of all offsets.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from odradek.coordinator.group.group import Group
 logger = logging.getLogger(__name__)
 
 LIMIT_BYTES = 512 * 1024 * 1024
-"""Enough for about 170,000 groups with 1 member each."""
+"""About 130,000 groups with 1 member each, without the data of the clients."""
 GROUP_BYTES, PENDING_BYTES, MEMBER_BYTES, PARTITION_BYTES = 1024, 1536, 3072, 100
 """Measured bytes of each object without the data that the client sent; timers are included."""
 _COUNT_AGAIN_S = 1.0
 _COUNT_SHARE = 30
-"""Counting takes at most 1/30 of the event loop's time."""
+"""Divisor of the event loop's time: counting takes at most 1/30 of it."""
 
 
 def protocol_bytes(protocols: Protocols) -> int:

@@ -59,7 +59,9 @@ _FETCH_ERRORS = {
 
 
 class GroupCoordinator:
-    """Group coordinator; see the module docstring. Runs on the event loop. `partition_count` returns that of `__consumer_offsets`."""
+    """Group coordinator; see the module docstring. Runs on the event loop. `partition_count` returns the partitions of
+    `__consumer_offsets`.
+    """
 
     def __init__(
         self,
@@ -186,7 +188,7 @@ class GroupCoordinator:
         return response
 
     def fetch_offsets(self, request: OffsetFetchRequest.OffsetFetchRequestGroup, *, require_stable: bool) -> Deferred[FetchGroup]:
-        """Return offsets of one group; all of its offsets when `topics` is empty (null) in the request."""
+        """Return the requested offsets of one group; all of its offsets when `topics` is null."""
 
         def fetch(shard: GroupShard) -> FetchGroup:
             if request.topics is None:
@@ -258,7 +260,7 @@ class GroupCoordinator:
             found.setdefault(self.partition_for(group_id), []).append(group_id)
         return found
 
-    # -- the cluster ---------------------------------------------------------------------------------------------------------------
+    # -- metadata and shutdown -----------------------------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take over a new cluster image, after the partitions have changed their roles."""
@@ -274,7 +276,7 @@ class GroupCoordinator:
         """Fail all waiting requests with NOT_COORDINATOR, and all later requests, too."""
         self.runtime.close()
 
-    # -- answering -----------------------------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------------------------------
 
     def _write(
         self, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[R]], failed: Callable[[ErrorCode], R]

@@ -1,8 +1,7 @@
 """Groups and offsets of one partition of `__consumer_offsets` (org.apache.kafka.coordinator.group.GroupCoordinatorShard).
 
 One registry contains the groups of all types. A type other than the classic one adds its record types to `replays` and implements
-`group.Group`. The type of the group, not of the request, decides who handles a classic-protocol request, because members of the classic
-protocol may be in consumer groups.
+`group.Group`. Classic-protocol requests are dispatched by the type of the group, because consumer groups may have classic-protocol members.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ class GroupShard:
     # -- members -------------------------------------------------------------------------------------------------------------------
 
     def join(self, caller: Caller, request: JoinGroupRequest, response: Deferred[JoinGroupResponse]) -> Outcome:
-        """Join a group of either type, if the migration policy permits it. Raises KafkaError."""
+        """Join a group of either type, if the migration policy permits it. Raises KafkaError with the client's error."""
         group = self.groups.find(request.group_id)
         self._admit(group, request.member_id, sum([len(each.name) + len(each.metadata) for each in request.protocols]))
         if not isinstance(group, ConsumerGroup):

@@ -100,7 +100,7 @@ class TransactionCoordinator:
             on_unloaded=self._markers.forget,
         )
 
-    # -- the cluster -------------------------------------------------------------------------------------------------------------
+    # -- metadata and shutdown ---------------------------------------------------------------------------------------------------
 
     @property
     def unknown_destinations(self) -> int:
@@ -199,7 +199,7 @@ class TransactionCoordinator:
         """
         return [transaction for found in self.runtime.read_all(lambda shard: list(shard.committed())) for transaction in found]
 
-    # -- regular work ------------------------------------------------------------------------------------------------------------
+    # -- periodic work -----------------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self) -> None:
         """Abort transactions that timed out; called every transaction.abort.timed.out.transaction.cleanup.interval.ms."""

@@ -46,8 +46,8 @@ class TransactionShard:
     ) -> None:
         """`server_version` returns the finalized transaction.version.
 
-        `on_prepared` is called for each transaction whose decided end is committed, so that its markers are due: after the commit, after a
-        load, and in a new leader epoch. `on_unloaded` is called when this broker does not coordinate the partition any more.
+        `on_prepared` is called for each transaction with a committed decision, whose markers are due. The calls come after the commit,
+        after a load, and in a new leader epoch. `on_unloaded` is called when this broker does not coordinate the partition any more.
         """
         self.topic_partition = topic_partition
         self.transactions: VersionedDict[str, Transaction] = VersionedDict(journal)
@@ -222,7 +222,7 @@ class TransactionShard:
                     break
         return CoordinatorResult([tombstone(transactional_id) for transactional_id in expired], len(expired), atomic=False)
 
-    # -- looking -----------------------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------------------
 
     def timed_out(self) -> list[str]:
         """Return the ids of transactions that have timed out."""

@@ -91,7 +91,7 @@ class Transaction(NamedTuple):
     client_version: int = 0
     """transaction.version of the client when the state was entered; 2 bumps the epoch with each transaction (KIP-890)."""
     next_producer_epoch: int = NO_PRODUCER_EPOCH
-    """Epoch to go on with, together with `next_producer_id`; 0 when unset.
+    """Epoch to go on with under `next_producer_id`; NO_PRODUCER_EPOCH stands for epoch 0.
 
     In an ongoing transaction both fields are only set after a new producer has taken the transaction over to end it (KIP-939). Then
     `producer_id` and `producer_epoch` are those of the records.

@@ -5,8 +5,8 @@ this transaction coordinator the transaction is simply ongoing. When the produce
 transaction, and ends it as the outer coordinator decided.
 
 The transaction keeps `producer_id` and `producer_epoch`, which are those of its records. Separate fields contain the successor's id and
-epoch: the next epoch of the same id, or epoch 0 of a new id when the epochs are used up. Only the successor may end the transaction.
-Markers need the records' producer id, and an epoch that no record of the transaction has:
+epoch. These are the next epoch of the same id, or epoch 0 of a new id when the epochs are used up. Only the successor may end the
+transaction. Markers need the records' producer id, and an epoch that no record of the transaction has:
 
     records (42, 7), successor (42, 8):  marker (42, 9), the producer goes on as (42, 9)
     records (42, 32766), successor (73, 0):  marker (42, 32767), the producer goes on as (73, 1)

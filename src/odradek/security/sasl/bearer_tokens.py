@@ -1,7 +1,7 @@
 """Validation of bearer tokens: signed JSON Web Tokens (BrokerJwtValidator), and unsigned tokens for tests.
 
-Unsigned tokens follow OAuthBearerUnsecuredValidatorCallbackHandler. Time and keys are arguments. joserfc checks signatures, with public
-keys only: neither the algorithm `none` nor a shared secret is accepted as a signature, whatever the token's header says.
+Unsigned tokens follow OAuthBearerUnsecuredValidatorCallbackHandler. Time and keys are arguments. joserfc checks signatures with public keys
+only. Whatever the header says, neither the algorithm `none` nor a shared secret is accepted as a signature.
 """
 
 from __future__ import annotations

@@ -464,7 +464,7 @@ class ClassicGroup:
         group.subscribed_topics = group._subscribed_topics()
         return group
 
-    # -- answers -----------------------------------------------------------------------------------------------------------------
+    # -- responses ---------------------------------------------------------------------------------------------------------------
 
     def join_response(self, member_id: str, *, with_members: bool, leader: str | None = None, skip: bool = False) -> JoinGroupResponse:
         """Return the JoinGroup response for a member of the current generation; with `with_members` it lists all members and their

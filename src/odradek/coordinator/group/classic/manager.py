@@ -45,7 +45,7 @@ class ClassicGroups:
         self.rebalances = self._rebalances = Rebalances(groups, timers, settings)
         self._joining = Joining(groups, self._rebalances, settings, new_id)
 
-    # -- life --------------------------------------------------------------------------------------------------------------------
+    # -- loading and unloading ---------------------------------------------------------------------------------------------------
 
     def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
         """Replay a record while loading, or a tombstone at any time."""

@@ -55,7 +55,7 @@ class Rebalances:
         self._timers = timers
         self._settings = settings
 
-    # -- preparing ---------------------------------------------------------------------------------------------------------------
+    # -- preparation -------------------------------------------------------------------------------------------------------------
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str) -> Outcome:
         """Begin a rebalance, or complete the current one when all members have joined."""

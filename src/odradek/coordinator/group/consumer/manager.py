@@ -73,7 +73,7 @@ class ConsumerGroups:
         self.migration = Migration(groups, self.view, settings, self.sessions, rebalances, time_ms)
         self.replays = replays(groups, journal)
 
-    # -- life --------------------------------------------------------------------------------------------------------------------
+    # -- loading and metadata ----------------------------------------------------------------------------------------------------
 
     def loaded(self, image: MetadataImage) -> None:
         """Start a full session timeout for each member, so that all of them can find the new coordinator."""
@@ -244,7 +244,8 @@ class ConsumerGroups:
         member = known_static(group.static_member(request.instance_id), request.instance_id, request.member_id)
         if request.member_epoch == LEAVE_EPOCH:
             return self.remove(group, [member], response)
-        # The member keeps its partitions for its return. Assignment epoch 0 lets any later member of the instance commit their offsets.
+        # The member keeps its partitions for its return. Their assignment epochs become 0: the partitions belong to any member of the
+        # instance.
         away = member._replace(
             member_epoch=STATIC_LEAVE_EPOCH,
             assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},

@@ -2,8 +2,8 @@
 
 1. The member first gives up partitions outside of its target (UNREVOKED_PARTITIONS). It moves to the epoch of the target assignment only
    after it has reported that it does not own those partitions any more.
-2. In that epoch the member gets the free partitions of its target. A partition is free when no member owns it or has yet to give it up. 3.
-While partitions of its target are not free, the member asks again with every heartbeat (UNRELEASED_PARTITIONS), until it has all of them
+2. In that epoch the member gets the free partitions of its target. A partition is free when no member owns it or has yet to give it up.
+3. While partitions of its target are not free, the member asks again with every heartbeat (UNRELEASED_PARTITIONS), until it has all of them
    (STABLE).
 """
 
