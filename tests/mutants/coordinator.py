@@ -234,8 +234,8 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
     Mutant(
         "transaction-takes-others-along",
         "coordinator/context.py",
-        '        """As `write`, the records in a batch of their own as part of the producer\'s transaction."""\n        self.flush()\n',
-        '        """As `write`, the records in a batch of their own as part of the producer\'s transaction."""\n',
+        '        """Run the operation as `write` does, but append its records in a separate batch as part of the producer\'s transaction."""\n        self.flush()\n',
+        '        """Run the operation as `write` does, but append its records in a separate batch as part of the producer\'s transaction."""\n',
         "plain records that were gathered become part of a transaction, and vanish with its abort",
         "coordinator/test_runtime.py -k test_transactional_writes_wait_for_their_marker",
     ),
@@ -307,7 +307,7 @@ _RUNTIME: Final[tuple[Mutant, ...]] = (
         "compacted-run-loads-for-ever",
         "coordinator/loading.py",
         "        if self._position == start:\n"
-        "            # Nothing but what compaction left out lies up to the end.\n"
+        "            # Compaction has removed all records up to the end.\n"
         "            self._position = self._end\n",
         "",
         "loading group offsets whose last records were compacted away never ends",
@@ -511,8 +511,8 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
     Mutant(
         "static-member-takes-a-pending-id",
         "coordinator/group/classic/joining.py",
-        "            if request.group_instance_id is not None:\n                # An id handed out",
-        "            if False:\n                # An id handed out",
+        "            if request.group_instance_id is not None:\n                # This id was given",
+        "            if False:\n                # This id was given",
         "an id handed out to a dynamic member makes a static one",
         "coordinator/group/test_classic_rebalances.py -k test_an_id_that_was_handed_out_makes_no_static_member",
     ),
@@ -536,7 +536,7 @@ _CLASSIC: Final[tuple[Mutant, ...]] = (
         "static-restart-while-completing",
         "coordinator/group/classic/joining.py",
         "        if group.is_in(ClassicState.COMPLETING_REBALANCE):\n"
-        "            # The leader may be assigning to the old id by now.\n"
+        "            # The leader may already be computing an assignment for the old id.\n"
         "            return self._rebalances.prepare(group, reason)\n",
         "",
         "a static member that restarts while the leader assigns gets an assignment for an id that is gone",
@@ -2283,8 +2283,8 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "decided-transactions-hang",
         "coordinator/transaction/shard.py",
-        '        """Transactions that were decided go on to their markers."""\n        self._prepare_markers()\n',
-        '        """Transactions that were decided go on to their markers."""\n',
+        '        """Start writing the markers of decided transactions."""\n        self._prepare_markers()\n',
+        '        """Start writing the markers of decided transactions."""\n',
         "a transaction that was decided before the coordinator moved is never ended",
         "coordinator/transaction/test_service.py -k test_the_next_coordinator_goes_on_with_what_was_decided",
     ),
@@ -2411,8 +2411,8 @@ _TRANSACTIONS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "markers-of-the-last-leadership",
         "coordinator/transaction/shard.py",
-        '        """Markers carry the coordinator\'s epoch: those under way are sent anew. What is not committed yet goes out under the new one."""\n        self._prepare_markers()\n',
-        '        """Markers carry the coordinator\'s epoch."""\n',
+        '        """Send the markers under way again with the new coordinator epoch. Transactions that are not committed yet use it anyway."""\n        self._prepare_markers()\n',
+        '        """Send the markers under way again with the new coordinator epoch."""\n',
         "markers of a former epoch are refused, and their transaction never ends",
         "coordinator/transaction/test_service.py -k test_a_coordinator_that_leads_on_in_a_later_epoch_sends_its_markers_under_that",
     ),
