@@ -1,1 +1,1 @@
-"""What a client decides, without any IO: metadata, versions, batching, sequences, positions. Time and randomness are arguments."""
+"""Pure decisions of a client: metadata, API versions, batching, sequences, positions. No IO; time and randomness are arguments."""

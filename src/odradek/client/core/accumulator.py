@@ -1,9 +1,10 @@
-"""Records waiting to be sent, gathered into batches per partition (RecordAccumulator, without its threads).
+"""Records that wait to be sent, gathered into batches per partition (RecordAccumulator, without its threads).
 
-- A batch takes records until `batch.size` bytes; one record larger than that gets a batch of its own.
-- `buffer.memory` bounds what waits and what is on the wire: `append` answers None beyond it, and the shell makes the caller wait. A batch
-  that is open has its whole size reserved, as in Kafka's pool, and gives back what it did not use when it is closed.
-- Records without headers may be taken by the gatherer of an open batch itself, without a look at anything else.
+- A batch takes records until `batch.size` bytes; a record larger than `batch.size` gets a batch for itself.
+- `buffer.memory` bounds the bytes of waiting batches and of batches on the wire. Beyond the bound `append` returns None, and the shell
+  makes the caller wait.
+- An open batch reserves its whole size, as in Kafka's pool, and gives back the unused bytes when the batch is closed.
+- The gatherer of an open batch may take records without headers directly, without a call of the accumulator.
 - Sizes are upper estimates of the uncompressed records. Times are monotonic milliseconds, except record timestamps (Unix time).
 """
 
@@ -27,7 +28,7 @@ RecordTuple = tuple[int, bytes | None, bytes | None, Sequence[Header]]
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """Upper estimate of a record's bytes in a batch."""
+    """Return an upper estimate of a record's bytes in a batch."""
     size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
         size += 10 + 3 * len(name) + (len(content) if content else 0)
@@ -35,7 +36,7 @@ def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header
 
 
 def sequence_before(one: int, other: int) -> bool:
-    """Whether a sequence number comes before another; they wrap from 2**31 - 1 to 0."""
+    """Return whether the sequence number `one` comes before `other`; sequences wrap from 2**31 - 1 to 0."""
     return one != other and (other - one) & 0x7FFFFFFF < 1 << 30
 
 
@@ -43,16 +44,16 @@ class Owner(Protocol):
     """Client that a batch belongs to."""
 
     def check_process(self) -> None:
-        """Raise OdradekError where the client cannot finish the batch: in a forked child."""
+        """Raise OdradekError in a forked child, where the client cannot finish the batch."""
         ...
 
     def check_wait(self) -> None:
-        """Raise OdradekError where a thread would wait for the batch in vain: there, and in the client's event loop."""
+        """Raise OdradekError where waiting for the batch would not end: in a forked child and in the client's event loop."""
         ...
 
 
 class Settled(NamedTuple):
-    """Records of one batch whose outcome is in `batch`: `record_count` of them from the index `first` on."""
+    """Range of records in one batch: `record_count` records from index `first` on, whose outcome `batch` holds."""
 
     batch: Batch
     first: int
@@ -96,9 +97,9 @@ class Batch:
         self.owner = owner
         self.records: list[RecordTuple] = []
         self.gatherer: Gatherer | None = None
-        """Takes records while the batch is open."""
+        """Gatherer that takes records while the batch is open; None when it is closed."""
         self.reserved = HEADER_SIZE
-        """Bytes of buffer.memory that it holds."""
+        """Bytes of buffer.memory that the batch holds."""
         self._record_count = 0
         self._size = HEADER_SIZE
         self.payload: bytes | memoryview | None = None
@@ -110,15 +111,15 @@ class Batch:
         self.producer_epoch = -1
         self.base_sequence = -1
         self.acked_before = -1
-        """The last sequence of the partition that was acknowledged when the batch was sent, -1 for none."""
+        """Last sequence of the partition that was acknowledged when the batch was sent; -1 for none."""
         self.ordinal = -1
-        """Its number among the batches of the partition that have got a sequence."""
+        """Number of the batch among the partition's batches that have got a sequence."""
         self.error: BaseException | None = None
         self.record_errors: dict[int, str | None] | None = None
         self.base_offset = -1
         self.log_append_time_ms = -1
         self.pieces: tuple[Batch, ...] = ()
-        """The batches that took over the records, in order, when the broker found this one too large."""
+        """Batches that took over the records, in order, when the broker found this batch too large."""
         self._finished = False
         self._callbacks: deque[tuple[Callable[[], object], int, int | None]] = deque()
 
@@ -128,16 +129,16 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Upper estimate of its bytes."""
+        """Return an upper estimate of the batch's bytes."""
         return self._size if self.gatherer is None else self.reserved - self.gatherer.room
 
     def hold(self, record_count: int, size: int) -> None:
-        """It has so many records of so many bytes, and takes no more."""
+        """Set the number of records and their bytes for a closed batch, and reserve exactly `size` bytes."""
         self._record_count, self._size = record_count, size
         self.reserved = size
 
     def close(self) -> int:
-        """No more records are taken from now on. The reserved bytes that nobody needs then."""
+        """Stop taking records. Return how many reserved bytes were not used and are given back."""
         gatherer = self.gatherer
         if gatherer is None:
             return 0
@@ -149,17 +150,17 @@ class Batch:
 
     @property
     def has_sequence(self) -> bool:
-        """Whether the batch was given its place in the order of an idempotent producer."""
+        """Return whether the batch has a sequence of an idempotent producer."""
         return self.base_sequence >= 0
 
     def is_done(self, first: int = 0, record_count: int | None = None) -> bool:
-        """Whether the outcome of these records (by default of all) is known."""
+        """Return whether the outcome of these records (by default of all records) is known."""
         if not self.pieces:
             return self._finished
         return all(batch.is_done() for batch, _, _ in self.outcomes(first, record_count))
 
     def outcomes(self, first: int = 0, record_count: int | None = None) -> Iterator[Settled]:
-        """Where the outcome of each of these records (by default of all) is found, in order."""
+        """Yield the batches, with ranges of records, that hold the outcome of these records (by default of all records), in order."""
         end = self.record_count if record_count is None else first + record_count
         if not self.pieces:
             yield Settled(self, first, end - first)
@@ -171,11 +172,11 @@ class Batch:
             start += piece.record_count
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
-        """The broker has it; callbacks run."""
+        """Record that the broker has written the batch, and run the callbacks."""
         self._finish(base_offset, log_append_time_ms, None)
 
     def fail(self, error: BaseException, record_errors: dict[int, str | None] | None = None) -> None:
-        """The broker will not have it (or it is unknown, after a timeout); callbacks run."""
+        """Record that the broker has refused the batch, or that its outcome stays unknown after a timeout; run the callbacks."""
         self.record_errors = record_errors
         self._finish(-1, -1, error)
 
@@ -189,13 +190,13 @@ class Batch:
         self._run_callbacks()
 
     def replace_by(self, pieces: Sequence[Batch]) -> None:
-        """The pieces hold the records from now on and tell their outcome; this batch is sent no more."""
+        """Let `pieces` hold the records and their outcome from now on; this batch is not sent again."""
         self.pieces = tuple(pieces)
         self.payload = None
         self._run_callbacks()
 
     def add_callback(self, callback: Callable[[], object], first: int = 0, record_count: int | None = None) -> None:
-        """Runs `callback()` once when the outcome of these records (by default of all) is known, at once when it is.
+        """Run `callback()` once when the outcome of these records (by default of all records) is known; at once if it is known already.
 
         May be called from another thread.
         """
@@ -216,12 +217,12 @@ class Batch:
             try:
                 callback()
             except BaseException:
-                # A callback of the user's, which may also raise CancelledError or SystemExit: the other records and the sender go on.
+                # The user's callback may also raise CancelledError or SystemExit; neither may stop the sender or the other records.
                 logger.exception("%s: a callback failed", self.topic_partition)
 
 
 def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None:
-    """Runs the callback once, after the last of the parts."""
+    """Run the callback once, after the last of the parts."""
     arrived = count(1)
 
     def arrive() -> None:
@@ -235,11 +236,11 @@ def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None
 
 _SHARE = 128
 _LEAST_ROOM = 16 * 1024
-"""A new batch gets a part of the memory that is left, so that many partitions can have one; but not less than this."""
+"""Least bytes that a new batch reserves. Otherwise it reserves 1/`_SHARE` of the free memory, so that many partitions can have a batch."""
 
 
 class Accumulator:
-    """The batches of all partitions and the memory they take."""
+    """Batches of all partitions and the memory they take."""
 
     __slots__ = ("_batch_size", "_exhausted", "_limit", "_linger_ms", "_owner", "_ticket_class", "_time_ns", "flushing", "queues", "used")
 
@@ -265,8 +266,8 @@ class Accumulator:
         self.queues: dict[TopicPartition, deque[Batch]] = {}
         self.used = 0
         self.flushing = 0
-        """How many flushes are under way: nothing lingers meanwhile."""
-        self._exhausted = False  # a record found no room since memory was given back: what there is must not linger
+        """Number of flushes under way; no batch lingers during a flush."""
+        self._exhausted = False  # a record found no room since memory was last given back: waiting batches must not linger
 
     def append(
         self,
@@ -277,7 +278,7 @@ class Accumulator:
         headers: Sequence[Header],
         now_ms: int,
     ) -> tuple[Batch, int] | None:
-        """The batch that took the record and its index in it; None when there is no room in `buffer.memory` now."""
+        """Return the batch that took the record and the record's index in the batch; None when `buffer.memory` is full."""
         size = record_size(key, value, headers)
         batch = self._open_batch(topic_partition, size, now_ms)
         if batch is None:
@@ -292,26 +293,29 @@ class Accumulator:
         return first
 
     def is_filling(self, topic_partition: TopicPartition, size: int) -> bool:
-        """Whether the partition's last batch would take a record of so many bytes."""
+        """Return whether the partition's last batch would take a record of `size` bytes."""
         queue = self.queues.get(topic_partition)
         gatherer = queue[-1].gatherer if queue else None
         return gatherer is not None and size <= gatherer.room
 
     def close(self, batch: Batch) -> None:
-        """The batch takes no more records."""
+        """Close the batch to further records, and give back the bytes that it did not use."""
         self.used -= batch.close()
 
     def append_many(
         self, topic_partition: TopicPartition, records: Sequence[RecordTuple], size: int, now_ms: int
     ) -> tuple[Batch, int] | None:
-        """As `append` for several records with an estimated total `size`, which together fit a batch or become one."""
+        """Append several records together, as `append` does for one record.
+
+        `size` is their estimated total in bytes. Records that do not fit into the open batch become a new batch together.
+        """
         batch = self._open_batch(topic_partition, size, now_ms)
         if batch is None:
             return None
         return batch, self._add(batch, records, size)
 
     def append_encoded(self, topic_partition: TopicPartition, payload: bytes | memoryview, record_count: int, now_ms: int) -> Batch | None:
-        """Queues a whole record batch that is encoded already; None when there is no room."""
+        """Queue a whole record batch that is encoded already, and return it; None when `buffer.memory` is full."""
         if self.used and self.used + len(payload) > self._limit:
             self._exhausted = True
             return None
@@ -327,7 +331,7 @@ class Accumulator:
         if queue is None:
             queue = self.queues[batch.topic_partition] = deque()
         elif queue:
-            # What comes later must not get into an earlier batch.
+            # Later records must not get into an earlier batch.
             self.close(queue[-1])
         queue.append(batch)
 
@@ -339,7 +343,7 @@ class Accumulator:
                 if size <= last.gatherer.room:
                     return last
                 self.close(last)
-        # A record larger than the whole buffer would wait for ever: it is let through alone.
+        # A record larger than the whole buffer would never find room: it is let through when nothing else is in the buffer.
         left = self._limit - self.used
         if self.used and size + HEADER_SIZE > left:
             self._exhausted = True
@@ -353,7 +357,7 @@ class Accumulator:
         return batch
 
     def ready_in_ms(self, batch: Batch, queue: deque[Batch], now_ms: int) -> int:
-        """Milliseconds until the head of a queue may be sent; 0 when now."""
+        """Return the milliseconds until the head `batch` of `queue` may be sent; 0 when it may be sent now."""
         if batch.attempts:
             return max(0, batch.retry_at_ms - now_ms)
         full = len(queue) > 1 or batch.gatherer is None or batch.gatherer.room < RECORD_OVERHEAD
@@ -362,7 +366,7 @@ class Accumulator:
         return max(0, batch.created_ms + self._linger_ms - now_ms)
 
     def requeue(self, batch: Batch) -> None:
-        """Puts a batch back for another attempt: by sequence where it has one, else at the front."""
+        """Put a batch back for another attempt: in the order of sequences if it has one, else at the front."""
         queue = self.queues.setdefault(batch.topic_partition, deque())
         if not batch.has_sequence:
             queue.appendleft(batch)
@@ -375,13 +379,13 @@ class Accumulator:
         queue.insert(position, batch)
 
     def release(self, batch: Batch) -> None:
-        """Gives back the memory of a batch that is done or replaced."""
+        """Give back the memory of a batch that is done or replaced."""
         self._exhausted = False
         self.used -= batch.reserved
         batch.reserved = 0
 
     def expired(self, now_ms: int, delivery_timeout_ms: int) -> list[Batch]:
-        """Takes out and returns the waiting batches whose time is up, oldest first per partition."""
+        """Remove and return the waiting batches that are at least `delivery_timeout_ms` old, oldest first per partition."""
         taken: list[Batch] = []
         for queue in self.queues.values():
             while queue and queue[0].created_ms + delivery_timeout_ms <= now_ms:
@@ -390,7 +394,7 @@ class Accumulator:
         return taken
 
     def drain_all(self) -> list[Batch]:
-        """Takes out every waiting batch."""
+        """Remove and return every waiting batch."""
         taken = [batch for queue in self.queues.values() for batch in queue]
         for batch in taken:
             self.close(batch)

@@ -1,4 +1,4 @@
-"""Configurations: from what the admin client wants to messages, and from responses back."""
+"""Configurations in the admin client: requests built from its arguments, results read from responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 
 
 def resource_type(kind: str) -> int:
-    """Kafka's number for the kind of resource; ValueError for another kind."""
+    """Return Kafka's number for the kind of resource. Raise ValueError for an unknown kind."""
     number = RESOURCE_TYPES.get(kind)
     if number is None:
         raise ValueError(f"a config resource is one of {', '.join(RESOURCE_TYPES)}, not {kind!r}")
@@ -26,12 +26,15 @@ def resource_type(kind: str) -> int:
 
 
 def resource_label(resource: ConfigResource) -> str:
-    """The resource, for people."""
+    """Return the name of the resource for messages."""
     return f"configuration of {resource.kind.replace('_', ' ')} {resource.name or '(default)'}"
 
 
 def broker_of(resource: ConfigResource) -> int | None:
-    """The broker that has to be asked, as it alone knows; None where any will do. ValueError for a broker that is no number."""
+    """Return the id of the broker that alone can answer for the resource; None where any broker can.
+
+    Raises ValueError for an unknown kind, or a broker whose name is not a number.
+    """
     resource_type(resource.kind)
     if resource.kind not in ("broker", "broker_logger") or not resource.name:
         return None
@@ -43,7 +46,7 @@ def broker_of(resource: ConfigResource) -> int | None:
 def describe_configs_request(
     resources: Iterable[ConfigResource], names: Sequence[str] | None, synonyms: bool, documentation: bool
 ) -> DescribeConfigsRequest:
-    """All keys, or those of these names."""
+    """Build the request; `names` are the keys to describe, None for all keys. Raises ValueError for an unknown kind of resource."""
     asked = [
         DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=resource_type(each.kind),
@@ -56,7 +59,7 @@ def describe_configs_request(
 
 
 def described_configs(response: DescribeConfigsResponse) -> Outcomes[ConfigResource, list[ConfigEntry]]:
-    """The keys of every resource."""
+    """Return the configuration entries, or the error, of every resource."""
     found: Outcomes[ConfigResource, list[ConfigEntry]] = {}
     for result in response.results:
         resource = ConfigResource(_KINDS.get(result.resource_type, "unknown"), result.resource_name)
@@ -78,7 +81,7 @@ def described_configs(response: DescribeConfigsResponse) -> Outcomes[ConfigResou
 
 
 def alter_request(changes: Mapping[ConfigResource, Iterable[ConfigChange]], validate_only: bool) -> IncrementalAlterConfigsRequest:
-    """Changes of several resources; ValueError for a kind of resource or an operation that there is not."""
+    """Build the request that changes several resources. Raises ValueError for an unknown kind of resource or an unknown operation."""
     resources = [
         IncrementalAlterConfigsRequest.AlterConfigsResource(
             resource_type=resource_type(resource.kind), resource_name=resource.name, configs=[_change(each) for each in operations]
@@ -96,7 +99,7 @@ def _change(change: ConfigChange) -> IncrementalAlterConfigsRequest.AlterableCon
 
 
 def altered_configs(response: IncrementalAlterConfigsResponse) -> Outcomes[ConfigResource, None]:
-    """What became of every resource."""
+    """Return None or the error of every resource."""
     found: Outcomes[ConfigResource, None] = {}
     for result in response.responses:
         resource = ConfigResource(_KINDS.get(result.resource_type, "unknown"), result.resource_name)
@@ -105,7 +108,7 @@ def altered_configs(response: IncrementalAlterConfigsResponse) -> Outcomes[Confi
 
 
 def listed_resources(response: ListConfigResourcesResponse) -> list[ConfigResource]:
-    """The resources, those of kinds of a later Kafka left out."""
+    """Return the listed resources, without those of kinds that only a later Kafka has."""
     return [
         ConfigResource(_KINDS[each.resource_type], each.resource_name) for each in response.config_resources if each.resource_type in _KINDS
     ]

@@ -1,4 +1,4 @@
-"""Committed offsets of groups: OffsetFetch, OffsetCommit and OffsetDelete as an administrator uses them."""
+"""Committed offsets of groups in the admin client: OffsetFetch, OffsetCommit and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from odradek.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetD
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 GroupOffsets: TypeAlias = dict[TopicPartition, OffsetAndMetadata | KafkaError | None]
-"""Partition -> what is committed, None for nothing, or why that cannot be said."""
+"""Partition -> the committed offset, None without a committed offset, or an error."""
 
 LAST_BY_NAME = 9
-"""Of OffsetFetch and OffsetCommit; the next versions name topics by id."""
+"""Last version of OffsetFetch and OffsetCommit that names topics; later versions use topic ids."""
 
 SEVERAL_GROUPS_SINCE = 8
 STABLE_SINCE = 7
-"""Versions of OffsetFetch."""
+"""First versions of OffsetFetch that can ask for several groups (8) and for stable offsets only (7)."""
 
 
 def offset_fetch_request(groups: Mapping[str, Iterable[TopicPartition] | None], require_stable: bool) -> OffsetFetchRequest:
-    """For several groups of one coordinator, version 8 and later; None asks for all partitions."""
+    """Build the request for several groups of one coordinator (version 8 and later); None asks for all partitions of a group."""
     wanted = [
         OffsetFetchRequest.OffsetFetchRequestGroup(
             group_id=group_id,
@@ -43,7 +43,7 @@ def offset_fetch_request(groups: Mapping[str, Iterable[TopicPartition] | None], 
 
 
 def offset_fetch_request_of_one(group_id: str, partitions: Iterable[TopicPartition] | None, require_stable: bool) -> OffsetFetchRequest:
-    """For one group, before version 8."""
+    """Build the request for one group (before version 8); None asks for all partitions."""
     topics = (
         None
         if partitions is None
@@ -56,7 +56,7 @@ def offset_fetch_request_of_one(group_id: str, partitions: Iterable[TopicPartiti
 
 
 def fetched_offsets(response: OffsetFetchResponse) -> Outcomes[str, GroupOffsets]:
-    """Of several groups."""
+    """Return the committed offsets, or the error, of every group (version 8 and later)."""
     found: Outcomes[str, GroupOffsets] = {}
     for group in response.groups:
         offsets = {
@@ -69,7 +69,7 @@ def fetched_offsets(response: OffsetFetchResponse) -> Outcomes[str, GroupOffsets
 
 
 def fetched_offsets_of_one(group_id: str, response: OffsetFetchResponse) -> GroupOffsets | KafkaError:
-    """Of one group, before version 8."""
+    """Return the committed offsets of one group, or its error (before version 8)."""
     offsets = {
         TopicPartition(topic.name, each.partition_index): _committed(topic.name, each)
         for topic in response.topics
@@ -89,7 +89,9 @@ def _committed(
 
 
 def _stable(group_id: str, offsets: GroupOffsets) -> GroupOffsets | KafkaError:
-    """An offset that a transaction may change yet makes the group be asked again as a whole (KIP-447)."""
+    """Return `offsets`, or one error for the whole group if an open transaction may still change an offset: then the group is asked again
+    (KIP-447).
+    """
     for partition, each in offsets.items():
         if isinstance(each, KafkaError) and each.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
             return KafkaError(each.code, f"group {group_id} has an open transaction with an offset of {partition}")
@@ -97,7 +99,7 @@ def _stable(group_id: str, offsets: GroupOffsets) -> GroupOffsets | KafkaError:
 
 
 def offset_commit_request(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
-    """As one who is no member commits."""
+    """Build the request as a client that is not a member of the group."""
     topics = [
         OffsetCommitRequest.OffsetCommitRequestTopic(
             name=topic, partitions=[_to_commit(number, offsets[TopicPartition(topic, number)]) for number in numbers]
@@ -117,7 +119,7 @@ def _to_commit(partition: int, offset: OffsetAndMetadata) -> OffsetCommitRequest
 
 
 def committed_offsets(response: OffsetCommitResponse) -> Outcomes[TopicPartition, None]:
-    """What became of every partition."""
+    """Return None or the error of every partition."""
     return {
         (partition := TopicPartition(topic.name, each.partition_index)): outcome(each.error_code, None, f"offset of {partition}")
         for topic in response.topics
@@ -126,7 +128,7 @@ def committed_offsets(response: OffsetCommitResponse) -> Outcomes[TopicPartition
 
 
 def offset_delete_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
-    """Offsets of a group to delete."""
+    """Build the request that deletes the group's offsets of these partitions."""
     topics = [
         OffsetDeleteRequest.OffsetDeleteRequestTopic(
             name=topic, partitions=[OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=number) for number in numbers]
@@ -137,7 +139,7 @@ def offset_delete_request(group_id: str, partitions: Iterable[TopicPartition]) -
 
 
 def deleted_offsets(response: OffsetDeleteResponse, asked: Iterable[TopicPartition]) -> Outcomes[TopicPartition, None]:
-    """What became of every partition; an error of the whole answer is that of each."""
+    """Return None or the error of every partition; an error of the whole response counts for each partition."""
     whole = outcome(response.error_code, None, "deleting offsets")
     if whole is not None:
         return dict.fromkeys(asked, whole)

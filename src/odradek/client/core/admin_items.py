@@ -1,7 +1,7 @@
-"""One call for several items: what came of each, what is asked again, and what it is given up with.
+"""Admin call for several items: results, retries, and the errors with which an item is given up.
 
-An item (a topic, a group, a partition, a broker) is settled on its own: by a result, by an error that asking again cannot mend, or by its
-last error when the time is over. One item that fails neither fails nor delays the others.
+An item (a topic, a group, a partition, a broker) is settled independently: by a result, by an error that a retry cannot mend, or by its
+last error when the time is over. An item that fails neither fails nor delays the others.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 Outcomes: TypeAlias = dict[K, V | KafkaError]
-"""Item -> its result, or why there is none."""
+"""Item -> its result, or the error instead of a result."""
 
 NOTHING: frozenset[ErrorCode] = frozenset()
 
 CONTROLLER_ERRORS = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
-"""Of one item, after which a controller is asked for it again."""
+"""Errors of an item after which the request is retried at the controller."""
 
 COORDINATOR_ERRORS = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-"""Of one item, after which its coordinator is found and asked again."""
+"""Errors of an item after which its coordinator is looked up again and the request retried."""
 
 RETRIABLE_ERRORS = frozenset(code for code in ErrorCode if code.retriable)
 
 
 class NotHeard(KafkaError):
-    """Nothing came back of a node: no error of the broker's, and always worth another question."""
+    """Missing response of a node. The error is not the broker's, and a retry is always worth while."""
 
 
 def outcome(code: int, message: str | None, what: str) -> KafkaError | None:
-    """None for code 0; else the error, with the broker's message or with `what` it is about."""
+    """Return None for code 0, else the error with the broker's message, or with `what` as its message."""
     return KafkaError(code_of(code), message or what) if code else None
 
 
 class Items(Generic[K, V]):
-    """The items of one call, each once, in the order given."""
+    """Items of one call, each once, in the order given."""
 
     __slots__ = ("_done", "_last", "_name", "_order", "_retried")
 
@@ -51,11 +51,14 @@ class Items(Generic[K, V]):
 
     @property
     def left(self) -> list[K]:
-        """The items that are not settled."""
+        """Items that are not settled."""
         return [key for key in self._order if key not in self._done]
 
     def answered(self, asked: Iterable[K], answers: Mapping[K, V | KafkaError]) -> list[K]:
-        """Takes the answers for the items that were asked for; returns those to ask again. What an answer leaves out is an error."""
+        """Take over the answers for the items in `asked`; return the items to retry.
+
+        An item that `answers` leaves out is settled with KafkaError(UNKNOWN_SERVER_ERROR).
+        """
         again: list[K] = []
         for key in asked:
             if key not in answers:
@@ -70,16 +73,16 @@ class Items(Generic[K, V]):
         return again
 
     def lost(self, keys: Iterable[K], error: KafkaError) -> None:
-        """Nothing was heard of these items; they are asked for again."""
+        """Note `error` as the last error of items for which no response came; the items stay unsettled and are retried."""
         for key in keys:
             self._last[key] = error
 
     def refused(self, keys: Iterable[K], error: KafkaError) -> None:
-        """These items are settled by an error that has nothing to do with any of them."""
+        """Settle these items with an error that concerns none of them in particular."""
         self._done.update(dict.fromkeys(keys, error))
 
     def give_up(self, keys: Iterable[K], after: str) -> None:
-        """They are not asked for again, `after` so long or so often: these items are settled by their last errors."""
+        """Settle these items with their last errors. `after` is text for the message: the time or the number of attempts."""
         for key in keys:
             last = self._last[key]
             if isinstance(last, NotHeard):
@@ -87,12 +90,12 @@ class Items(Generic[K, V]):
             self._done[key] = last
 
     def outcomes(self) -> Outcomes[K, V]:
-        """What came of every item, in the order given."""
+        """Return the result or error of every item, in the order given."""
         return {key: self._done[key] for key in self._order}
 
 
 def results(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """The results alone; raises the first error, in the order in which the items were given."""
+    """Return the results alone. Raise the first error, in the order in which the items were given."""
     found: dict[K, V] = {}
     for key, each in outcomes.items():
         if isinstance(each, KafkaError):

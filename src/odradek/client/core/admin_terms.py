@@ -1,4 +1,4 @@
-"""What many requests of the admin client have in common: partitions by topic, operations as bits, words for states."""
+"""Shared parts of the admin client's requests: partitions by topic, operations as bits, words for states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Number = TypeVar("Number", bound=IntEnum)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Topic -> its partitions, each once, in the order given."""
+    """Return topic -> its partitions, each once, in the order given."""
     topics: defaultdict[str, dict[int, None]] = defaultdict(dict)
     for topic, partition in partitions:
         topics[topic][partition] = None
@@ -25,20 +25,20 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
-    """The operations whose bits are set (KIP-430), those of a later Kafka left out; None when they were not asked for."""
+    """Return the operations whose bits are set, without those of a later Kafka; None when the request did not ask for them (KIP-430)."""
     if bits == _NOT_ASKED:
         return None
     return frozenset(operation for operation in AclOperation if operation > AclOperation.ANY and bits >> operation & 1)
 
 
 def word(kind: type[Word], text: str) -> Word:
-    """The member of that text, whatever its case; that of "Unknown" for a word of a later Kafka."""
+    """Return the member whose value is `text` in any case; the member "Unknown" for a word of a later Kafka."""
     lowered = text.lower()
     return next((each for each in kind if each.value.lower() == lowered), kind("Unknown"))
 
 
 def known(kind: type[Word], text: str) -> Word:
-    """As `word`, of what a user wrote; ValueError, with the words there are, for none of them."""
+    """Return the member whose value is the user's `text` in any case. Raise ValueError, with the valid words, for any other text."""
     found = word(kind, text)
     if found.value == "Unknown" and text.lower() != "unknown":
         words = ", ".join(each.value for each in kind if each.value != "Unknown")
@@ -47,10 +47,10 @@ def known(kind: type[Word], text: str) -> Word:
 
 
 def number(kind: type[Number], value: int) -> Number:
-    """The member of that number; that of 0, UNKNOWN, for one of a later Kafka."""
+    """Return the member with that number; member 0 (UNKNOWN) for a number of a later Kafka."""
     return kind(value) if value in kind._value2member_map_ else kind(0)
 
 
 def present(value: int) -> int | None:
-    """None for the -1 that stands for nothing."""
+    """Return `value`, or None if it is negative (Kafka's -1 for a missing value)."""
     return None if value < 0 else value

@@ -1,4 +1,4 @@
-"""Topics and partitions: from what the admin client wants to messages, and from responses back."""
+"""Topics and partitions in the admin client: requests built from its arguments, results read from responses."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 TopicKey = str | UUID
-"""A topic by its name or its id."""
+"""Name or id of a topic."""
 
 DELETE_BY_ID_SINCE = 6
 METADATA_BY_ID_SINCE = 12
-"""Versions; an answer of Metadata may lack the name since 12 only."""
+"""First versions of DeleteTopics and Metadata that take topic ids. Since version 12 a Metadata response may lack the name."""
 
 _SINCE = {OffsetSpec.MAX_TIMESTAMP: 7, OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9, OffsetSpec.EARLIEST_PENDING_UPLOAD: 11}
-"""Versions of ListOffsets."""
+"""Special timestamp -> first version of ListOffsets that knows it."""
 
 
 def _topic_error(code: int, topic: TopicKey) -> KafkaError | None:
@@ -37,7 +37,7 @@ def _topic_error(code: int, topic: TopicKey) -> KafkaError | None:
 
 
 def topic_label(topic: TopicKey) -> str:
-    """The topic, for people."""
+    """Return the name of the topic for messages."""
     return f"topic {topic}" if isinstance(topic, str) else f"topic id {uuid_to_string(topic)}"
 
 
@@ -45,7 +45,7 @@ def topic_label(topic: TopicKey) -> str:
 
 
 def creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
-    """A topic to create."""
+    """Return the request's entry for a topic to create."""
     return CreateTopicsRequest.CreatableTopic(
         name=topic.name,
         num_partitions=-1 if topic.assignments else topic.num_partitions,
@@ -59,7 +59,7 @@ def creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
 
 
 def created_topics(response: CreateTopicsResponse) -> Outcomes[str, CreatedTopic]:
-    """What became of every topic."""
+    """Return the created topic, or the error, of every topic."""
     found: Outcomes[str, CreatedTopic] = {}
     for topic in response.topics:
         error = outcome(topic.error_code, topic.error_message, f"topic {topic.name}")
@@ -68,7 +68,7 @@ def created_topics(response: CreateTopicsResponse) -> Outcomes[str, CreatedTopic
 
 
 def delete_topics_request(topics: Sequence[TopicKey], version: int, timeout_ms: int) -> DeleteTopicsRequest:
-    """KafkaError(UNSUPPORTED_VERSION) for ids where the broker only knows names."""
+    """Build the request. Raises KafkaError(UNSUPPORTED_VERSION) for topic ids when the broker takes names only (before version 6)."""
     if version >= DELETE_BY_ID_SINCE:
         state = DeleteTopicsRequest.DeleteTopicState
         wanted = [state(name=each) if isinstance(each, str) else state(topic_id=each) for each in topics]
@@ -80,7 +80,7 @@ def delete_topics_request(topics: Sequence[TopicKey], version: int, timeout_ms: 
 
 
 def deleted_topics(response: DeleteTopicsResponse, asked: Iterable[TopicKey]) -> Outcomes[TopicKey, None]:
-    """What became of every topic, by what it was asked by: an answer to an id may have the name beside it."""
+    """Return None or the error of every topic, under the name or id in `asked`. A response may name a topic that was asked for by id."""
     ids = {each for each in asked if isinstance(each, UUID)}
     found: Outcomes[TopicKey, None] = {}
     for result in response.responses:
@@ -92,7 +92,7 @@ def deleted_topics(response: DeleteTopicsResponse, asked: Iterable[TopicKey]) ->
 def create_partitions_request(
     counts: Mapping[str, int | NewPartitions], names: Sequence[str], timeout_ms: int, validate_only: bool
 ) -> CreatePartitionsRequest:
-    """New totals of topics."""
+    """Build the request that raises the topics' partition counts to new totals."""
     topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = []
     for name in names:
         wanted = counts[name]
@@ -107,7 +107,7 @@ def create_partitions_request(
 
 
 def created_partitions(response: CreatePartitionsResponse) -> Outcomes[str, None]:
-    """What became of every topic."""
+    """Return None or the error of every topic."""
     return {each.name: outcome(each.error_code, each.error_message, f"topic {each.name}") for each in response.results}
 
 
@@ -115,7 +115,7 @@ def created_partitions(response: CreatePartitionsResponse) -> Outcomes[str, None
 
 
 class TopicPages:
-    """DescribeTopicPartitions page by page (KIP-966): `request` asks for the next page, `answered` says whether there is one more."""
+    """Pages of DescribeTopicPartitions (KIP-966): `request` asks for the next page, `answered` says whether there is another page."""
 
     def __init__(self, names: Iterable[str], page_size: int, include_authorized_operations: bool) -> None:
         self._authorized = include_authorized_operations
@@ -125,7 +125,7 @@ class TopicPages:
         self.found: Outcomes[str, TopicDescription] = {}
 
     def request(self) -> DescribeTopicPartitionsRequest:
-        """For the topics that are not read to their ends."""
+        """Build the request for the next page: for the topics that have not been read completely."""
         cursor = self._cursor
         return DescribeTopicPartitionsRequest(
             topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in self._left],
@@ -136,7 +136,10 @@ class TopicPages:
         )
 
     def answered(self, response: DescribeTopicPartitionsResponse) -> bool:
-        """Takes a page over; KafkaError when the next one would begin where this one did."""
+        """Take over a page; return whether there is another page.
+
+        Raises KafkaError when the next page would begin where this page began.
+        """
         for topic in response.topics:
             self._add(topic)
         before, self._cursor = self._cursor, response.next_cursor
@@ -167,13 +170,13 @@ class TopicPages:
                 tuple(part.eligible_leader_replicas or ()),
                 tuple(part.last_known_elr or ()),
             )
-        # They come unasked.
+        # The response has the operations even if the request did not ask for them.
         operations = authorized_operations(topic.topic_authorized_operations) if self._authorized else None
         self.found[name] = TopicDescription(name, topic.topic_id, topic.is_internal, partitions, operations)
 
 
 def topics_request(topics: Sequence[TopicKey], include_authorized_operations: bool) -> MetadataRequest:
-    """Metadata of topics by name or by id."""
+    """Build the Metadata request for topics by name or by id."""
     entry = MetadataRequest.MetadataRequestTopic
     return MetadataRequest(
         topics=[entry(name=each) if isinstance(each, str) else entry(topic_id=each, name=None) for each in topics],
@@ -183,7 +186,7 @@ def topics_request(topics: Sequence[TopicKey], include_authorized_operations: bo
 
 
 def described_topics(response: MetadataResponse, asked: Iterable[TopicKey]) -> Outcomes[TopicKey, TopicDescription]:
-    """Topics by what they were asked by."""
+    """Return the description, or the error, of every topic, under the name or id in `asked`."""
     ids = {each for each in asked if isinstance(each, UUID)}
     found: Outcomes[TopicKey, TopicDescription] = {}
     for topic in response.topics:
@@ -216,7 +219,7 @@ def _partition(part: MetadataResponse.MetadataResponsePartition) -> TopicPartiti
 
 
 def too_old_for(specs: Mapping[TopicPartition, int], version: int) -> Outcomes[TopicPartition, ListOffsetsResultInfo]:
-    """The partitions whose spec the leader does not know in this version of ListOffsets, with their errors."""
+    """Return an error for each partition whose spec the leader does not know in `version` of ListOffsets."""
     return {
         partition: KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
@@ -228,7 +231,7 @@ def too_old_for(specs: Mapping[TopicPartition, int], version: int) -> Outcomes[T
 
 
 def offset_infos(response: ListOffsetsResponse) -> Outcomes[TopicPartition, ListOffsetsResultInfo]:
-    """The offset of every partition."""
+    """Return the offset, or the error, of every partition."""
     return {
         partition: KafkaError(each.error, f"offset of {partition}")
         if each.error is not ErrorCode.NONE
@@ -238,7 +241,7 @@ def offset_infos(response: ListOffsetsResponse) -> Outcomes[TopicPartition, List
 
 
 def delete_records_request(offsets: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
-    """For partitions of one leader."""
+    """Build the request for partitions of one leader; records below the offsets are deleted."""
     topics = [
         DeleteRecordsRequest.DeleteRecordsTopic(
             name=name,
@@ -253,7 +256,7 @@ def delete_records_request(offsets: Mapping[TopicPartition, int], timeout_ms: in
 
 
 def deleted_records(response: DeleteRecordsResponse) -> Outcomes[TopicPartition, int]:
-    """The low watermark of every partition."""
+    """Return the low watermark, or the error, of every partition."""
     return {
         (partition := TopicPartition(topic.name, result.partition_index)): KafkaError(
             code_of(result.error_code), f"deleting records of {partition}"

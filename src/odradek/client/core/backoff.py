@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt (KIP-580)."""
+"""Pause before the next attempt (KIP-580)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 
 class Backoff:
-    """Exponential with jitter: `base_ms` doubles with every failure up to `max_ms`, and +-20 % spread keeps clients apart."""
+    """Exponential back-off with jitter: `base_ms` doubles with every failure up to `max_ms`; a spread of +-20 % keeps clients apart."""
 
     __slots__ = ("_rng", "base_ms", "max_ms")
 
@@ -18,7 +18,7 @@ class Backoff:
         self._rng = rng
 
     def delay_ms(self, failures: int) -> int:
-        """The pause after that many failures in a row (>= 1); 0 when nothing has failed."""
+        """Return the pause in milliseconds after `failures` failures in a row; 0 when nothing has failed."""
         if failures <= 0:
             return 0
         exponential = min(self.base_ms * 2 ** min(failures - 1, 30), self.max_ms)

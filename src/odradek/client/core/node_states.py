@@ -1,4 +1,4 @@
-"""What is remembered of each node: when it may be dialled again, how long that may take, and until when it is left in peace.
+"""State of each node between connections: when to dial again, the time limit of an attempt, and how long the node throttles the client.
 
 Java's ClusterConnectionStates. Times are monotonic milliseconds.
 """
@@ -10,7 +10,7 @@ from odradek.protocol.api_keys import ApiKey
 
 
 class NodeStates:
-    """`reconnect` is the pause before a node is dialled again, `setup` the time limit of an attempt (KIP-601)."""
+    """States of all nodes. `reconnect` is the pause before a node is dialled again, `setup` the time limit of an attempt (KIP-601)."""
 
     __slots__ = ("_failures", "_reconnect", "_retry_ms", "_setup", "_setup_failures", "_throttled_ms")
 
@@ -23,30 +23,30 @@ class NodeStates:
         self._throttled_ms: dict[int, int] = {}
 
     def failed(self, node_id: int, now_ms: int, *, reached: bool) -> None:
-        """The node was dialled in vain; `reached`: a connection was made, but it did not become ready."""
+        """Note a failed attempt to connect. `reached`: a connection was made, but it did not become ready."""
         self._failures[node_id] = failures = self._failures.get(node_id, 0) + 1
         self._retry_ms[node_id] = now_ms + self._reconnect.delay_ms(failures)
         self._setup_failures[node_id] = 0 if reached else self._setup_failures.get(node_id, 0) + 1
 
     def connected(self, node_id: int) -> None:
-        """The node is ready: what failed before counts no more."""
+        """Forget earlier failures, as the node is ready."""
         for memory in (self._failures, self._setup_failures, self._retry_ms):
             memory.pop(node_id, None)
 
     def connect_in_ms(self, node_id: int, now_ms: int) -> int:
-        """After how many milliseconds the node may be dialled; 0 when now."""
+        """Return the milliseconds until the node may be dialled; 0 when it may be dialled now."""
         return max(0, self._retry_ms.get(node_id, now_ms) - now_ms)
 
     def setup_timeout_ms(self, node_id: int) -> int:
-        """How long the next attempt may take: it doubles with every one that did not come to a connection."""
+        """Return the time limit of the next attempt in milliseconds; it doubles with each attempt that did not reach the node."""
         return self._setup.delay_ms(self._setup_failures.get(node_id, 0) + 1)
 
     def throttle(self, node_id: int, now_ms: int, throttle_time_ms: int) -> None:
-        """The node does not want to hear of us for so long."""
+        """Note that the node throttles the client for `throttle_time_ms` from now on."""
         self._throttled_ms[node_id] = max(self._throttled_ms.get(node_id, 0), now_ms + throttle_time_ms)
 
     def throttled_for_ms(self, node_id: int, now_ms: int) -> int:
-        """For how long no request may go to the node; 0 when one may."""
+        """Return the milliseconds for which no request may be sent to the node; 0 when a request may be sent."""
         return max(0, self._throttled_ms.get(node_id, now_ms) - now_ms)
 
 
@@ -96,12 +96,12 @@ THROTTLED_SINCE: dict[ApiKey, int] = {
     ApiKey.UNREGISTER_BROKER: 0,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
-"""The first version of an API whose throttle_time_ms the client waits out, since the broker no longer does (KIP-219): the
-`shouldClientThrottle` of Java's responses. Those that are not here are never waited for, as in Java.
+"""First version of each API after which the client itself waits for throttle_time_ms, since the broker no longer waits (KIP-219). The table
+is `shouldClientThrottle` of Java's responses. As in Java, the client never waits for an API that is missing here.
 """
 
 
 def held_back_ms(api_key: ApiKey, version: int, throttle_time_ms: int) -> int:
-    """How long the client has to leave the node in peace after such an answer, milliseconds."""
+    """Return the milliseconds for which no request may be sent to the node after this response."""
     since = THROTTLED_SINCE.get(api_key)
     return throttle_time_ms if since is not None and version >= since else 0

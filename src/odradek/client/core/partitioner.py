@@ -1,5 +1,8 @@
-"""Which partition a record goes to: murmur2 of the key as every Kafka client computes it; without a key sticky, more often to partitions
-whose queues are short (KIP-480, KIP-794; org.apache.kafka.clients.producer.internals.BuiltInPartitioner); or as a partitioner says.
+"""Partitioners: choice of the partition of a record.
+
+A keyed record goes to the partition of the key's murmur2 hash, as in every Kafka client. Records without a key stick to a partition and
+prefer partitions with short queues. A class in partitioner.class may decide otherwise (KIP-480, KIP-794;
+org.apache.kafka.clients.producer.internals.BuiltInPartitioner).
 """
 
 from __future__ import annotations
@@ -14,26 +17,26 @@ from odradek.records.codec import murmur2 as murmur2
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a keyed record, equal for every client with Kafka's default partitioner."""
+    """Return the partition of a keyed record; the same as in every client with Kafka's default partitioner."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class PartitionLoad(NamedTuple):
-    """What is known of a partition when the next one is chosen."""
+    """State of a partition at the moment when the next partition is chosen."""
 
     partition: int
     has_leader: bool
     queued: int | None
     """Batches that wait for the leader; None before anything was sent to the partition."""
     is_late: bool = False
-    """Whether the leader has taken nothing for partitioner.availability.timeout.ms although something waits."""
+    """True when batches wait and the leader has taken none for partitioner.availability.timeout.ms."""
 
 
 class StickyPartitioner:
-    """Keeps records without a key on one partition until a batch worth of bytes went there, then moves to another at random.
+    """Partitioner that keeps records without a key on one partition for `batch_size` bytes, then moves to another partition at random.
 
-    The odds are equal, or with `adaptive` the better the fewer batches wait: the longest queue counts as 1, an empty one as that length
-    and 1. Partitions without a leader are avoided while there is another.
+    All partitions are equally likely, unless `adaptive` is set. With `adaptive` a partition's weight is the length of the longest queue,
+    plus 1, less the length of the partition's queue. Partitions without a leader are avoided while there is another partition.
     """
 
     __slots__ = ("_adaptive", "_batch_size", "_bytes", "_rng", "current")
@@ -43,21 +46,22 @@ class StickyPartitioner:
         self._rng = rng
         self._adaptive = adaptive
         self.current: int | None = None
-        """Where records go now, None before the first."""
+        """Partition of the next record without a key; None before the first record."""
         self._bytes = 0
 
     def is_over(self, *, filling: bool) -> bool:
-        """Whether it is time to move. While the last batch is `filling`, it is only after twice as many bytes: else a batch would go out
-        nearly empty each time.
+        """Return whether the next record should go to another partition.
+
+        While the last batch is `filling`, the limit is twice `batch_size`: otherwise a nearly empty batch would be sent at each move.
         """
         return self.current is None or self._bytes >= self._batch_size * (2 if filling else 1)
 
     def took(self, size: int) -> None:
-        """So many bytes went to the current partition."""
+        """Note that `size` bytes went to the current partition."""
         self._bytes += size
 
     def move(self, loads: Sequence[PartitionLoad]) -> int:
-        """The next partition; `loads` are all of the topic's, at least one."""
+        """Choose, store and return the next partition. `loads` has every partition of the topic, at least one."""
         self._bytes = 0
         chances = odds(loads) if self._adaptive else None
         if chances is None:
@@ -70,9 +74,9 @@ class StickyPartitioner:
 
 
 def odds(loads: Sequence[PartitionLoad]) -> dict[int, int] | None:
-    """How likely each partition is to be next, None where all with a leader are alike.
+    """Return partition -> its weight in the next choice; None where all partitions with a leader are equally likely.
 
-    A late partition is out as long as something waits for it. Queues mean nothing before each partition has had one.
+    A late partition is left out while batches wait for it. Queue lengths are ignored until every partition has had a batch.
     """
     if len(loads) < 2 or any(load.queued is None for load in loads):
         return None
@@ -84,20 +88,25 @@ def odds(loads: Sequence[PartitionLoad]) -> dict[int, int] | None:
 
 
 class Partitioner(Protocol):
-    """What partitioner.class takes (org.apache.kafka.clients.producer.Partitioner). Threads that send may call it at the same time.
+    """Interface of partitioner.class (org.apache.kafka.clients.producer.Partitioner).
 
-    It may have `configure(settings)` and `close()`, too.
+    Threads that send may call the partitioner at the same time. It may also have `configure(settings)` and `close()`.
     """
 
     def partition(self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: ClusterView) -> int:
-        """The partition of a record that was sent without one; key and value before and after the serializers. What it raises, send()
-        raises. It must not block.
+        """Return the partition of a record that was sent without a partition. Must not block.
+
+        `key` and `value` are the objects before serialization, `key_bytes` and `value_bytes` the serialized ones. send() raises any error
+        raised here.
         """
         ...
 
 
 class RoundRobinPartitioner:
-    """Partitions with a leader in turn, whatever the key (org.apache.kafka.clients.producer.RoundRobinPartitioner)."""
+    """Partitioner that takes the partitions with a leader in turn (org.apache.kafka.clients.producer.RoundRobinPartitioner).
+
+    The key has no influence.
+    """
 
     __slots__ = ("_turns",)
 
@@ -105,12 +114,12 @@ class RoundRobinPartitioner:
         self._turns: dict[str, Iterator[int]] = {}
 
     def partition(self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: ClusterView) -> int:
-        """The next in turn."""
+        """Return the next partition of the topic."""
         partitions = partitions_with_leader(cluster.topics[topic])
         turns = self._turns.get(topic) or self._turns.setdefault(topic, count())
         return partitions[next(turns) % len(partitions)]
 
 
 def partitions_with_leader(info: TopicInfo) -> list[int]:
-    """The partitions that have a leader, in order; all of them when none has."""
+    """Return the partitions that have a leader, in order; all partitions when none of them has a leader."""
     return sorted(number for number, part in info.partitions.items() if part.leader >= 0) or sorted(info.partitions)

@@ -1,4 +1,4 @@
-"""What a consumer reads: topics by name, topics by a pattern, or partitions that it was assigned; one of these at a time."""
+"""Subscription of a consumer: topics by name, topics by pattern, or partitions assigned by hand. The kinds exclude one another."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from odradek.client.core.metadata import TopicInfo
 
 
 class SubscriptionPattern(NamedTuple):
-    """A regular expression (RE2) that the broker applies to topic names (org.apache.kafka.clients.consumer.SubscriptionPattern)."""
+    """Regular expression (RE2) that the broker applies to topic names (org.apache.kafka.clients.consumer.SubscriptionPattern)."""
 
     pattern: str
 
 
 class Kind(Enum):
-    """How a consumer came to its partitions."""
+    """Way in which a consumer gets its partitions."""
 
     NOTHING = "nothing"
     TOPICS = "topics"
@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 class Subscription:
-    """The subscription of one consumer."""
+    """Subscription of one consumer."""
 
     __slots__ = ("_exclude_internal", "kind", "pattern", "topics")
 
@@ -38,22 +38,26 @@ class Subscription:
         self.clear()
 
     def clear(self) -> None:
-        """Back to nothing."""
+        """Forget topics, pattern and manual assignment."""
         self.kind = Kind.NOTHING
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | SubscriptionPattern | None = None
 
     @property
     def in_group(self) -> bool:
-        """Whether partitions come from the group."""
+        """Return whether the group assigns the partitions."""
         return self.kind not in (Kind.NOTHING, Kind.PARTITIONS)
 
     def assign(self) -> None:
-        """Partitions are assigned by hand."""
+        """Note that partitions are assigned by hand. Raises OdradekError while topics or a pattern are subscribed to."""
         self._become(Kind.PARTITIONS)
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern) -> None:
-        """Takes another subscription; OdradekError when partitions were assigned by hand or the kind is another one."""
+        """Replace the subscription.
+
+        Raises OdradekError when partitions were assigned by hand or the subscription is of another kind. Raises TypeError when `topics` is
+        one str, ValueError for a topic without a name.
+        """
         if isinstance(topics, SubscriptionPattern):
             self._become(Kind.BROKER_PATTERN)
             self.pattern = topics
@@ -74,7 +78,7 @@ class Subscription:
         self.kind = kind
 
     def match(self, topics: Iterable[TopicInfo]) -> bool:
-        """Applies the pattern, as a whole match, to the topics that there are; True when that changed what is subscribed to."""
+        """Match the pattern against whole topic names, and subscribe to the matching topics. Return whether the topics have changed."""
         if not isinstance(self.pattern, re.Pattern):
             return False
         found = frozenset(
@@ -87,7 +91,7 @@ class Subscription:
         return changed
 
     def subscribed(self) -> Subscribed:
-        """For the group."""
+        """Return the subscription as a group membership takes it."""
         return Subscribed(self.topics, self.pattern.pattern if isinstance(self.pattern, SubscriptionPattern) else None)
 
 

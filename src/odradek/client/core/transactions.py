@@ -1,5 +1,4 @@
-"""A producer's transactions: what may be done when, and what the answers of coordinators mean (KIP-98, KIP-360, KIP-447, KIP-890, KIP-1050;
-org.apache.kafka.clients.producer.internals.TransactionManager).
+"""Transactions of a producer: calls that each state allows, and the meaning of the coordinators' error codes.
 
     uninitialized -> initializing -> ready -> in transaction -> committing -> ready
                                       ^            |   |              |
@@ -7,11 +6,14 @@ org.apache.kafka.clients.producer.internals.TransactionManager).
                                       +- aborting <+- abortable error-+        any -> fatal error
                                                                   committing -> prepared (somebody else ends it)
 
-- Under transaction version 1 the coordinator is told of every partition before its first batch. Under version 2 (`implicit`) the leader of
-  the partition tells it, and every end of a transaction gives the producer its next epoch.
-- After an abortable error nothing more is sent, and the application has to abort; after a fatal one it has to close the producer.
-- When it is not known whether a batch was written, the sequence of its partition has a gap. The epoch that comes with the next transaction
-  begins anew at 0: version 2 has it in any case, version 1 asks for it after the abort (`needs_epoch`).
+- Under transaction version 1 the producer tells the coordinator of every partition before the partition's first batch.
+- Under version 2 (`implicit`) the partition's leader tells the coordinator, and every end of a transaction gives the producer its next
+  epoch.
+- After an abortable error the producer sends nothing, and the application has to abort. After a fatal error it has to close the producer.
+- When it is unknown whether a batch was written, the sequence of its partition has a gap. The epoch of the next transaction starts
+  sequences at 0 again. Version 2 gets that epoch in any case, version 1 asks for it after the abort (`needs_epoch`).
+
+Source: KIP-98, KIP-360, KIP-447, KIP-890, KIP-1050; org.apache.kafka.clients.producer.internals.TransactionManager.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from odradek.base.ids import TopicPartition
 
 
 class TransactionError(KafkaError):
-    """A transaction that cannot be committed. `abortable`: abort it, and begin anew; otherwise the producer is of no more use: close it."""
+    """Error after which the transaction cannot be committed.
+
+    `abortable`: abort the transaction and begin another. Otherwise the producer cannot be used any more: close it.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None, *, abortable: bool) -> None:
         super().__init__(code, message)
@@ -40,16 +45,17 @@ def _transaction_error(code: ErrorCode, message: str | None, abortable: bool) ->
 
 
 class TransactionAborted(OdradekError):
-    """The outcome of a record that was not sent, because its transaction was aborted."""
+    """Outcome of a record that was not sent because its transaction was aborted."""
 
 
 class IllegalTransactionState(OdradekError):
-    """A call that has no place here: the text says where the producer is."""
+    """Call that the producer's state does not allow; the message names the state."""
 
 
 class PreparedTransaction(NamedTuple):
-    """A transaction whose records are all written and that waits for its end; whoever has this can commit or abort it
-    (`Admin.end_transactions`). It can be stored and sent to other processes.
+    """Transaction whose records are all written and that waits for its end.
+
+    Any holder can commit or abort the transaction (`Admin.end_transactions`). The object can be stored and sent to other processes.
     """
 
     transactional_id: str
@@ -60,7 +66,7 @@ class PreparedTransaction(NamedTuple):
 
 
 class State(Enum):
-    """Where the producer is."""
+    """State of the producer."""
 
     UNINITIALIZED = "init_transactions was not called"
     INITIALIZING = "init_transactions is under way"
@@ -74,15 +80,15 @@ class State(Enum):
 
 
 class Verdict(Enum):
-    """What an answer of a coordinator means."""
+    """Meaning of a coordinator's error code."""
 
     DONE = 0
     AGAIN = 1
-    """After a pause."""
+    """Retry after a pause."""
     SOON = 2
-    """After a short one: the transaction before is about to end."""
+    """Retry after a short pause: the previous transaction is about to end."""
     MOVED = 3
-    """The coordinator has to be found again."""
+    """Look up the coordinator again."""
     ABORTABLE = 4
     FATAL = 5
 
@@ -115,7 +121,7 @@ _FATAL_OF_BATCHES = frozenset(
 
 
 def judge(code: ErrorCode) -> Verdict:
-    """Of InitProducerId and EndTxn."""
+    """Return the meaning of an error code of InitProducerId or EndTxn."""
     if code is ErrorCode.NONE:
         return Verdict.DONE
     if code in _MOVED:
@@ -128,14 +134,14 @@ def judge(code: ErrorCode) -> Verdict:
 
 
 def judge_partition(code: ErrorCode) -> Verdict:
-    """Of a partition in AddPartitionsToTxn."""
+    """Return the meaning of a partition's error code in AddPartitionsToTxn."""
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return Verdict.AGAIN
     return Verdict.ABORTABLE if code in _ABORTABLE_OF_PARTITIONS else judge(code)
 
 
 def judge_offsets(code: ErrorCode) -> Verdict:
-    """Of AddOffsetsToTxn, and of a partition in TxnOffsetCommit."""
+    """Return the meaning of an error code of AddOffsetsToTxn, or of a partition's error code in TxnOffsetCommit."""
     if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNSTABLE_OFFSET_COMMIT):
         return Verdict.AGAIN
     if code is ErrorCode.REQUEST_TIMED_OUT:
@@ -144,7 +150,7 @@ def judge_offsets(code: ErrorCode) -> Verdict:
 
 
 class Transactions:
-    """The state of one transactional producer; guarded by the producer's lock."""
+    """State of one transactional producer; guarded by the producer's lock."""
 
     __slots__ = ("_added", "_wanted", "error", "implicit", "needs_epoch", "started", "state", "transactional_id")
 
@@ -152,49 +158,56 @@ class Transactions:
         self.transactional_id = transactional_id
         self.state = State.UNINITIALIZED
         self.error: TransactionError | None = None
-        """Why the state is ABORTABLE or FATAL."""
+        """Reason why the state is ABORTABLE or FATAL."""
         self.implicit = False
-        """Whether transaction version 2 is in force."""
+        """True when transaction version 2 is in force."""
         self.needs_epoch = False
         self.started = False
-        """Whether the coordinator has to hear of the end. Version 1 knows exactly, and has no end of what has not begun."""
+        """True when the coordinator has to be told of the end. Exact under version 1: the coordinator cannot end a transaction that has not
+        begun.
+        """
         self._added: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
 
     # -- what the application does ----------------------------------------------------------------------------------------------------
 
     def initialize(self) -> None:
-        """Before InitProducerId."""
+        """Change to INITIALIZING before InitProducerId is sent. Raises IllegalTransactionState in any state but UNINITIALIZED."""
         self._must_be(State.UNINITIALIZED, what="init_transactions")
         self.state = State.INITIALIZING
 
     def begin(self, *, implicit: bool) -> None:
-        """A transaction begins, without a word to anybody."""
+        """Begin a transaction; no request is sent. Raises IllegalTransactionState or the producer's TransactionError unless the state is
+        READY.
+        """
         self._must_be(State.READY, what="begin_transaction")
         self.state = State.IN_TRANSACTION
         self.implicit = implicit
         self.started = self.needs_epoch = False
 
     def take(self) -> None:
-        """Something is to become part of the transaction."""
+        """Check that a record or offsets may join the transaction.
+
+        Raises IllegalTransactionState or the producer's TransactionError unless a transaction is under way.
+        """
         if self.state is not State.IN_TRANSACTION:
             self._must_be(State.IN_TRANSACTION, what="sending")
         if self.implicit:
-            # A leader may tell the coordinator from now on.
+            # From now on a partition leader may tell the coordinator of the transaction.
             self.started = True
 
     def commit(self) -> None:
-        """The transaction is complete; what waits is sent yet."""
+        """Change to COMMITTING; waiting batches are still sent. Raises as `take`."""
         self._must_be(State.IN_TRANSACTION, what="commit_transaction")
         self.state = State.COMMITTING
 
     def prepare(self) -> None:
-        """What waited was sent, and somebody else ends the transaction."""
+        """Change to PREPARED after all waiting batches were sent: another process will end the transaction."""
         self._must_be(State.COMMITTING, what="prepare_transaction")
         self.state = State.PREPARED
 
     def abort(self) -> None:
-        """Nothing more of the transaction is sent."""
+        """Change to ABORTING: no further batch of the transaction is sent. Raises as `take`, but not in the state ABORTABLE."""
         if self.state is not State.ABORTABLE:
             self._must_be(State.IN_TRANSACTION, what="abort_transaction")
         self.state = State.ABORTING
@@ -210,11 +223,11 @@ class Transactions:
 
     @property
     def is_sending(self) -> bool:
-        """Whether batches go out."""
+        """Return whether batches may be sent."""
         return self.state in (State.IN_TRANSACTION, State.COMMITTING)
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Whether a batch of the partition may go on the wire now; otherwise it is wanted in the transaction."""
+        """Return whether a batch of the partition may be sent now. If not, note that the partition has to be added to the transaction."""
         if not self.is_sending:
             return False
         if self.implicit or partition in self._added:
@@ -224,11 +237,11 @@ class Transactions:
 
     @property
     def wanted(self) -> list[TopicPartition]:
-        """The partitions that the coordinator is to be told of."""
+        """Partitions that AddPartitionsToTxn has to add."""
         return sorted(self._wanted) if self.is_sending else []
 
     def added(self, partitions: Iterable[TopicPartition]) -> None:
-        """The coordinator knows of them."""
+        """Note that the coordinator has added the partitions to the transaction."""
         self.started = True
         self._added.update(partitions)
         self._wanted.difference_update(partitions)
@@ -236,7 +249,7 @@ class Transactions:
     # -- outcomes -----------------------------------------------------------------------------------------------------------------------
 
     def batch_failed(self, error: BaseException, *, certain: bool) -> None:
-        """A batch was given up; `certain`: the broker does not have it, and nothing after it depends on it."""
+        """Take over the failure of a batch. `certain`: the broker does not have the batch, and no later batch depends on it."""
         if not certain:
             self.needs_epoch = True
         if self.is_sending:
@@ -244,21 +257,21 @@ class Transactions:
             self.fail(code, str(error), abortable=code not in _FATAL_OF_BATCHES)
 
     def fail(self, code: ErrorCode, message: str, *, abortable: bool) -> TransactionError:
-        """The transaction, or with `abortable` False the producer, has failed; the error that the application gets from now on."""
+        """Fail the transaction, or with `abortable` False the producer. Return the error that the application gets from now on."""
         if self.state is State.FATAL:
             assert self.error is not None
             return self.error
         if code in _FENCED and not abortable:
             code = ErrorCode.PRODUCER_FENCED
             message = f"another producer with transactional.id {self.transactional_id} has taken over"
-        # Before and after a transaction there is nothing to abort.
+        # Outside of a transaction there is nothing to abort.
         abortable = abortable and self.state not in (State.UNINITIALIZED, State.INITIALIZING, State.READY)
         self.error = TransactionError(code, message, abortable=abortable)
         self.state = State.ABORTABLE if abortable else State.FATAL
         return self.error
 
     def end(self) -> None:
-        """The producer has its id and epoch, and no transaction is open."""
+        """Change to READY: the producer has its id and epoch, and no transaction is open."""
         self.state = State.READY
         self.error = None
         self.started = self.needs_epoch = False
