@@ -1,4 +1,4 @@
-"""Groups: from what the admin client wants to messages, and from responses back."""
+"""Groups in the admin client: requests built from its arguments, results read from responses."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ CONSUMER_PROTOCOL = "consumer"
 
 STATES_SINCE = 4
 TYPES_SINCE = 5
-"""Versions of ListGroups."""
+"""First versions of ListGroups that filter by state (4) and by type (5)."""
 
 
 def list_groups_request(states: Iterable[GroupState], types: Iterable[GroupType], version: int) -> ListGroupsRequest:
-    """KafkaError(UNSUPPORTED_VERSION) for a filter that the broker does not know: it must not be taken for one that lets all pass."""
+    """Build the request. Raises KafkaError(UNSUPPORTED_VERSION) for a filter that the broker would ignore, as it would list all groups
+    instead.
+    """
     request = ListGroupsRequest(states_filter=[str(each) for each in states], types_filter=[str(each) for each in types])
     for name, given, since in (("states", request.states_filter, STATES_SINCE), ("types", request.types_filter, TYPES_SINCE)):
         if given and version < since:
@@ -43,7 +45,7 @@ def list_groups_request(states: Iterable[GroupState], types: Iterable[GroupType]
 
 
 def listed_groups(response: ListGroupsResponse, version: int) -> list[GroupListing]:
-    """The groups of one broker."""
+    """Return the groups that one broker has listed."""
     return [
         GroupListing(
             each.group_id,
@@ -56,12 +58,15 @@ def listed_groups(response: ListGroupsResponse, version: int) -> list[GroupListi
 
 
 def described_classic_groups(response: DescribeGroupsResponse, coordinator: Broker) -> Outcomes[str, ClassicGroupDescription]:
-    """Classic groups of whatever protocol type; the assignments of members are known of consumers only."""
+    """Return the description, or the error, of every classic group of any protocol type.
+
+    Only members of the protocol type "consumer" have an assignment in the description.
+    """
     found: Outcomes[str, ClassicGroupDescription] = {}
     for group in response.groups:
         error = outcome(group.error_code, group.error_message, f"group {group.group_id}")
         if error is None and group.group_state == GroupState.DEAD and group.error_message is None:
-            # Before version 6 a group that does not exist is described as a dead one (KIP-1043).
+            # Before version 6 the broker describes a group that does not exist as a dead group (KIP-1043).
             error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} not found")
         try:
             found[group.group_id] = error or _classic_group(group, coordinator)
@@ -95,7 +100,7 @@ def _classic_group(group: DescribeGroupsResponse.DescribedGroup, coordinator: Br
 
 
 def consumer_group_of(group: ClassicGroupDescription) -> ConsumerGroupDescription | KafkaError:
-    """A classic group as one of consumers; an error when it is none."""
+    """Return a classic group as a consumer group; an error when its protocol type is another."""
     if group.protocol not in (CONSUMER_PROTOCOL, ""):
         return KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} is not a consumer group: its protocol type is {group.protocol}"
@@ -113,7 +118,7 @@ def consumer_group_of(group: ClassicGroupDescription) -> ConsumerGroupDescriptio
 
 
 def described_consumer_groups(response: ConsumerGroupDescribeResponse, coordinator: Broker) -> Outcomes[str, ConsumerGroupDescription]:
-    """Groups of KIP-848."""
+    """Return the description, or the error, of every group of the consumer protocol (KIP-848)."""
     found: Outcomes[str, ConsumerGroupDescription] = {}
     for group in response.groups:
         error = outcome(group.error_code, group.error_message, f"group {group.group_id}")
@@ -151,7 +156,7 @@ def _assigned(assignment: ConsumerGroupDescribeResponse.Assignment) -> tuple[Top
 
 
 def deleted_groups(response: DeleteGroupsResponse) -> Outcomes[str, None]:
-    """What became of every group."""
+    """Return None or the error of every group."""
     return {each.group_id: outcome(each.error_code, None, f"group {each.group_id}") for each in response.results}
 
 
@@ -159,11 +164,11 @@ def deleted_groups(response: DeleteGroupsResponse) -> Outcomes[str, None]:
 
 _REASON = "member was removed by an admin"
 REASON_LENGTH_MAX = 255
-"""What the coordinator keeps of a reason (KIP-800)."""
+"""Characters of a reason that the coordinator keeps (KIP-800)."""
 
 
 def remove_members_request(group_id: str, instance_ids: Iterable[str], member_ids: Iterable[str], reason: str | None) -> LeaveGroupRequest:
-    """Static members by their group.instance.id, others by their member id."""
+    """Build the request: static members by their group.instance.id, others by their member id."""
     text = (f"{_REASON}: {reason}" if reason else _REASON)[:REASON_LENGTH_MAX]
     identity = LeaveGroupRequest.MemberIdentity
     members = [identity(member_id="", group_instance_id=each, reason=text) for each in instance_ids]
@@ -172,7 +177,9 @@ def remove_members_request(group_id: str, instance_ids: Iterable[str], member_id
 
 
 def removed_members(response: LeaveGroupResponse, asked: Sequence[str]) -> Outcomes[str, None]:
-    """By group.instance.id or member id; an error of the whole answer is that of every member."""
+    """Return None or the error of every member, by group.instance.id or member id. An error of the whole response counts
+    for each member.
+    """
     whole = outcome(response.error_code, None, "removing members")
     if whole is not None:
         return dict.fromkeys(asked, whole)
@@ -185,6 +192,6 @@ def removed_members(response: LeaveGroupResponse, asked: Sequence[str]) -> Outco
 
 
 def members_of(description: ConsumerGroupDescription) -> tuple[list[str], list[str]]:
-    """The static members by group.instance.id, and the others by member id."""
+    """Return (the static members by group.instance.id, the other members by member id)."""
     instances = [each.group_instance_id for each in description.members if each.group_instance_id is not None]
     return instances, [each.member_id for each in description.members if each.group_instance_id is None]

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) and streams groups (KIP-1071): responses as the admin client hands them out."""
+"""Share groups (KIP-932) and streams groups (KIP-1071) in the admin client: requests built, results read from responses."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRes
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeResponse
 
 ShareOffsets = dict[TopicPartition, SharePartitionOffsetInfo | KafkaError | None]
-"""Partition -> where the group begins, None where it has not begun, or why that cannot be said."""
+"""Partition -> where the group begins, None where it has not begun, or an error."""
 
 
 def described_share_groups(response: ShareGroupDescribeResponse, coordinator: Broker) -> Outcomes[str, ShareGroupDescription]:
-    """Every group."""
+    """Return the description, or the error, of every share group."""
     return {
         group.group_id: outcome(group.error_code, group.error_message, f"group {group.group_id}")
         or ShareGroupDescription(
@@ -62,7 +62,7 @@ def described_share_groups(response: ShareGroupDescribeResponse, coordinator: Br
 
 
 def share_offsets_request(groups: Mapping[str, Iterable[TopicPartition] | None]) -> DescribeShareGroupOffsetsRequest:
-    """None asks for all partitions of a group."""
+    """Build the request; None asks for all partitions of a group."""
     group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
     topic = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
     wanted = [
@@ -78,7 +78,7 @@ def share_offsets_request(groups: Mapping[str, Iterable[TopicPartition] | None])
 
 
 def described_share_offsets(response: DescribeShareGroupOffsetsResponse) -> Outcomes[str, ShareOffsets]:
-    """The start offsets of every group."""
+    """Return the start offsets, or the error, of every group."""
     found: Outcomes[str, ShareOffsets] = {}
     for group in response.groups:
         offsets: ShareOffsets = {}
@@ -93,7 +93,7 @@ def described_share_offsets(response: DescribeShareGroupOffsetsResponse) -> Outc
 
 
 def alter_share_offsets_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> AlterShareGroupOffsetsRequest:
-    """New start offsets."""
+    """Build the request that sets new start offsets."""
     part = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition
     topics = [
         AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic(
@@ -106,7 +106,7 @@ def alter_share_offsets_request(group_id: str, offsets: Mapping[TopicPartition, 
 
 
 def altered_share_offsets(response: AlterShareGroupOffsetsResponse, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
-    """What became of every partition; an error of the whole answer is that of each."""
+    """Return None or the error of every partition; an error of the whole response counts for each partition."""
     whole = outcome(response.error_code, response.error_message, "offsets of a share group")
     if whole is not None:
         return dict.fromkeys(asked, whole)
@@ -120,13 +120,13 @@ def altered_share_offsets(response: AlterShareGroupOffsetsResponse, asked: Seque
 
 
 def delete_share_offsets_request(group_id: str, topics: Iterable[str]) -> DeleteShareGroupOffsetsRequest:
-    """Topics that the group is to forget."""
+    """Build the request that deletes the group's offsets in these topics."""
     topic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
     return DeleteShareGroupOffsetsRequest(group_id=group_id, topics=[topic(topic_name=name) for name in topics])
 
 
 def deleted_share_offsets(response: DeleteShareGroupOffsetsResponse, asked: Sequence[str]) -> Outcomes[str, None]:
-    """What became of every topic; an error of the whole answer is that of each."""
+    """Return None or the error of every topic; an error of the whole response counts for each topic."""
     whole = outcome(response.error_code, response.error_message, "offsets of a share group")
     if whole is not None:
         return dict.fromkeys(asked, whole)
@@ -137,7 +137,7 @@ def deleted_share_offsets(response: DeleteShareGroupOffsetsResponse, asked: Sequ
 
 
 def described_streams_groups(response: StreamsGroupDescribeResponse, coordinator: Broker) -> Outcomes[str, StreamsGroupDescription]:
-    """Every group."""
+    """Return the description, or the error, of every streams group."""
     return {
         group.group_id: outcome(group.error_code, group.error_message, f"group {group.group_id}")
         or StreamsGroupDescription(

@@ -1,4 +1,4 @@
-"""Cluster, features and quorum: from what the admin client wants to messages, and from responses back."""
+"""Cluster, features and quorum in the admin client: requests built from its arguments, results read from responses."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _METADATA_TOPIC = "__cluster_metadata"
 
 
 def raise_error(code: int, message: str | None, what: str) -> None:
-    """KafkaError for another code than 0."""
+    """Raise KafkaError for any code but 0, with the broker's message or with `what` as its message."""
     if code:
         raise KafkaError(code_of(code), message or what)
 
 
 def described_cluster(response: DescribeClusterResponse) -> ClusterDescription:
-    """KafkaError when the question was refused."""
+    """Return the description of the cluster. Raises KafkaError when the broker refused the request."""
     raise_error(response.error_code, response.error_message, "describing the cluster")
     return ClusterDescription(
         response.cluster_id,
@@ -37,7 +37,7 @@ def described_cluster(response: DescribeClusterResponse) -> ClusterDescription:
 
 
 def described_features(response: ApiVersionsResponse) -> list[FeatureLevels]:
-    """All features by name; KafkaError when the question was refused."""
+    """Return all features, sorted by name. Raises KafkaError when the broker refused the request."""
     raise_error(response.error_code, None, "the features of the cluster")
     finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
     supported = {feature.name: (feature.min_version, feature.max_version) for feature in response.supported_features}
@@ -45,7 +45,7 @@ def described_features(response: ApiVersionsResponse) -> list[FeatureLevels]:
 
 
 def update_features_request(levels: Mapping[str, int], kind: int, timeout_ms: int, validate_only: bool) -> UpdateFeaturesRequest:
-    """`kind`: 1 upward, 2 downward, 3 downward even if metadata is dropped."""
+    """Build the request. `kind`: 1 upgrade, 2 safe downgrade, 3 downgrade even if metadata is lost."""
     updates = [
         UpdateFeaturesRequest.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind) for name, level in levels.items()
     ]
@@ -53,20 +53,20 @@ def update_features_request(levels: Mapping[str, int], kind: int, timeout_ms: in
 
 
 def raise_features_error(response: UpdateFeaturesResponse) -> None:
-    """KafkaError of the whole, or, before version 2, of the first feature."""
+    """Raise KafkaError for an error of the whole request, or (before version 2) of the first feature that failed."""
     raise_error(response.error_code, response.error_message, "changing features")
     for result in response.results:
         raise_error(result.error_code, result.error_message, f"feature {result.feature}")
 
 
 def describe_quorum_request() -> DescribeQuorumRequest:
-    """The quorum of the metadata log."""
+    """Build the request about the quorum of the metadata log."""
     partitions = [DescribeQuorumRequest.PartitionData(partition_index=0)]
     return DescribeQuorumRequest(topics=[DescribeQuorumRequest.TopicData(topic_name=_METADATA_TOPIC, partitions=partitions)])
 
 
 def described_quorum(response: DescribeQuorumResponse) -> QuorumInfo:
-    """KafkaError when the question was refused, or the answer is not about the metadata log."""
+    """Return the quorum. Raises KafkaError when the broker refused the request, or its response is not about the metadata log."""
     raise_error(response.error_code, response.error_message, "describing the quorum")
     for topic in response.topics:
         for part in topic.partitions:
@@ -95,5 +95,5 @@ def _replicas(states: Iterable[DescribeQuorumResponse.ReplicaState]) -> tuple[Qu
 
 
 def voter_listeners(endpoints: Iterable[RaftVoterEndpoint]) -> list[AddRaftVoterRequest.Listener]:
-    """Where a new voter listens."""
+    """Return the request's entries for the listeners of a new voter."""
     return [AddRaftVoterRequest.Listener(name=each.listener, host=each.host, port=each.port) for each in endpoints]

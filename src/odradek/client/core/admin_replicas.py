@@ -1,4 +1,4 @@
-"""Replicas, leaders and log directories: from what the admin client wants to messages, and from responses back."""
+"""Replicas, leaders and log directories in the admin client: requests built from its arguments, results read from responses."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLe
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 
 LogDirs = dict[str, LogDirDescription]
-"""Path of a log directory -> what is in it."""
+"""Path of a log directory -> its description."""
 
 # -- log directories ----------------------------------------------------------------------------------------------------------------------
 
 
 def describe_log_dirs_request(partitions: Iterable[TopicPartition] | None) -> DescribeLogDirsRequest:
-    """None asks for all partitions."""
+    """Build the request; None asks for all partitions."""
     if partitions is None:
         return DescribeLogDirsRequest(topics=None)
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
@@ -38,7 +38,7 @@ def describe_log_dirs_request(partitions: Iterable[TopicPartition] | None) -> De
 
 
 def described_log_dirs(response: DescribeLogDirsResponse) -> LogDirs | KafkaError:
-    """The directories of one broker."""
+    """Return the log directories of one broker, or its error."""
     if response.error_code:
         return KafkaError(code_of(response.error_code), "log directories")
     return {
@@ -60,7 +60,10 @@ def described_log_dirs(response: DescribeLogDirsResponse) -> LogDirs | KafkaErro
 def replica_log_dirs(
     replicas: Iterable[TopicPartitionReplica], found: LogDirs | KafkaError
 ) -> Outcomes[TopicPartitionReplica, ReplicaLogDirInfo]:
-    """Where each of these replicas of one broker is; the error of a directory is not known to be that of a replica, and so is left out."""
+    """Return the log directories of these replicas of one broker, or the broker's error.
+
+    Errors of single directories are left out, as they do not tell which replicas are concerned.
+    """
     if isinstance(found, KafkaError):
         return dict.fromkeys(replicas, found)
     places: Outcomes[TopicPartitionReplica, ReplicaLogDirInfo] = {}
@@ -77,7 +80,7 @@ def replica_log_dirs(
 
 
 def alter_replica_log_dirs_request(places: Mapping[TopicPartitionReplica, str]) -> AlterReplicaLogDirsRequest:
-    """For the replicas of one broker."""
+    """Build the request for the replicas of one broker: replica -> path of its new log directory."""
     by_path: defaultdict[str, list[TopicPartition]] = defaultdict(list)
     for replica, path in places.items():
         by_path[path].append(replica.topic_partition)
@@ -94,7 +97,7 @@ def alter_replica_log_dirs_request(places: Mapping[TopicPartitionReplica, str]) 
 def altered_replica_log_dirs(
     response: AlterReplicaLogDirsResponse, asked: Iterable[TopicPartitionReplica]
 ) -> Outcomes[TopicPartitionReplica, None]:
-    """What became of every replica."""
+    """Return None or the error of every replica."""
     replicas = {each.topic_partition: each for each in asked}
     found: Outcomes[TopicPartitionReplica, None] = {}
     for topic in response.results:
@@ -109,14 +112,18 @@ def altered_replica_log_dirs(
 
 
 def elect_leaders_request(kind: ElectionType, partitions: Iterable[TopicPartition] | None, timeout_ms: int) -> ElectLeadersRequest:
-    """None asks for all partitions that would have another leader."""
+    """Build the request; None asks for all partitions whose leader would change."""
     topic = ElectLeadersRequest.TopicPartitions
     wanted = None if partitions is None else [topic(topic=name, partitions=numbers) for name, numbers in by_topic(partitions).items()]
     return ElectLeadersRequest(election_type=kind, topic_partitions=wanted, timeout_ms=timeout_ms)
 
 
 def elected_leaders(response: ElectLeadersResponse, asked: Sequence[TopicPartition] | None) -> Outcomes[TopicPartition, None]:
-    """What became of every partition; KafkaError when the whole request was refused."""
+    """Return None or the error of every partition. A partition of `asked` that the response leaves out gets
+    KafkaError(UNKNOWN_SERVER_ERROR).
+
+    Raises KafkaError when the broker refused the whole request.
+    """
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "electing leaders")
     found: Outcomes[TopicPartition, None] = {}
@@ -135,7 +142,7 @@ def elected_leaders(response: ElectLeadersResponse, asked: Sequence[TopicPartiti
 def alter_reassignments_request(
     replicas: Mapping[TopicPartition, Sequence[int] | None], timeout_ms: int, allow_replication_factor_change: bool
 ) -> AlterPartitionReassignmentsRequest:
-    """None cancels the change that is under way."""
+    """Build the request; None as replicas cancels the partition's reassignment."""
     topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = []
     for name, numbers in by_topic(replicas).items():
         partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = []
@@ -153,7 +160,7 @@ def alter_reassignments_request(
 
 
 def altered_reassignments(response: AlterPartitionReassignmentsResponse) -> Outcomes[TopicPartition, None]:
-    """What became of every partition; KafkaError when the whole request was refused."""
+    """Return None or the error of every partition. Raises KafkaError when the broker refused the whole request."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), response.error_message or "changing replicas")
     return {
@@ -166,14 +173,14 @@ def altered_reassignments(response: AlterPartitionReassignmentsResponse) -> Outc
 
 
 def list_reassignments_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int) -> ListPartitionReassignmentsRequest:
-    """None asks for all that are under way."""
+    """Build the request; None asks for all reassignments under way."""
     topic = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
     wanted = None if partitions is None else [topic(name=name, partition_indexes=numbers) for name, numbers in by_topic(partitions).items()]
     return ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=wanted)
 
 
 def listed_reassignments(response: ListPartitionReassignmentsResponse) -> dict[TopicPartition, PartitionReassignment]:
-    """Those that are under way; KafkaError when the whole request was refused."""
+    """Return the reassignments under way. Raises KafkaError when the broker refused the request."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), response.error_message or "changes of replicas under way")
     return {

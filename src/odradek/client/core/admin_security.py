@@ -1,4 +1,4 @@
-"""ACLs, credentials, delegation tokens and quotas: from what the admin client wants to messages, and from responses back."""
+"""ACLs, credentials, delegation tokens and quotas in the admin client: requests built from its arguments, results read from responses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
 
 
 def describe_acls_request(wanted: AclBindingFilter) -> DescribeAclsRequest:
-    """The ACLs that match."""
+    """Build the request for the ACLs that match the filter."""
     return DescribeAclsRequest(
         resource_type_filter=wanted.resource_type,
         resource_name_filter=wanted.resource_name,
@@ -56,7 +56,7 @@ def describe_acls_request(wanted: AclBindingFilter) -> DescribeAclsRequest:
 
 
 def described_acls(response: DescribeAclsResponse) -> list[AclBinding]:
-    """KafkaError when the question was refused (SECURITY_DISABLED without an authorizer)."""
+    """Return the matching ACLs. Raises KafkaError when the broker refused the request (SECURITY_DISABLED without an authorizer)."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), response.error_message or "ACLs")
     return [
@@ -75,7 +75,7 @@ def described_acls(response: DescribeAclsResponse) -> list[AclBinding]:
 
 
 def create_acls_request(bindings: Iterable[AclBinding]) -> CreateAclsRequest:
-    """ACLs to create; the answer has their outcomes in this order."""
+    """Build the request; the response has the outcomes in the order of `bindings`."""
     creations = [
         CreateAclsRequest.AclCreation(
             resource_type=each.resource_type,
@@ -92,7 +92,7 @@ def create_acls_request(bindings: Iterable[AclBinding]) -> CreateAclsRequest:
 
 
 def created_acls(response: CreateAclsResponse, asked: Sequence[AclBinding]) -> Outcomes[AclBinding, None]:
-    """What became of every ACL."""
+    """Return None or the error of every ACL."""
     return {
         binding: outcome(result.error_code, result.error_message, f"ACL {acl_label(binding)}")
         for binding, result in zip(asked, response.results, strict=False)
@@ -100,13 +100,13 @@ def created_acls(response: CreateAclsResponse, asked: Sequence[AclBinding]) -> O
 
 
 def acl_label(binding: AclBinding) -> str:
-    """The ACL, for people."""
+    """Return the name of the ACL for messages."""
     what = f"{binding.pattern_type.name.lower()} {binding.resource_type.name.lower()} {binding.resource_name}"
     return f"{binding.principal} {binding.permission.name} {binding.operation.name} on {what}"
 
 
 def delete_acls_request(filters: Iterable[AclBindingFilter]) -> DeleteAclsRequest:
-    """ACLs to delete; the answer has the outcomes of the filters in this order."""
+    """Build the request; the response has the outcomes in the order of `filters`."""
     wanted = [
         DeleteAclsRequest.DeleteAclsFilter(
             resource_type_filter=each.resource_type,
@@ -123,7 +123,7 @@ def delete_acls_request(filters: Iterable[AclBindingFilter]) -> DeleteAclsReques
 
 
 def deleted_acls(response: DeleteAclsResponse, asked: Sequence[AclBindingFilter]) -> Outcomes[AclBindingFilter, list[DeletedAcl]]:
-    """What every filter matched, and what became of each of those."""
+    """Return, for every filter, the ACLs that it matched, each with None or the error of its deletion; or the filter's error."""
     found: Outcomes[AclBindingFilter, list[DeletedAcl]] = {}
     for wanted, result in zip(asked, response.filter_results, strict=False):
         error = outcome(result.error_code, result.error_message, f"ACLs that match {wanted}")
@@ -150,13 +150,13 @@ _DIGESTS = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512
 
 
 def describe_scram_request(users: Iterable[str] | None) -> DescribeUserScramCredentialsRequest:
-    """None asks for all users."""
+    """Build the request; None asks for all users."""
     names = None if users is None else [DescribeUserScramCredentialsRequest.UserName(name=each) for each in users]
     return DescribeUserScramCredentialsRequest(users=names)
 
 
 def described_scram(response: DescribeUserScramCredentialsResponse) -> Outcomes[str, list[ScramCredentialInfo]]:
-    """The credentials of every user; KafkaError when the question was refused."""
+    """Return the credentials, or the error, of every user. Raises KafkaError when the broker refused the request."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), response.error_message or "SCRAM credentials")
     return {
@@ -167,7 +167,7 @@ def described_scram(response: DescribeUserScramCredentialsResponse) -> Outcomes[
 
 
 def salted_password(mechanism: ScramMechanism, password: str | bytes, salt: bytes, iterations: int) -> bytes:
-    """What the server keeps its keys from (RFC 5802: Hi)."""
+    """Return the salted password from which the server derives its keys (RFC 5802: Hi)."""
     secret = password.encode() if isinstance(password, str) else password
     return hashlib.pbkdf2_hmac(_DIGESTS[mechanism], secret, salt, iterations)
 
@@ -175,7 +175,7 @@ def salted_password(mechanism: ScramMechanism, password: str | bytes, salt: byte
 def alter_scram_request(
     alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion], salts: Mapping[UserScramCredentialUpsertion, bytes]
 ) -> AlterUserScramCredentialsRequest:
-    """Credentials to set and to delete."""
+    """Build the request that sets and deletes credentials; `salts` has the salt of each credential to set."""
     deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = []
     upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = []
     for each in alterations:
@@ -196,7 +196,7 @@ def alter_scram_request(
 
 
 def altered_scram(response: AlterUserScramCredentialsResponse) -> Outcomes[str, None]:
-    """What became of every user."""
+    """Return None or the error of every user."""
     return {each.user: outcome(each.error_code, each.error_message, f"user {each.user}") for each in response.results}
 
 
@@ -204,7 +204,7 @@ def altered_scram(response: AlterUserScramCredentialsResponse) -> Outcomes[str, 
 
 
 def created_token(response: CreateDelegationTokenResponse, renewers: Iterable[KafkaPrincipal]) -> DelegationToken:
-    """KafkaError when it was refused."""
+    """Return the new token. Raises KafkaError when the broker refused the request."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "creating a delegation token")
     owner = KafkaPrincipal(response.principal_type, response.principal_name)
@@ -221,7 +221,7 @@ def created_token(response: CreateDelegationTokenResponse, renewers: Iterable[Ka
 
 
 def described_tokens(response: DescribeDelegationTokenResponse) -> list[DelegationToken]:
-    """KafkaError when it was refused."""
+    """Return the tokens. Raises KafkaError when the broker refused the request."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "delegation tokens")
     tokens: list[DelegationToken] = []
@@ -243,7 +243,7 @@ def described_tokens(response: DescribeDelegationTokenResponse) -> list[Delegati
 
 
 def _requester(kind: str, name: str, owner: KafkaPrincipal) -> KafkaPrincipal:
-    """Before version 3 only the owner asks for a token."""
+    """Return the principal that asked for the token: before version 3 always its owner."""
     return KafkaPrincipal(kind, name) if kind else owner
 
 
@@ -254,7 +254,7 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 
 def describe_quotas_request(components: Iterable[ClientQuotaFilterComponent], strict: bool) -> DescribeClientQuotasRequest:
-    """ValueError for a type of entity that there is not."""
+    """Build the request. Raises ValueError for an unknown type of entity."""
     wanted: list[DescribeClientQuotasRequest.ComponentData] = []
     for each in components:
         if each.entity_type not in _FIELDS:
@@ -269,7 +269,7 @@ def describe_quotas_request(components: Iterable[ClientQuotaFilterComponent], st
 
 
 def described_quotas(response: DescribeClientQuotasResponse) -> dict[ClientQuotaEntity, dict[str, float]]:
-    """The quotas of every entity; KafkaError when the question was refused."""
+    """Return the quotas of every entity. Raises KafkaError when the broker refused the request."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), response.error_message or "client quotas")
     found: dict[ClientQuotaEntity, dict[str, float]] = {}
@@ -280,7 +280,7 @@ def described_quotas(response: DescribeClientQuotasResponse) -> dict[ClientQuota
 
 
 def alter_quotas_request(alterations: Iterable[ClientQuotaAlteration], validate_only: bool) -> AlterClientQuotasRequest:
-    """Quotas to set and to remove."""
+    """Build the request that sets quotas, and removes those with the value None."""
     entries = [
         AlterClientQuotasRequest.EntryData(
             entity=[
@@ -299,7 +299,7 @@ def alter_quotas_request(alterations: Iterable[ClientQuotaAlteration], validate_
 
 
 def altered_quotas(response: AlterClientQuotasResponse) -> Outcomes[ClientQuotaEntity, None]:
-    """What became of every entity."""
+    """Return None or the error of every entity."""
     found: Outcomes[ClientQuotaEntity, None] = {}
     for entry in response.entries:
         entity = _entity((each.entity_type, each.entity_name) for each in entry.entity)
@@ -312,6 +312,6 @@ def _entity(parts: Iterable[tuple[str, str | None]]) -> ClientQuotaEntity:
 
 
 def entity_label(entity: ClientQuotaEntity) -> str:
-    """The entity, for people."""
+    """Return the name of the entity for messages."""
     parts = [f"{kind} {name or '(default)'}" for kind, field in _FIELDS.items() if (name := getattr(entity, field)) is not None]
     return f"quotas of {', '.join(parts)}"

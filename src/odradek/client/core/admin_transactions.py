@@ -1,4 +1,4 @@
-"""Transactions and producers: from what the admin client wants to messages, and from responses back."""
+"""Transactions and producers in the admin client: requests built from its arguments, results read from responses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, 
 
 
 def describe_producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
-    """For partitions of one broker."""
+    """Build the request for partitions of one broker."""
     topic = DescribeProducersRequest.TopicRequest
     return DescribeProducersRequest(topics=[topic(name=name, partition_indexes=numbers) for name, numbers in by_topic(partitions).items()])
 
 
 def described_producers(response: DescribeProducersResponse) -> Outcomes[TopicPartition, list[ProducerState]]:
-    """The producers of every partition."""
+    """Return the producers, or the error, of every partition."""
     found: Outcomes[TopicPartition, list[ProducerState]] = {}
     for topic in response.topics:
         for part in topic.partitions:
@@ -52,7 +52,7 @@ def described_producers(response: DescribeProducersResponse) -> Outcomes[TopicPa
 
 
 def described_transactions(response: DescribeTransactionsResponse, coordinator_id: int) -> Outcomes[str, TransactionDescription]:
-    """Every transactional id."""
+    """Return the description, or the error, of every transactional id."""
     return {
         each.transactional_id: outcome(each.error_code, None, f"transactional id {each.transactional_id}")
         or TransactionDescription(
@@ -69,7 +69,7 @@ def described_transactions(response: DescribeTransactionsResponse, coordinator_i
 
 
 def listed_transactions(response: ListTransactionsResponse) -> list[TransactionListing] | KafkaError:
-    """Those that one broker coordinates."""
+    """Return the transactions that one broker coordinates, or its error."""
     if response.error_code:
         return KafkaError(code_of(response.error_code), "listing transactions")
     return [
@@ -79,17 +79,19 @@ def listed_transactions(response: ListTransactionsResponse) -> list[TransactionL
 
 
 def fenced_producer(transactional_id: str, response: InitProducerIdResponse) -> ProducerIdAndEpoch | KafkaError:
-    """The producer id and epoch that the transactional id has from now on."""
+    """Return the producer id and epoch that the transactional id now has, or its error."""
     error = outcome(response.error_code, None, f"transactional id {transactional_id}")
     return error or ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
 
 _LAST_END_OF_VERSION_1 = 4
-"""Of EndTxn: the next ones give the producer its next epoch."""
+"""Last version of EndTxn for transaction version 1; later versions give the producer its next epoch."""
 
 
 def end_request(prepared: PreparedTransaction, *, commit: bool) -> tuple[EndTxnRequest, int | None]:
-    """The end of a transaction in its producer's place, and the last version in which that may be asked for."""
+    """Return the request that ends the transaction for its producer, and the last version of EndTxn that may be used (None for any
+    version).
+    """
     request = EndTxnRequest(
         transactional_id=prepared.transactional_id,
         producer_id=prepared.producer_id,
@@ -100,12 +102,12 @@ def end_request(prepared: PreparedTransaction, *, commit: bool) -> tuple[EndTxnR
 
 
 def ended(prepared: PreparedTransaction, response: EndTxnResponse) -> KafkaError | None:
-    """None when the transaction has ended as it was asked for."""
+    """Return None when the transaction has ended as asked, else the error."""
     return outcome(response.error_code, None, f"transactional id {prepared.transactional_id}")
 
 
 def abort_request(spec: AbortTransactionSpec) -> WriteTxnMarkersRequest:
-    """An abort marker for one partition, as the coordinator would send it."""
+    """Build the request for an abort marker in one partition, as the coordinator would send it."""
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(
         name=spec.topic_partition.topic, partition_indexes=[spec.topic_partition.partition]
     )
@@ -120,7 +122,7 @@ def abort_request(spec: AbortTransactionSpec) -> WriteTxnMarkersRequest:
 
 
 def aborted(response: WriteTxnMarkersResponse) -> Outcomes[TopicPartition, None]:
-    """What became of the partition."""
+    """Return None or the error of the partition."""
     return {
         (partition := TopicPartition(topic.name, part.partition_index)): outcome(part.error_code, None, f"aborting in {partition}")
         for marker in response.markers

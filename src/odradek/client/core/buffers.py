@@ -1,6 +1,6 @@
-"""Buffers of batches, used again (org.apache.kafka.clients.producer.internals.BufferPool, without its bound: `Accumulator` has that).
+"""Pool of buffers for batches (org.apache.kafka.clients.producer.internals.BufferPool; `Accumulator` has the bound on memory).
 
-Memory that was never touched costs a page fault every 4 KiB, more than writing the records into it.
+A fresh buffer costs a page fault every 4 KiB, which is more than writing the records into it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ _KEPT_BYTES = 8 * 1024 * 1024
 
 
 class BufferPool:
-    """Buffers of a few sizes. Any thread may take and give."""
+    """Pool of buffers of a few sizes. Any thread may take and give back buffers."""
 
     __slots__ = ("_free",)
 
     def __init__(self, *sizes: int) -> None:
-        """The sizes in bytes; of each, at most 8 MiB (and one buffer at least) are kept."""
+        """Keep buffers of these sizes in bytes: of each size at most 8 MiB, and at least one buffer."""
         self._free = {size: deque[bytearray](maxlen=max(1, _KEPT_BYTES // size)) for size in sizes}
 
     def take(self, needed: int) -> bytearray:
-        """A buffer of so many bytes or somewhat more, with anything in it.
+        """Return a buffer of at least `needed` bytes (at most twice that); its contents are undefined.
 
-        It has more than twice as many at no time: many small batches would hold much more memory than is accounted for.
+        The limit keeps many small batches from holding much more memory than the accumulator counts.
         """
         for size, free in self._free.items():
             if size // 2 <= needed <= size:
@@ -33,7 +33,7 @@ class BufferPool:
         return bytearray(needed)
 
     def give(self, payload: bytes | memoryview | None) -> None:
-        """Takes back the buffer of which a payload is part, if it is of one of the sizes. Nobody may read the payload any more."""
+        """Take back the buffer behind `payload`, if it has one of the pool's sizes. The caller must not read the payload afterwards."""
         if type(payload) is memoryview:
             buffer = payload.obj
             if type(buffer) is bytearray and (free := self._free.get(len(buffer))) is not None:

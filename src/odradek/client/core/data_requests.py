@@ -1,4 +1,4 @@
-"""Produce, Fetch, ListOffsets and OffsetForLeaderEpoch: from decisions to requests, from responses to what the cores understand."""
+"""Produce, Fetch, ListOffsets and OffsetForLeaderEpoch: requests built from decisions, responses translated for the cores."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from odradek.protocol.schema import records_view
 
 LAST_PRODUCE_BY_NAME = 12
 LAST_FETCH_BY_NAME = 12
-"""The next versions name topics by id only (KIP-516)."""
+"""Last versions of Produce and Fetch that name topics; later versions use topic ids only (KIP-516)."""
 FIRST_EPOCH_ENDS = 3
-"""The first version of OffsetForLeaderEpoch that consumers may send (KIP-320): before, it needs the rights of a broker."""
+"""First version of OffsetForLeaderEpoch that consumers may send (KIP-320); earlier versions need the rights of a broker."""
 
 LAST_PRODUCE_OF_ADDED_PARTITIONS = 11
-"""The next versions add partitions to a transaction by themselves (KIP-890)."""
+"""Last version of Produce that needs AddPartitionsToTxn; in later versions the leader adds partitions to the transaction (KIP-890)."""
 
 _NO_ANSWER = BatchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message="the broker's answer leaves this partition out")
 
 
 def topic_ids(view: ClusterView, topics: Iterable[str]) -> dict[str, UUID] | None:
-    """The ids of the topics; None when one of them has none, so that topics have to go by name."""
+    """Return the ids of the topics; None when a topic has no id, so that the request has to name topics."""
     ids: dict[str, UUID] = {}
     for name in topics:
         info = view.topics.get(name)
@@ -50,7 +50,7 @@ def topic_ids(view: ClusterView, topics: Iterable[str]) -> dict[str, UUID] | Non
 def produce_request(
     batches: Sequence[Batch], acks: int, timeout_ms: int, ids: Mapping[str, UUID] | None, transactional_id: str | None = None
 ) -> ProduceRequest:
-    """One request for batches of distinct partitions; their payloads are not copied."""
+    """Build a request for batches of distinct partitions, without copying their payloads."""
     by_topic: defaultdict[str, list[ProduceRequest.PartitionProduceData]] = defaultdict(list)
     for batch in batches:
         topic, partition = batch.topic_partition
@@ -63,7 +63,7 @@ def produce_request(
 
 
 def produce_answers(batches: Sequence[Batch], response: ProduceResponse, ids: Mapping[str, UUID] | None) -> list[BatchAnswer]:
-    """The answer for each batch, in order."""
+    """Return the answer for each batch, in order; UNKNOWN_SERVER_ERROR for a partition that the response leaves out."""
     names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
     answers: dict[TopicPartition, BatchAnswer] = {}
     for topic in response.responses:
@@ -80,7 +80,7 @@ def produce_answers(batches: Sequence[Batch], response: ProduceResponse, ids: Ma
 
 
 class FetchSettings(NamedTuple):
-    """The consumer's settings that go into every Fetch."""
+    """Settings of the consumer that go into every Fetch request."""
 
     max_wait_ms: int
     min_bytes: int
@@ -90,7 +90,7 @@ class FetchSettings(NamedTuple):
 
 
 def fetch_request(asked: SessionRequest, settings: FetchSettings, ids: Mapping[str, UUID] | None) -> FetchRequest:
-    """What a session has to be told, in the order of its targets."""
+    """Build the Fetch request of a session, in the order of its targets."""
     by_topic: defaultdict[str, list[FetchRequest.FetchPartition]] = defaultdict(list)
     for target in asked.named:
         topic, partition = target.topic_partition
@@ -126,7 +126,7 @@ def fetch_request(asked: SessionRequest, settings: FetchSettings, ids: Mapping[s
 def fetched_partitions(
     response: FetchResponse, ids: Mapping[str, UUID] | None, read_committed: bool = False
 ) -> dict[TopicPartition, FetchedPartition]:
-    """What came, by partition; KafkaError when the whole request was refused."""
+    """Return partition -> its part of the response. Raises KafkaError when the broker refused the whole request."""
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "the broker refused the fetch")
     names = {topic_id: name for name, topic_id in ids.items()} if ids else {}
@@ -149,7 +149,7 @@ def _fetched(part: FetchResponse.PartitionData, read_committed: bool) -> Fetched
 
 
 class ListedOffset(NamedTuple):
-    """A partition's answer; `offset` is -1 where nothing is at or after the time."""
+    """Offset of one partition; `offset` is -1 where no record is at or after the timestamp."""
 
     error: ErrorCode
     offset: int
@@ -158,7 +158,7 @@ class ListedOffset(NamedTuple):
 
 
 def list_offsets_request(wanted: Mapping[TopicPartition, int], isolation: int, timeout_ms: int) -> ListOffsetsRequest:
-    """Asks a leader for the offsets of timestamps (-2 earliest, -1 latest, -3 greatest timestamp)."""
+    """Build the request to a leader for the offsets of timestamps (-2 earliest, -1 latest, -3 greatest timestamp)."""
     by_topic: defaultdict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = defaultdict(list)
     for (topic, partition), timestamp in wanted.items():
         by_topic[topic].append(ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp))
@@ -167,7 +167,7 @@ def list_offsets_request(wanted: Mapping[TopicPartition, int], isolation: int, t
 
 
 def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, ListedOffset]:
-    """The answers by partition."""
+    """Return partition -> its offset or error."""
     return {
         TopicPartition(topic.name, part.partition_index): ListedOffset(
             code_of(part.error_code), part.offset, part.timestamp, part.leader_epoch
@@ -181,7 +181,7 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, Listed
 
 
 def epoch_ends_request(targets: Iterable[ValidationTarget]) -> OffsetForLeaderEpochRequest:
-    """Asks a leader where the epochs of what was read before the positions end in its log."""
+    """Build the request to a leader: at which offset does its log end for the epoch of the last record read before each position?"""
     by_topic: defaultdict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]] = defaultdict(list)
     for target in targets:
         topic, partition = target.topic_partition
@@ -195,7 +195,7 @@ def epoch_ends_request(targets: Iterable[ValidationTarget]) -> OffsetForLeaderEp
 
 
 def epoch_ends(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEnd]:
-    """The answers by partition."""
+    """Return partition -> the end of its epoch, or its error."""
     return {
         TopicPartition(topic.topic, part.partition): EpochEnd(code_of(part.error_code), part.leader_epoch, part.end_offset)
         for topic in response.topics

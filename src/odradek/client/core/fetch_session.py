@@ -1,8 +1,8 @@
-"""The consumer's fetch session with one broker: what a request has to name.
+"""Fetch session of a consumer with one broker: partitions that the next request has to name.
 
 Source: KIP-227, KIP-516, org.apache.kafka.clients.FetchSessionHandler.
 
-How sessions begin, go on and end stands in `odradek.protocol.fetch_session`, which followers share.
+`odradek.protocol.fetch_session`, which followers share, describes how sessions begin, go on and end.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from odradek.protocol.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSIO
 SESSION_ERRORS = frozenset(
     {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR}
 )
-"""Nothing was read, and a full request may be sent at once."""
+"""Errors after which no data came and a full request may be sent at once."""
 
 
 class SessionRequest(NamedTuple):
-    """What the next request names; `forgotten` with the ids that the session knows their topics by."""
+    """Partitions that the next request names; `forgotten` has the ids under which the session knows the topics."""
 
     session_id: int
     session_epoch: int
@@ -32,20 +32,20 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSession(AskerSession):
-    """The session with one broker."""
+    """Fetch session with one broker."""
 
     __slots__ = ("_by_id", "_members")
 
     def __init__(self) -> None:
         super().__init__()
         self._members: dict[TopicPartition, FetchTarget] = {}
-        """What the broker was told last of each partition of the session."""
+        """Last target of each partition of the session that the broker was told."""
         self._by_id = False
 
     def next_request(self, targets: Sequence[FetchTarget], *, by_id: bool) -> SessionRequest:
-        """The request for `targets`, which counts as sent. `by_id`: it names topics by id (Fetch 13 and later)."""
+        """Return the request for `targets`, which counts as sent. `by_id`: the request names topics by id (Fetch 13 and later)."""
         if by_id != self._by_id:
-            # A session names topics in one way: this one is closed, and another begins.
+            # A session names topics either by name or by id: close this session and begin another.
             self._session_epoch = INITIAL_EPOCH
         known = {} if self.is_full else self._members
         self._members = {target.topic_partition: target for target in targets}
@@ -59,15 +59,15 @@ class FetchSession(AskerSession):
         return SessionRequest(self._session_id, self._session_epoch, named, forgotten)
 
     def answered(self, session_id: int, partitions: Collection[TopicPartition]) -> bool:
-        """Takes an answer without an error over. False when nothing of it is to be believed.
+        """Take over a response without an error. Return False when the response does not fit the session and must be dropped.
 
-        An answer outside of a session may leave partitions out: it binds nobody.
+        A response without a session may leave partitions out.
         """
         answered = frozenset(partitions)
         return self.granted(session_id, answered, answered if session_id == NO_SESSION else self._members.keys())
 
     def closing(self) -> SessionRequest | None:
-        """What closes the session at the broker; None where there is none. The next request begins another."""
+        """Return the request that closes the session at the broker, None without a session. The next request begins another session."""
         session_id, self._session_id, self._session_epoch = self._session_id, NO_SESSION, INITIAL_EPOCH
         return None if session_id == NO_SESSION else SessionRequest(session_id, FINAL_EPOCH, ())
 

@@ -1,14 +1,15 @@
-"""What a consumer fetches, and what arrived (org.apache.kafka.clients.consumer.internals.AbstractFetch, FetchCollector).
+"""Fetcher of a consumer: partitions to fetch, and the records that arrived.
 
-- A partition is asked for again as soon as less than two of its answers wait to be read: one is decoded while the next is on its way.
-- There is at most one Fetch on the wire per node.
+- A partition is fetched again while fewer than two of its answers wait to be read: one answer is decoded while the next is on its way.
+- At most one Fetch request per node is on the wire.
 - A partition without a leader, or with an error, stops only itself (`positions`).
-- What arrives for a partition that was re-assigned or sought in the meantime is dropped: every position carries a generation.
-- No leader is asked of an earlier epoch than that of what was read, or of the position that was sought (KIP-320): one that was deposed and
-  has not heard of it would take a position beyond the end of its log for one that is out of range. A new leader is asked first whether it
-  has what was read (`validation`).
-- A position in a topic that was deleted and created again is not one of the new topic: reading begins where auto.offset.reset says.
-Times are monotonic milliseconds.
+- Records of a partition that was assigned again or sought in the meantime are dropped: every position carries a generation.
+- No leader is asked whose epoch is below the epoch of the records read, or of the position that was sought (KIP-320). A deposed leader that
+  does not know of its successor would call a position beyond the end of its log out of range.
+- A new leader is first asked whether its log has the records that were read (`validation`).
+- A position does not carry over to a topic that was deleted and created again: reading begins where auto.offset.reset says.
+
+Times are monotonic milliseconds. Source: org.apache.kafka.clients.consumer.internals.AbstractFetch, FetchCollector.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _BUFFERED_ANSWERS = 2
 
 
 class FetchTarget(NamedTuple):
-    """One partition in a Fetch request."""
+    """Partition in a Fetch request."""
 
     topic_partition: TopicPartition
     offset: int
@@ -45,32 +46,32 @@ class FetchTarget(NamedTuple):
 
 
 class FetchPlan(NamedTuple):
-    """One Fetch request."""
+    """Fetch request to one node."""
 
     node_id: int
     targets: tuple[FetchTarget, ...]
 
 
 class FetchedPartition(NamedTuple):
-    """One partition of a Fetch answer."""
+    """Partition in a Fetch response."""
 
     error: ErrorCode
     aborted: Sequence[tuple[int, int]]
-    """(producer id, first offset) of aborted transactions that reach into the records."""
+    """(producer id, first offset) of each aborted transaction that reaches into the records."""
     records: memoryview
     end_offset: int = -1
-    """After the last record that may be read (high watermark, or last stable offset), -1 where the answer does not say."""
+    """Offset after the last readable record (high watermark or last stable offset); -1 where the response has none."""
     preferred_replica: int = -1
-    """The broker that is nearer to this client (KIP-392), -1 where there is none."""
+    """Broker that is nearer to this client (KIP-392); -1 for none."""
 
 
 class Fetcher(Positions):
-    """Decides what to fetch and keeps what arrived."""
+    """Positions of a consumer, with the decisions what to fetch and the records that arrived."""
 
     __slots__ = ("_busy_nodes", "_partition_max_bytes", "_preference_ms", "searches", "validation")
 
     def __init__(self, *, partition_max_bytes: int, reset_policy: str, backoff: Backoff, preference_ms: int = 300_000) -> None:
-        """`preference_ms`: how long a nearer replica is read from before the leader is asked again (metadata.max.age.ms)."""
+        """`preference_ms`: milliseconds for which a nearer replica is read before the leader is asked again (metadata.max.age.ms)."""
         super().__init__(reset_policy, backoff)
         self._preference_ms = preference_ms
         self._partition_max_bytes = partition_max_bytes
@@ -81,7 +82,9 @@ class Fetcher(Positions):
     # -- fetching -------------------------------------------------------------------------------------------------------------------
 
     def plan(self, view: ClusterView, now_ms: int) -> tuple[list[FetchPlan], bool, int]:
-        """The requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER when none runs)."""
+        """Return the requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER without a
+        back-off).
+        """
         targets: dict[int, list[FetchTarget]] = {}
         needs_metadata = False
         wake = FOREVER
@@ -138,7 +141,7 @@ class Fetcher(Positions):
 
     @staticmethod
     def _nearest(view: ClusterView, position: Position, leader: int, now_ms: int) -> int:
-        """The replica that the leader preferred, for a while; then the leader is asked again."""
+        """Return the replica that the leader preferred, until the preference ends; then the leader."""
         if position.preferred is None:
             return leader
         if now_ms >= position.preferred_until_ms or position.preferred not in view.brokers:
@@ -147,10 +150,14 @@ class Fetcher(Positions):
         return position.preferred
 
     def on_response(self, plan: FetchPlan, answers: Sequence[FetchedPartition | None], now_ms: int) -> bool:
-        """Takes the answer over, in the order of the plan's targets (None: not in the answer); True when the metadata is out of date."""
+        """Take over the answers, in the order of the plan's targets (None for a target that the response leaves out).
+
+        Returns True when the metadata is out of date.
+        """
         self._busy_nodes.discard(plan.node_id)
         stale = False
-        # The next request lists first those that got nothing this time: the broker fills in order until fetch.max.bytes.
+        # The broker fills the response in order until fetch.max.bytes: partitions that got nothing this time come first in the next
+        # request.
         for target, answer in zip(plan.targets, answers, strict=True):
             position = self.positions.get(target.topic_partition)
             if position is None or position.generation != target.generation:
@@ -164,7 +171,7 @@ class Fetcher(Positions):
                     position.preferred = answer.preferred_replica
                     position.preferred_until_ms = now_ms + self._preference_ms
             elif position.preferred is not None and position.preferred == plan.node_id:
-                # What a follower refuses the leader may have: it is asked next, and judges.
+                # The leader may have the records that a follower refuses: it is asked next, and its answer decides.
                 position.preferred = None
                 stale = stale or answer.error in LEADERSHIP_ERRORS
                 if answer.error is not ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -175,7 +182,7 @@ class Fetcher(Positions):
         return stale
 
     def on_failure(self, plan: FetchPlan, error: KafkaError, now_ms: int) -> None:
-        """The request got no answer."""
+        """Note that the request got no response."""
         failed = FetchedPartition(error.code, (), memoryview(b""))
         self.on_response(plan, [failed] * len(plan.targets), now_ms)
 
@@ -199,11 +206,11 @@ class Fetcher(Positions):
         position.fetch_epoch = epoch
         if epoch >= position.epoch:
             position.epoch, position.topic_id = epoch, target.topic_id
-        # Fair order: who was served goes to the end.
+        # Fair order: a partition that got records goes to the end.
         self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)
 
     def _refused(self, target: FetchTarget, position: Position, error: ErrorCode, now_ms: int) -> None:
-        # Out of range, while fetched data is still unread: it is read first, and the next answer may be different.
+        # Out of range while fetched records are unread: they are read first, and the next answer may differ.
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.chunks:
             if not self.reset(target.topic_partition):
                 self.refuse(position, OffsetOutOfRange(target.topic_partition, target.offset))
@@ -217,7 +224,7 @@ class Fetcher(Positions):
     # -- reading --------------------------------------------------------------------------------------------------------------------
 
     def take_chunk(self) -> Chunk | None:
-        """The next buffered chunk, fairly over the partitions; the position moves past it."""
+        """Remove and return the next buffered chunk, fairly over the partitions; the position moves past the chunk."""
         for topic_partition, position in self.positions.items():
             if position.chunks and not position.paused and not position.suspended:
                 chunk = position.chunks.popleft()
@@ -229,7 +236,10 @@ class Fetcher(Positions):
 
 
 def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int, int]:
-    """(bytes of the whole batches at the start of the buffer, offset after the last of them, at least `offset`, and its leader epoch)."""
+    """Return (bytes of the whole batches at the start of the buffer, next offset, leader epoch of the last batch).
+
+    The next offset is at least `offset`. Without a whole batch the epoch is -1.
+    """
     end, next_offset, epoch = 0, offset, -1
     for position, header in iter_headers(buffer):
         end = position + header.batch_length + LOG_OVERHEAD
@@ -239,7 +249,7 @@ def whole_batches(buffer: memoryview, offset: int) -> tuple[int, int, int]:
 
 
 def epoch_before(chunk: Chunk, offset: int) -> int:
-    """The leader epoch of what stands before `offset` in a chunk, -1 where it is not known."""
+    """Return the leader epoch of the last record before `offset` in a chunk, -1 where it is unknown."""
     epoch = chunk.previous_epoch
     for _, header in iter_headers(chunk.buffer):
         if header.base_offset >= offset:
@@ -249,7 +259,7 @@ def epoch_before(chunk: Chunk, offset: int) -> int:
 
 
 def decode_chunk(chunk: Chunk, *, read_committed: bool, check_crcs: bool) -> list[ConsumerRecord]:
-    """The records of a chunk in order; KafkaError(CORRUPT_MESSAGE) for a checksum that does not fit."""
+    """Return the records of a chunk in order. Raises KafkaError(CORRUPT_MESSAGE) for a wrong checksum."""
     topic, partition = chunk.topic_partition
     output: list[ConsumerRecord] = []
     aborted = chunk.aborted if read_committed else ()

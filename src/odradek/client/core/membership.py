@@ -1,13 +1,13 @@
-"""What both kinds of group membership have in common: what they want done, and what they are told.
+"""Shared interface of both kinds of group membership: events, requests and work for the application.
 
-A membership is a state machine without IO. Its methods are events: an answer, an error, the time, a call of poll, another subscription,
-work that the application has done. It leaves behind what has to be done:
+A membership is a state machine without IO. Its methods are events: a response, an error, the time, a call of poll, another subscription,
+work that the application has done. The results of an event are left in the membership:
 
-- `take_requests()`: requests for the coordinator. Each has a ticket, under which its answer or error comes back; answers to tickets that
-  mean nothing any more are dropped.
-- `work`: what the application has to do next, within poll: give up partitions, or take an assignment. Only one piece at a time. It may
-  become another until `begin` is called with it; `done` ends it.
-- `take_error()`: what the application has to be told.
+- `take_requests()`: requests for the coordinator. Each has a ticket, under which its response or error comes back. Responses to outdated
+  tickets are dropped.
+- `work`: the next step of the application within poll: give up partitions, or take an assignment. There is one step at a time. The step may
+  change until `begin` is called with it; `done` ends it.
+- `take_error()`: an error for the application.
 
 Times are monotonic milliseconds.
 """
@@ -30,23 +30,23 @@ from odradek.protocol.schema import Message
 
 
 class Loss(Enum):
-    """Why partitions are given up."""
+    """Reason why partitions are given up."""
 
     REVOKED = "revoked"
-    """Somebody else may get them, once they are given up: what was read can be committed."""
+    """Another member may get the partitions once they are given up: consumed offsets can still be committed."""
     LOST = "lost"
-    """Somebody else may have them already: it is too late to commit."""
+    """Another member may already have the partitions: it is too late to commit."""
 
 
 class GiveUp(NamedTuple):
-    """The application has to stop reading `partitions`."""
+    """Order to the application to stop reading `partitions`."""
 
     partitions: tuple[TopicPartition, ...]
     loss: Loss
 
 
 class Take(NamedTuple):
-    """The application has `partitions`, of which `added` are new."""
+    """Order to the application to read `partitions`, of which `added` are new."""
 
     partitions: tuple[TopicPartition, ...]
     added: tuple[TopicPartition, ...]
@@ -56,7 +56,7 @@ Work = GiveUp | Take
 
 
 class Send(NamedTuple):
-    """A request for the coordinator; None as ticket where nobody waits for the answer."""
+    """Request for the coordinator; its response is ignored if it has no ticket."""
 
     ticket: int | None
     request: Message
@@ -65,14 +65,14 @@ class Send(NamedTuple):
 
 
 class LookUp(NamedTuple):
-    """The partitions of these topics, and the racks of their replicas, have to be looked up."""
+    """Order to look up the partitions of these topics, and the racks of their replicas."""
 
     ticket: int
     topics: tuple[str, ...]
 
 
 class LookUpNames(NamedTuple):
-    """The names of topics of which only the id is known."""
+    """Order to look up the names of topics of which only the id is known."""
 
     ticket: int
     ids: tuple[UUID, ...]
@@ -82,7 +82,7 @@ Request = Send | LookUp | LookUpNames
 
 
 class GroupSettings(NamedTuple):
-    """What a membership needs to know of the configuration; times are milliseconds."""
+    """Settings of a membership; times are milliseconds."""
 
     group_id: str
     instance_id: str | None
@@ -94,131 +94,132 @@ class GroupSettings(NamedTuple):
 
 
 class Subscribed(NamedTuple):
-    """What a member wants to read: topics, and for KIP-848 a regular expression that the broker applies."""
+    """Subscription of a member: topics, and for KIP-848 a regular expression that the broker applies."""
 
     topics: frozenset[str] = frozenset()
     pattern: str | None = None
 
 
 class Membership(Protocol):
-    """The events that both memberships know."""
+    """Interface of both memberships."""
 
     @property
     def work(self) -> Work | None:
-        """What the application has to do next."""
+        """Next step of the application, None for none."""
         ...
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What the application has."""
+        """Partitions that the application has."""
         ...
 
     @property
     def has_error(self) -> bool:
-        """Whether the application has to be told something."""
+        """Return whether an error for the application is waiting."""
         ...
 
     @property
     def is_member(self) -> bool:
-        """Whether the coordinator counts it as a member, as far as it knows."""
+        """Return whether the coordinator counts the consumer as a member, as far as the consumer knows."""
         ...
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a rebalance is under way."""
+        """Return whether a rebalance is under way that forbids commits."""
         ...
 
     @property
     def state(self) -> str:
-        """A word for people."""
+        """Word for the state, for people."""
         ...
 
     @property
     def watched(self) -> frozenset[str]:
-        """The topics whose partitions `topics_changed` is to tell."""
+        """Topics whose partitions have to be passed to `topics_changed`."""
         ...
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who it is, to the coordinator."""
+        """Return the identity of the member towards the coordinator."""
         ...
 
     def subscribe(self, wanted: Subscribed, now_ms: int) -> None:
-        """The subscription is this from now on."""
+        """Replace the subscription."""
         ...
 
     def topics_changed(self, topics: Topics, now_ms: int) -> None:
-        """What the metadata says of the topics that it watches."""
+        """Take over the metadata of the topics in `watched`."""
         ...
 
     def poll_began(self, now_ms: int) -> None:
-        """The application is in poll."""
+        """Note that the application is in poll."""
         ...
 
     def poll_ended(self, now_ms: int) -> None:
-        """The application has left poll; it has max.poll.interval.ms to come back."""
+        """Note that the application has left poll; it has max.poll.interval.ms to call poll again."""
         ...
 
     def tick(self, now_ms: int) -> None:
-        """Time has passed."""
+        """Do whatever is due at `now_ms`."""
         ...
 
     def wake_at_ms(self) -> int:
-        """When `tick` has to be called, FOREVER for never."""
+        """Return the time at which `tick` has to be called, FOREVER for never."""
         ...
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> None:
-        """The coordinator answered."""
+        """Take over the coordinator's response."""
         ...
 
     def looked_up(self, ticket: int, topics: Topics, now_ms: int) -> None:
-        """The topics that a LookUp asked for."""
+        """Take over the topics that a LookUp asked for."""
         ...
 
     def named(self, ticket: int, names: Mapping[UUID, str], now_ms: int) -> None:
-        """The names that a LookUpNames asked for, as far as there are any."""
+        """Take over the names that a LookUpNames asked for; unknown names are missing."""
         ...
 
     def failed(self, ticket: int, error: KafkaError, now_ms: int) -> None:
-        """No answer came: the connection is gone, or the request could not be sent."""
+        """Note that no response came: the connection is lost, or the request could not be sent."""
         ...
 
     def commit_refused(self, error: ErrorCode, sent_as: ConsumerGroupMetadata, now_ms: int) -> None:
-        """The coordinator refused a commit of this member."""
+        """Note that the coordinator refused a commit of this member."""
         ...
 
     def begin(self, work: Work) -> None:
-        """The application begins with the work, which must be `work`."""
+        """Note that the application begins `work`, which must be the property `work`."""
         ...
 
     def done(self, work: Work, now_ms: int) -> None:
-        """The application has done the work."""
+        """Note that the application has done the work."""
         ...
 
     def request_rejoin(self, reason: str, now_ms: int) -> None:
-        """The application wants a rebalance."""
+        """Ask for a rebalance on behalf of the application."""
         ...
 
     def leave(self, now_ms: int, *, reason: str, stay: bool | None) -> Send | None:
-        """Ends the membership; the request to be sent, if one is due. `stay`: True lets the session run out, False leaves also where a
-        static member would stay, None as the kind of member wants it.
+        """End the membership; return the request to send, None without a request.
+
+        `stay`: True lets the session run out, False leaves even where a static member would stay, None does as the kind of member prefers.
         """
         ...
 
     def take_requests(self) -> list[Request]:
-        """What has to be sent, once."""
+        """Remove and return the requests to send."""
         ...
 
     def take_error(self) -> BaseException | None:
-        """What the application has to be told, once."""
+        """Remove and return the next error for the application, None without an error."""
         ...
 
     def forgets_coordinator(self) -> bool:
-        """Whether the coordinator has to be found anew; once."""
+        """Return whether the coordinator has to be looked up again; the answer is True once."""
         ...
 
 
 class Outbox:
-    """Requests, errors and tickets: the part of a membership without decisions."""
+    """Requests, errors and tickets of a membership: the part without decisions."""
 
     def __init__(self, settings: GroupSettings, backoff: Backoff) -> None:
         self.settings = settings
@@ -231,26 +232,26 @@ class Outbox:
         self._poll_deadline_ms = FOREVER
 
     def take_requests(self) -> list[Request]:
-        """What has to be sent, once."""
+        """Remove and return the requests to send."""
         taken, self._requests = self._requests, []
         return taken
 
     @property
     def has_error(self) -> bool:
-        """Whether the application has to be told something."""
+        """Return whether an error for the application is waiting."""
         return bool(self._errors)
 
     def take_error(self) -> BaseException | None:
-        """What the application has to be told, once."""
+        """Remove and return the next error for the application, None without an error."""
         return self._errors.popleft() if self._errors else None
 
     def forgets_coordinator(self) -> bool:
-        """Whether the coordinator has to be found anew; once."""
+        """Return whether the coordinator has to be looked up again; the answer is True once."""
         forgets, self._forget_coordinator = self._forget_coordinator, False
         return forgets
 
     def poll_ended(self, now_ms: int) -> None:
-        """The application has left poll; it has max.poll.interval.ms to come back."""
+        """Note that the application has left poll; it has max.poll.interval.ms to call poll again."""
         self._in_poll = False
         self._poll_deadline_ms = now_ms + self.settings.max_poll_interval_ms
 
@@ -270,5 +271,5 @@ class Outbox:
 
 
 def in_order(partitions: frozenset[TopicPartition] | set[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Partitions by topic and number."""
+    """Return the partitions sorted by topic and number."""
     return tuple(sorted(partitions))

@@ -1,14 +1,15 @@
 """Membership of a classic group (org.apache.kafka.clients.consumer.internals.AbstractCoordinator and ConsumerCoordinator).
 
-1. `subscribe` and the first poll make it join. What the application has must be given up first: all of it under an eager protocol, under
-   a cooperative one (KIP-429) only what it does not subscribe to any more.
-2. JoinGroup waits at the coordinator until all members are there. The leader looks up the topics of all, assigns, and sends the assignment
-   with SyncGroup; the others ask for theirs with it.
-3. The application takes the assignment. A cooperative member first gives up what somebody else is to get, and joins again afterwards.
-4. Heartbeats go on whatever the application does, and tell of the next rebalance. If poll is not called for max.poll.interval.ms the
-   member leaves, and what it had is lost.
+1. `subscribe` and the first poll make the member join. The application must give up partitions first: under an eager protocol all of them,
+   under a cooperative protocol (KIP-429) only those of topics to which it does not subscribe any more.
+2. JoinGroup waits at the coordinator until all members are there. The leader looks up the topics of all members, assigns, and sends the
+   assignment with SyncGroup. The other members ask for their assignment with SyncGroup.
+3. The application takes the assignment. A cooperative member first gives up the partitions that another member is to get, and joins again
+   afterwards.
+4. Heartbeats go on whatever the application does, and tell of the next rebalance. If poll is not called for max.poll.interval.ms, the
+   member leaves and loses its partitions.
 
-A rebalance that needs nothing of the application goes on between two calls of poll. An assignment that was not taken before the next
+A rebalance that needs nothing from the application goes on between two calls of poll. An assignment that was not taken before the next
 rebalance is void: the member does not claim it.
 """
 
@@ -44,7 +45,7 @@ from odradek.protocol.schema import Message
 _LOG = logging.getLogger("odradek.client.groups")
 _PROTOCOL_TYPE = "consumer"
 _JOIN_GRACE_MS = 5_000
-"""How much longer than the rebalance may take the answer to JoinGroup is waited for."""
+"""Milliseconds by which the time limit of JoinGroup exceeds that of the rebalance."""
 
 
 class _Phase(Enum):
@@ -61,10 +62,10 @@ _FORGOTTEN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATIO
 
 
 class ClassicMembership(Outbox):
-    """One member of one group; see `membership.Membership` for its events."""
+    """Member of one group; see `membership.Membership` for its events."""
 
     def __init__(self, settings: GroupSettings, assignors: Sequence[Assignor], backoff: Backoff) -> None:
-        """`assignors` in the order in which the member prefers them. Cooperative only when all of them are (as in Kafka)."""
+        """`assignors`: in the order in which the member prefers them. The member is cooperative only when all of them are (as in Kafka)."""
         super().__init__(settings, backoff)
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._cooperative = all(assignor.cooperative for assignor in assignors)
@@ -75,13 +76,13 @@ class ClassicMembership(Outbox):
         self._protocol: str | None = None
         self._owned: frozenset[TopicPartition] = frozenset()
         self._held: tuple[tuple[TopicPartition, ...], int] = ((), UNKNOWN_GENERATION)
-        """The last assignment and its generation: what sticky assignors are told."""
+        """Last assignment and its generation, for sticky assignors."""
         self._work: Work | None = None
         self._begun: Work | None = None
         self._next: Take | None = None
         self._join_again_after: Take | None = None
         self._rejoin: str | None = None
-        """Why it has to join (again)."""
+        """Reason why the member has to join (again)."""
         self._lost = False
         self._may_join = False
         self._fenced: KafkaError | None = None
@@ -92,7 +93,7 @@ class ClassicMembership(Outbox):
         self._retry_at_ms = 0
         self._failures = 0
         self._said: Mapping[str, Subscription] | None = None
-        """What the members said, to the leader; None in the others."""
+        """Subscriptions of all members, if this member is the leader; else None."""
         self._instances: Mapping[str, str | None] = {}
         self._skip_assignment = False
         self._seen: Mapping[str, object] | None = None
@@ -101,54 +102,54 @@ class ClassicMembership(Outbox):
 
     @property
     def work(self) -> Work | None:
-        """What the application has to do next."""
+        """Next step of the application, None for none."""
         return self._work
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What the application has."""
+        """Partitions that the application has."""
         return self._owned
 
     @property
     def is_member(self) -> bool:
-        """Whether the coordinator counts it as a member, as far as it knows."""
+        """Return whether the coordinator counts the consumer as a member, as far as the consumer knows."""
         return self._generation != UNKNOWN_GENERATION
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a rebalance is under way: offsets cannot be committed meanwhile."""
+        """Return whether a rebalance is under way, during which offsets cannot be committed."""
         return self._phase in _UNDER_WAY or (self._phase is _Phase.OUTSIDE and self._rejoin is not None and self._may_join)
 
     @property
     def state(self) -> str:
-        """A word for people."""
+        """Word for the state, for people."""
         if self._fenced is not None:
             return "fenced"
         return "giving up" if isinstance(self._work, GiveUp) else self._phase.value
 
     @property
     def watched(self) -> frozenset[str]:
-        """Of the leader the topics of all members, of the others their own."""
+        """Topics to watch: those of all members for the leader, its subscription for another member."""
         if self._said is not None:
             return frozenset(topic for said in self._said.values() for topic in said.topics)
         return self._wanted.topics if self._wanted is not None else frozenset()
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who it is, to the coordinator."""
+        """Return the identity of the member towards the coordinator."""
         member_id = self._member_id if self.is_member else ""
         return ConsumerGroupMetadata(self.settings.group_id, self._generation, member_id, self.settings.instance_id)
 
     # -- what the application does --------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Subscribed, now_ms: int) -> None:
-        """The subscription is this from now on."""
+        """Replace the subscription."""
         if wanted != self._wanted or self._fenced is not None:
             self._wanted = wanted
             self._fenced = None
             self.request_rejoin("the subscription changed", now_ms)
 
     def request_rejoin(self, reason: str, now_ms: int) -> None:
-        """Joins again as soon as what has to be given up is given up."""
+        """Join again as soon as the partitions that have to be given up are given up."""
         if self._wanted is None or self._fenced is not None:
             return
         if self._rejoin is None:
@@ -157,7 +158,7 @@ class ClassicMembership(Outbox):
         self._advance(now_ms)
 
     def topics_changed(self, topics: Topics, now_ms: int) -> None:
-        """The leader joins again when what it assigned is not what there is any more."""
+        """Join again if this member is the leader and the topics no longer have the partitions that it assigned."""
         if self._said is None or self._phase is not _Phase.STABLE:
             return
         shape = self._shape(topics)
@@ -168,11 +169,13 @@ class ClassicMembership(Outbox):
             self.request_rejoin("partitions of the topics have changed", now_ms)
 
     def _shape(self, topics: Topics) -> Mapping[str, object]:
-        """What makes another assignment worth it: numbers of partitions, and their racks if the leader has one (as in Kafka)."""
+        """Return the facts whose change makes a new assignment worth while: partition counts, and racks if the leader has a rack (as in
+        Kafka).
+        """
         return topics if self.settings.rack is not None else {name: len(partitions) for name, partitions in topics.items()}
 
     def poll_began(self, now_ms: int) -> None:
-        """The application is in poll: if it was away for too long the member comes back."""
+        """Note that the application is in poll; a member that left because poll was not called joins again."""
         self._in_poll = True
         if self._fenced is not None:
             if not self._errors:
@@ -182,14 +185,14 @@ class ClassicMembership(Outbox):
         self._advance(now_ms)
 
     def begin(self, work: Work) -> None:
-        """The application begins with the work."""
+        """Note that the application begins with the work."""
         assert work is self._work
         self._begun = work
         if isinstance(work, Take):
             self._owned = frozenset(work.partitions)
 
     def done(self, work: Work, now_ms: int) -> None:
-        """The application has done the work."""
+        """Note that the application has done the work."""
         if isinstance(work, GiveUp):
             self._owned = self._owned.difference(work.partitions)
         self._begun = None
@@ -201,7 +204,10 @@ class ClassicMembership(Outbox):
         self._advance(now_ms)
 
     def leave(self, now_ms: int, *, reason: str, stay: bool | None) -> Send | None:
-        """Ends the membership; a static member's session runs out by itself, unless `stay` says otherwise."""
+        """End the membership; return the request to send, None without a request.
+
+        The session of a static member runs out by itself, unless `stay` is False. `stay` True does the same for any member.
+        """
         request = self._leave_request(reason) if self._leaves(stay) else None
         self._wanted = None
         self._forget_member(now_ms, keep_member_id=False)
@@ -225,12 +231,12 @@ class ClassicMembership(Outbox):
     # -- time -----------------------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
-        """Sends the heartbeat that is due, tries again what failed, and leaves when poll was not called for too long."""
+        """Send the heartbeat that is due, retry what failed, and leave when poll was not called for max.poll.interval.ms."""
         if not self._in_poll and now_ms >= self._poll_deadline_ms and self._may_join and (self._member_id or self._joining):
             self._expire(now_ms)
         if self._beats():
             if now_ms >= self._heard_ms + self.settings.session_timeout_ms:
-                # Whoever is asked has long given us up; somebody else may be the coordinator.
+                # The node that is asked must have expired the session by now, unless another node has become the coordinator.
                 self._heard_ms = now_ms
                 self._beating = None
                 self._forget_coordinator = True
@@ -240,7 +246,7 @@ class ClassicMembership(Outbox):
         self._advance(now_ms)
 
     def wake_at_ms(self) -> int:
-        """When `tick` has something to do."""
+        """Return the time at which `tick` has something to do, FOREVER for never."""
         times: list[int] = []
         if self._beats():
             times.append(self._heard_ms + self.settings.session_timeout_ms)
@@ -280,7 +286,7 @@ class ClassicMembership(Outbox):
     # -- joining --------------------------------------------------------------------------------------------------------------------
 
     def _advance(self, now_ms: int) -> None:
-        """Goes on as far as it can without the application and without an answer."""
+        """Go on as far as possible without the application and without a response."""
         if self._begun is not None or self._phase in _UNDER_WAY:
             return
         if self._lost:
@@ -341,7 +347,7 @@ class ClassicMembership(Outbox):
         return (in_order(self._owned), self._generation) if assignor.cooperative else self._held
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> None:
-        """The coordinator answered."""
+        """Take over the coordinator's response."""
         if ticket == self._beating and isinstance(response, HeartbeatResponse):
             self._beating = None
             self._on_heartbeat(code_of(response.error_code), now_ms)
@@ -353,7 +359,7 @@ class ClassicMembership(Outbox):
                 self._on_synced(response, now_ms)
 
     def failed(self, ticket: int, error: KafkaError, now_ms: int) -> None:
-        """No answer came."""
+        """Note that no response came."""
         if ticket == self._beating:
             self._beating = None
             self._failures += 1
@@ -405,7 +411,7 @@ class ClassicMembership(Outbox):
         self._joining = self._look_up(sorted(self.watched))
 
     def looked_up(self, ticket: int, topics: Topics, now_ms: int) -> None:
-        """The leader assigns."""
+        """Assign the partitions as the group's leader, and send the assignment."""
         if ticket != self._joining or self._said is None or self._protocol is None:
             return
         self._seen = self._shape(topics)
@@ -417,7 +423,7 @@ class ClassicMembership(Outbox):
         self._sync({member_id: encode_assignment(Assigned(partitions)) for member_id, partitions in found.items()})
 
     def named(self, ticket: int, names: Mapping[UUID, str], now_ms: int) -> None:
-        """Never asked for: classic groups know topics by name."""
+        """Do nothing: classic groups know topics by name."""
 
     def _sync(self, assignments: Mapping[str, bytes]) -> None:
         each = SyncGroupRequest.SyncGroupRequestAssignment
@@ -458,7 +464,7 @@ class ClassicMembership(Outbox):
         self._phase = _Phase.STABLE
         self._failures = 0
         self._heard_ms = now_ms
-        # What was subscribed to before is not taken: the member joins again anyway.
+        # Partitions of topics that are no longer subscribed to are not taken: the member joins again anyway.
         assigned = frozenset(each for each in partitions if each.topic in self._wanted.topics)
         self._held = in_order(assigned), self._generation
         take = Take(in_order(assigned), in_order(assigned - self._owned))
@@ -489,7 +495,7 @@ class ClassicMembership(Outbox):
             self._refused(error, "sending a heartbeat", now_ms)
 
     def commit_refused(self, error: ErrorCode, sent_as: ConsumerGroupMetadata, now_ms: int) -> None:
-        """The coordinator refused a commit of this member: what that tells of the membership."""
+        """Draw the conclusions for the membership when the coordinator refuses a commit of this member."""
         if sent_as != self.metadata():
             return
         if error in _FORGOTTEN:
@@ -509,7 +515,9 @@ class ClassicMembership(Outbox):
         self.request_rejoin(reason, now_ms)
 
     def _forget_member(self, now_ms: int, *, keep_member_id: bool, pause: bool = False) -> None:
-        """The coordinator does not know this member (any more): what it had may be somebody else's."""
+        """Begin again as a new member: the coordinator does not know this member (any more), and its partitions may belong to another
+        member.
+        """
         self._phase = _Phase.OUTSIDE
         self._generation = UNKNOWN_GENERATION
         if not keep_member_id:
@@ -529,7 +537,7 @@ class ClassicMembership(Outbox):
     def _refused(self, error: ErrorCode, doing: str, now_ms: int) -> None:
         refusal = KafkaError(error, f"group {self.settings.group_id}, {doing}" + _ADVICE.get(error, ""))
         if error is ErrorCode.FENCED_INSTANCE_ID:
-            # Joining again would fence the other, and so on without end: only another subscribe() does it.
+            # Joining again would fence the other consumer, which would fence this one, without end: only another subscribe() joins again.
             self._fenced = refusal
         self._fail(refusal, now_ms)
 
@@ -537,7 +545,7 @@ class ClassicMembership(Outbox):
         self._fail(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {self.settings.group_id}: {what}"), now_ms)
 
     def _fail(self, error: KafkaError, now_ms: int) -> None:
-        """The application is told; its next poll tries again."""
+        """Hand the error to the application; its next poll joins again."""
         self._errors.append(error)
         self._may_join = False
         self._forget_member(now_ms, keep_member_id=False, pause=True)

@@ -1,10 +1,12 @@
 """Membership of a consumer group of KIP-848 (org.apache.kafka.clients.consumer.internals.ConsumerMembershipManager).
 
-1. The first ConsumerGroupHeartbeat, with epoch 0, joins and says everything; later ones say only what has changed since.
-2. The coordinator answers with the member's epoch, when to come again, and, when it has changed, what the member should have: its target.
-3. The member makes that true: it first gives up what is not in its target, then takes the rest, then says at once what it has. The
-   coordinator gives nobody what another has not given up.
-4. A member that is fenced has lost all of it and joins again with epoch 0. One that does not call poll for max.poll.interval.ms leaves.
+1. The first ConsumerGroupHeartbeat, with epoch 0, joins and has all fields; later heartbeats have only fields that changed since.
+2. The coordinator answers with the member's epoch and the time of the next heartbeat. If the member's target assignment has changed, the
+   answer has the new target.
+3. The member first gives up the partitions that are not in its target, then takes the others, then at once reports its partitions. The
+   coordinator assigns no partition to a member before another member has given it up.
+4. A fenced member has lost all its partitions and joins again with epoch 0. A member that does not call poll for max.poll.interval.ms
+   leaves.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ _LOG = logging.getLogger("odradek.client.groups")
 _JOINING_EPOCH = 0
 _LEAVING_EPOCH = -1
 _STATIC_LEAVING_EPOCH = -2
-"""A static member that is to come back under another member id: its partitions stay its own until the session ends."""
+"""Epoch of a static member that leaves and may come back with another member id; it keeps its partitions until the session ends."""
 
 _MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _OWNED = ConsumerGroupHeartbeatRequest.TopicPartitions
 
 
 class ConsumerMembership(Outbox):
-    """One member of one group; see `membership.Membership` for its events."""
+    """Member of one group; see `membership.Membership` for its events."""
 
     def __init__(self, settings: GroupSettings, member_id: str, remote_assignor: str | None, backoff: Backoff) -> None:
-        """`member_id`: a random id, the member's for as long as it lives. `remote_assignor`: None leaves it to the coordinator."""
+        """`member_id`: a random id for the member's whole life. `remote_assignor`: None lets the coordinator choose."""
         super().__init__(settings, backoff)
         self._member_id = member_id
         self._remote_assignor = remote_assignor
@@ -45,7 +47,7 @@ class ConsumerMembership(Outbox):
         self._wanted: Subscribed | None = None
         self._owned: frozenset[TopicPartition] = frozenset()
         self._target: Mapping[UUID, frozenset[int]] | None = None
-        """What the coordinator last said that the member should have; None before it said anything."""
+        """Target assignment that the coordinator sent last; None before the first."""
         self._names: dict[UUID, str] = {}
         self._ids: dict[str, UUID] = {}
         self._naming: int | None = None
@@ -67,27 +69,27 @@ class ConsumerMembership(Outbox):
 
     @property
     def work(self) -> Work | None:
-        """What the application has to do next."""
+        """Next step of the application, None for none."""
         return self._work
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What the application has."""
+        """Partitions that the application has."""
         return self._owned
 
     @property
     def is_member(self) -> bool:
-        """Whether the coordinator counts it as a member, as far as it knows."""
+        """Return whether the coordinator counts the consumer as a member, as far as the consumer knows."""
         return self._epoch > _JOINING_EPOCH
 
     @property
     def rebalancing(self) -> bool:
-        """Never in the way of a commit: the member's epoch says what the coordinator may take."""
+        """Return False: no rebalance forbids commits, as the member's epoch tells the coordinator which commits to accept."""
         return False
 
     @property
     def state(self) -> str:
-        """A word for people."""
+        """Word for the state, for people."""
         if self._fenced is not None:
             return "fenced"
         if not self.is_member:
@@ -96,11 +98,11 @@ class ConsumerMembership(Outbox):
 
     @property
     def watched(self) -> frozenset[str]:
-        """Nothing: the coordinator watches the topics."""
+        """Return no topics, because the coordinator watches them."""
         return frozenset()
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who it is, to the coordinator; the generation is the member's epoch."""
+        """Return the identity of the member towards the coordinator; the generation is the member's epoch."""
         settings = self.settings
         if not self.is_member:
             return ConsumerGroupMetadata(settings.group_id, group_instance_id=settings.instance_id)
@@ -109,20 +111,20 @@ class ConsumerMembership(Outbox):
     # -- what the application does --------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Subscribed, now_ms: int) -> None:
-        """The subscription is this from now on."""
+        """Replace the subscription."""
         if wanted != self._wanted or self._fenced is not None:
             self._wanted = wanted
             self._fenced = None
             self._hurry(now_ms)
 
     def request_rejoin(self, reason: str, now_ms: int) -> None:
-        """Without effect, as in Kafka: when to rebalance is the coordinator's decision."""
+        """Do nothing: as in Kafka, the coordinator decides when to rebalance."""
 
     def topics_changed(self, topics: Topics, now_ms: int) -> None:
-        """Without effect: the coordinator watches the topics."""
+        """Do nothing: the coordinator watches the topics."""
 
     def poll_began(self, now_ms: int) -> None:
-        """The application is in poll: if it was away for too long the member comes back."""
+        """Note that the application is in poll; a member that left because poll was not called joins again."""
         self._in_poll = True
         if self._fenced is not None:
             if not self._errors:
@@ -132,14 +134,14 @@ class ConsumerMembership(Outbox):
         self._advance(now_ms)
 
     def begin(self, work: Work) -> None:
-        """The application begins with the work."""
+        """Note that the application begins with the work."""
         assert work is self._work
         self._begun = work
         if isinstance(work, Take):
             self._owned = frozenset(work.partitions)
 
     def done(self, work: Work, now_ms: int) -> None:
-        """The application has done the work; what it has now is said once nothing is left to do."""
+        """Note that the application has done the work; the member reports its partitions once no work is left."""
         if isinstance(work, GiveUp):
             self._owned = self._owned.difference(work.partitions)
         else:
@@ -152,7 +154,10 @@ class ConsumerMembership(Outbox):
             self._hurry(now_ms)
 
     def leave(self, now_ms: int, *, reason: str, stay: bool | None) -> Send | None:
-        """Ends the membership. A static member keeps what it has until its session ends, unless `stay` is False."""
+        """End the membership; return the request to send, None without a request.
+
+        A static member keeps its partitions until its session ends, unless `stay` is False.
+        """
         request = self._leave_request(stay)
         self._wanted = None
         self._rejoin(now_ms)
@@ -176,13 +181,13 @@ class ConsumerMembership(Outbox):
     # -- time -----------------------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
-        """Sends the heartbeat that is due, and leaves when poll was not called for too long."""
+        """Send the heartbeat that is due, and leave when poll was not called for max.poll.interval.ms."""
         if self._polls_too_seldom() and now_ms >= self._poll_deadline_ms:
             self._expire(now_ms)
         self._advance(now_ms)
 
     def wake_at_ms(self) -> int:
-        """When `tick` has something to do."""
+        """Return the time at which `tick` has something to do, FOREVER for never."""
         times: list[int] = []
         if self._may_beat():
             times.append(self._beat_at_ms)
@@ -209,7 +214,7 @@ class ConsumerMembership(Outbox):
         self._rejoin(now_ms)
 
     def _may_beat(self) -> bool:
-        """Joining waits until what was lost is given up; a member beats whatever happens."""
+        """Return whether a heartbeat may be sent: a member always may; a join waits until lost partitions are given up."""
         if self._beating is not None or self._wanted is None:
             return False
         return self.is_member or (self._may_join and not self._lost and self._begun is None)
@@ -225,7 +230,7 @@ class ConsumerMembership(Outbox):
             self._beat()
 
     def _decide(self, now_ms: int) -> None:
-        """What the application has to do, by what it has and what it should have."""
+        """Set the next work of the application from its partitions and the target."""
         if self._lost:
             if self._owned:
                 if not (isinstance(self._work, GiveUp) and self._work.loss is Loss.LOST):
@@ -294,7 +299,7 @@ class ConsumerMembership(Outbox):
         return [_OWNED(topic_id=self._ids[topic], partitions=numbers) for topic, numbers in by_topic.items()]
 
     def answered(self, ticket: int, response: Message, now_ms: int) -> None:
-        """The coordinator answered."""
+        """Take over the coordinator's response."""
         if ticket != self._beating or not isinstance(response, ConsumerGroupHeartbeatResponse):
             return
         self._beating = None
@@ -312,7 +317,7 @@ class ConsumerMembership(Outbox):
             self._hurry(now_ms)
 
     def named(self, ticket: int, names: Mapping[UUID, str], now_ms: int) -> None:
-        """The names of topics of the target; those that have none yet are asked for again."""
+        """Take over the names of topics in the target; missing names are asked for again."""
         if ticket != self._naming:
             return
         self._naming = None
@@ -324,10 +329,10 @@ class ConsumerMembership(Outbox):
         self._advance(now_ms)
 
     def looked_up(self, ticket: int, topics: Topics, now_ms: int) -> None:
-        """Never asked for: the coordinator assigns."""
+        """Do nothing: the member never looks up topics, as the coordinator assigns."""
 
     def failed(self, ticket: int, error: KafkaError, now_ms: int) -> None:
-        """No answer came: the next heartbeat says everything, as nobody knows what was heard of this one."""
+        """Note that no response came. The next heartbeat has all fields, as the coordinator may not have seen this one."""
         if ticket == self._naming:
             self.named(ticket, {}, now_ms)
         elif ticket == self._beating:
@@ -354,7 +359,7 @@ class ConsumerMembership(Outbox):
             advice = _ADVICE.get(error) or message or ""
             refusal = KafkaError(error, f"group {self.settings.group_id}" + (f": {advice}" if advice else ""))
             if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                # The member stays one: rights may come, and other topics are read meanwhile.
+                # The consumer stays a member: rights may be granted later, and it reads other topics until then.
                 if not self._errors:
                     self._errors.append(refusal)
                 self._try_again(now_ms)
@@ -364,14 +369,14 @@ class ConsumerMembership(Outbox):
             self._fail(refusal, now_ms)
 
     def _fail(self, error: KafkaError, now_ms: int) -> None:
-        """The application is told; its next poll tries again."""
+        """Hand the error to the application; its next poll joins again."""
         self._errors.append(error)
         self._may_join = False
         self._failures += 1
         self._rejoin(now_ms, pause_ms=self._backoff.delay_ms(self._failures))
 
     def _rejoin(self, now_ms: int, pause_ms: int = 0) -> None:
-        """What it has is lost; it begins anew with epoch 0."""
+        """Lose all partitions and join again with epoch 0."""
         self._epoch = _JOINING_EPOCH
         self._beating = self._naming = None
         self._target = None
@@ -385,7 +390,7 @@ class ConsumerMembership(Outbox):
         self._advance(now_ms)
 
     def commit_refused(self, error: ErrorCode, sent_as: ConsumerGroupMetadata, now_ms: int) -> None:
-        """The next heartbeat tells what became of the membership: it comes at once."""
+        """Send the next heartbeat at once, as its response tells whether the consumer is still a member."""
         if sent_as.member_id == self._member_id and error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
             self._hurry(now_ms)
 

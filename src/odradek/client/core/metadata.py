@@ -1,4 +1,4 @@
-"""What a client knows about the cluster: an immutable view and the rules by which a newer answer replaces it."""
+"""Metadata of the cluster: an immutable view, and the rules by which a newer response replaces it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.protocol.messages.metadata import MetadataResponse
 
 
 class Broker(NamedTuple):
-    """A broker as it announces itself."""
+    """Broker as it announces itself."""
 
     node_id: int
     host: str
@@ -22,7 +22,7 @@ class Broker(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """A partition's leadership; `leader` is -1 while there is none, `leader_epoch` -1 when the broker does not say."""
+    """Leadership of a partition; `leader` is -1 without a leader, `leader_epoch` -1 when the broker does not tell it."""
 
     partition: int
     leader: int
@@ -33,7 +33,7 @@ class PartitionInfo(NamedTuple):
 
 
 class TopicInfo(NamedTuple):
-    """A topic; `error` other than NONE means that the rest is empty."""
+    """Topic; if `error` is not NONE, the other fields are empty."""
 
     name: str
     topic_id: UUID
@@ -43,7 +43,7 @@ class TopicInfo(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """One state of the cluster; replaced, never changed."""
+    """State of the cluster at one time; replaced, never changed."""
 
     cluster_id: str | None
     controller_id: int
@@ -51,22 +51,22 @@ class ClusterView(NamedTuple):
     topics: Mapping[str, TopicInfo]
 
     def partition(self, topic_partition: TopicPartition) -> PartitionInfo | None:
-        """The partition's leadership, None when it is not known."""
+        """Return the partition's leadership, None where unknown."""
         topic = self.topics.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
 
     def leader(self, topic_partition: TopicPartition) -> int | None:
-        """The id of a leader that can be reached, or None."""
+        """Return the id of the partition's leader, None without a leader or when its address is unknown."""
         info = self.partition(topic_partition)
         return info.leader if info is not None and info.leader in self.brokers else None
 
     def leader_epoch(self, topic_partition: TopicPartition) -> int:
-        """The epoch of the leader, -1 where that is not known."""
+        """Return the epoch of the partition's leader, -1 where unknown."""
         info = self.partition(topic_partition)
         return -1 if info is None else info.leader_epoch
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of a topic id, None when it is not known."""
+        """Return the name of the topic with this id, None where unknown."""
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
 
@@ -76,10 +76,10 @@ FOREVER = 1 << 62
 
 
 class MetadataCache:
-    """The newest view and when to ask again. Times are monotonic milliseconds.
+    """Newest view of the cluster, and the time of the next request. Times are monotonic milliseconds.
 
-    With `max_idle_ms`, a topic that was neither wanted nor put into `used` for so long is dropped (metadata.max.idle.ms). What is used is
-    noted with the next answer, so that a use costs no look at the clock.
+    With `max_idle_ms`, a topic is dropped when it was neither wanted nor put into `used` for that long (metadata.max.idle.ms). Uses are
+    dated when the next response arrives, so that a use does not read the clock.
     """
 
     __slots__ = ("_asking_since_ms", "_max_age_ms", "_max_idle_ms", "_requested", "_seen_ms", "_updated_ms", "used", "view", "wanted")
@@ -94,15 +94,15 @@ class MetadataCache:
         self.view = EMPTY_VIEW
         self.wanted: set[str] = set()
         self.used: set[str] = set()
-        """Topics that were used since the last answer; any thread may add to it."""
+        """Topics that were used since the last response; any thread may add to this set."""
 
     @property
     def has_answer(self) -> bool:
-        """Whether a broker has ever answered."""
+        """Return whether a broker has ever answered."""
         return self._updated_ms is not None
 
     def want(self, topics: Iterable[str]) -> bool:
-        """Adds topics to what is asked for; True when at least one of them is not known yet."""
+        """Add topics to the wanted ones; return whether at least one of them is unknown or has an error."""
         missing = False
         for topic in topics:
             self.wanted.add(topic)
@@ -112,23 +112,23 @@ class MetadataCache:
         return missing
 
     def request_update(self) -> None:
-        """Notes that an answer contradicted the view."""
+        """Note that a response contradicted the view, so that it has to be refreshed."""
         self._requested = True
 
     def due_in_ms(self, now_ms: int) -> int:
-        """Milliseconds until the view has to be refreshed; 0 when now."""
+        """Return the milliseconds until the view has to be refreshed; 0 when it is due."""
         if self._requested or self._updated_ms is None:
             return 0
         return max(0, self._updated_ms + self._max_age_ms - now_ms)
 
     def asking(self, now_ms: int) -> int:
-        """A question is sent. For how long there has been no answer, milliseconds (KIP-1102)."""
+        """Note that a request is sent. Return the milliseconds since the first request that is still unanswered (KIP-1102)."""
         if self._asking_since_ms is None:
             self._asking_since_ms = now_ms
         return now_ms - self._asking_since_ms
 
     def rebootstrap(self, now_ms: int) -> None:
-        """No known broker is of use any more (KIP-899): they are forgotten, and what is known of topics waits for an answer."""
+        """Forget all brokers, as none of them is usable (KIP-899). Topics keep their state until the next response."""
         self.view = self.view._replace(brokers={}, controller_id=-1)
         self._requested = True
         self._asking_since_ms = now_ms
@@ -143,7 +143,9 @@ class MetadataCache:
                 self.forget(topic)
 
     def update(self, response: MetadataResponse, now_ms: int) -> ClusterView:
-        """Takes an answer over: brokers as a whole, topics one by one, an older leader epoch never over a newer one."""
+        """Take over a response and return the new view: brokers as a whole, topics one by one. An older leader epoch never replaces a newer
+        one.
+        """
         self._asking_since_ms = None
         topics = dict(self.view.topics)
         for answered in response.topics:
@@ -157,7 +159,7 @@ class MetadataCache:
         return self.view
 
     def forget(self, topic: str) -> None:
-        """Drops a topic, for instance after it was deleted."""
+        """Drop a topic, for instance after it was deleted."""
         self.wanted.discard(topic)
         self._seen_ms.pop(topic, None)
         topics = dict(self.view.topics)
@@ -183,7 +185,7 @@ class MetadataCache:
 
 
 def controllers_as_metadata(answer: DescribeClusterResponse) -> MetadataResponse:
-    """What DescribeCluster says of the controllers, in the form of an answer to Metadata without topics (KIP-919)."""
+    """Return a DescribeCluster response about controllers in the form of a Metadata response without topics (KIP-919)."""
     each = MetadataResponse.MetadataResponseBroker
     nodes = [each(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack) for node in answer.brokers]
     return MetadataResponse(brokers=nodes, cluster_id=answer.cluster_id, controller_id=answer.controller_id, topics=[])
@@ -204,4 +206,4 @@ LEADERSHIP_ERRORS = frozenset(
         ErrorCode.LISTENER_NOT_FOUND,
     }
 )
-"""Answers after which the view has to be asked for again (Java's InvalidMetadataException)."""
+"""Errors after which the view has to be refreshed (Java's InvalidMetadataException)."""

@@ -1,4 +1,4 @@
-"""Committed offsets: the requests, what the answers mean, and when the next automatic commit is due.
+"""Committed offsets: requests, meaning of the responses, and the time of the next automatic commit.
 
 Source: org.apache.kafka.clients.consumer.internals.ConsumerCoordinator (OffsetCommitResponseHandler, OffsetFetchResponseHandler).
 """
@@ -17,16 +17,17 @@ from odradek.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 LAST_BY_NAME = 9
-"""The last version of OffsetCommit and OffsetFetch that names topics; the next go by topic id (KIP-848)."""
+"""Last version of OffsetCommit and OffsetFetch that names topics; later versions use topic ids (KIP-848)."""
 LAST_OF_ONE_GROUP = 7
-"""The last version of OffsetFetch that asks for a single group (KIP-709)."""
+"""Last version of OffsetFetch that asks for a single group (KIP-709)."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class CommitFailed(KafkaError):
-    """The offsets were not committed, as this consumer is no member of the group any more: somebody else may have its partitions, and reads
-    from the last committed offsets (org.apache.kafka.clients.consumer.CommitFailedException).
+    """Failed commit of a consumer that has left the group (org.apache.kafka.clients.consumer.CommitFailedException).
+
+    Another member may have the partitions, and reads from the last committed offsets.
     """
 
     def __init__(self, code: ErrorCode, group_id: str) -> None:
@@ -38,19 +39,19 @@ class CommitFailed(KafkaError):
 
 
 class Verdict(Enum):
-    """What an answer means for a commit or a fetch of offsets."""
+    """Meaning of a response for a commit or a fetch of offsets."""
 
     DONE = "done"
     AGAIN = "again"
     MOVED = "moved"
-    """Again, at another coordinator."""
+    """Retry at another coordinator."""
     OUTDATED = "outdated"
-    """The member's epoch has moved on: again under the new one."""
+    """Retry with the member's new epoch."""
     FAILED = "failed"
 
 
 class CommitOutcome(NamedTuple):
-    """What became of a commit; `error` says why it is not DONE."""
+    """Outcome of a commit; `error` says why the verdict is not DONE."""
 
     verdict: Verdict
     error: KafkaError | None = None
@@ -62,7 +63,7 @@ _NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATIO
 
 
 def commit_request(offsets: Offsets, member: ConsumerGroupMetadata) -> OffsetCommitRequest:
-    """Commits `offsets` as `member`."""
+    """Build the request that commits `offsets` as `member`."""
     by_topic: defaultdict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = defaultdict(list)
     for (topic, number), offset in offsets.items():
         by_topic[topic].append(
@@ -83,7 +84,7 @@ def commit_request(offsets: Offsets, member: ConsumerGroupMetadata) -> OffsetCom
 
 
 def commit_outcomes(offsets: Offsets, response: OffsetCommitResponse, group_id: str) -> dict[TopicPartition, CommitOutcome]:
-    """Return what the answer says of each of `offsets`. A partition that is left out counts as failed."""
+    """Return the outcome of each of `offsets`. A partition that the response leaves out counts as failed."""
     answered = {
         TopicPartition(topic.name, part.partition_index): code_of(part.error_code) for topic in response.topics for part in topic.partitions
     }
@@ -91,7 +92,7 @@ def commit_outcomes(offsets: Offsets, response: OffsetCommitResponse, group_id: 
 
 
 def worst_outcome(outcomes: Iterable[CommitOutcome]) -> CommitOutcome:
-    """Return the most severe of the outcomes, DONE without any."""
+    """Return the most severe of the outcomes; DONE for an empty iterable."""
     return max(outcomes, key=lambda outcome: _SEVERITY[outcome.verdict], default=CommitOutcome(Verdict.DONE))
 
 
@@ -112,7 +113,9 @@ def _commit_verdict(error: ErrorCode, partition: TopicPartition, group_id: str) 
 
 
 def committed_request(partitions: Iterable[TopicPartition], member: ConsumerGroupMetadata, *, of_one_group: bool) -> OffsetFetchRequest:
-    """Asks for the group's committed offsets. Offsets of open transactions are waited for (KIP-447)."""
+    """Build the request for the group's committed offsets; the broker answers UNSTABLE_OFFSET_COMMIT for offsets of open transactions
+    (KIP-447).
+    """
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, number in partitions:
         by_topic[topic].append(number)
@@ -129,7 +132,7 @@ def committed_request(partitions: Iterable[TopicPartition], member: ConsumerGrou
 
 
 class CommittedAnswer(NamedTuple):
-    """Answer for one partition: its committed offset (None for none) once the verdict is DONE."""
+    """Answer for one partition; with the verdict DONE `offset` is the committed offset (None without a committed offset)."""
 
     verdict: Verdict
     offset: OffsetAndMetadata | None = None
@@ -137,7 +140,7 @@ class CommittedAnswer(NamedTuple):
 
 
 class CommittedOutcome(NamedTuple):
-    """The committed offsets (None for a partition without), once the verdict is DONE."""
+    """Answer for all partitions; with the verdict DONE `offsets` has their committed offsets (None without a committed offset)."""
 
     verdict: Verdict
     offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
@@ -145,7 +148,7 @@ class CommittedOutcome(NamedTuple):
 
 
 def committed_outcome(answers: Mapping[TopicPartition, CommittedAnswer]) -> CommittedOutcome:
-    """Return what the answers say of all partitions: the worst of them."""
+    """Return the most severe verdict of the answers, with the offsets if it is DONE."""
     worst = max(answers.values(), key=lambda answer: _SEVERITY[answer.verdict], default=CommittedAnswer(Verdict.DONE))
     offsets = {partition: answer.offset for partition, answer in answers.items()} if worst.verdict is Verdict.DONE else {}
     return CommittedOutcome(worst.verdict, offsets, worst.error)
@@ -154,7 +157,7 @@ def committed_outcome(answers: Mapping[TopicPartition, CommittedAnswer]) -> Comm
 def committed_answers(
     partitions: Iterable[TopicPartition], response: OffsetFetchResponse, group_id: str
 ) -> dict[TopicPartition, CommittedAnswer]:
-    """Return what the response says of each of `partitions`. An error of the whole group is an error of each."""
+    """Return the answer for each of `partitions`. An error of the whole group counts for each partition."""
     group = next((group for group in response.groups if group.group_id == group_id), None)
     error = code_of(group.error_code if group is not None else response.error_code)
     topics = group.topics if group is not None else response.topics
@@ -185,7 +188,7 @@ def _not_told(code: ErrorCode, refused: KafkaError) -> CommittedAnswer:
 
 
 class AutoCommit:
-    """When offsets are committed without being asked (auto.commit.interval.ms), and which are known to be committed. Monotonic times."""
+    """Schedule of automatic commits (auto.commit.interval.ms), and the offsets that are known to be committed. Times are monotonic ms."""
 
     __slots__ = ("_at_ms", "_interval_ms", "_known", "_under_way")
 
@@ -196,28 +199,31 @@ class AutoCommit:
         self._known: dict[TopicPartition, int] = {}
 
     def due(self, now_ms: int) -> bool:
-        """Whether it is time; one at a time."""
+        """Return whether an automatic commit is due; False while an automatic commit is under way."""
         return not self._under_way and now_ms >= self._at_ms
 
     def changed(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Those that are not known to be committed."""
+        """Return the offsets that are not known to be committed."""
         return {partition: offset for partition, offset in offsets.items() if self._known.get(partition) != offset.offset}
 
     def began(self) -> None:
-        """A commit is on its way."""
+        """Note that an automatic commit is under way."""
         self._under_way = True
 
     def ended(self, now_ms: int, pause_ms: int | None = None) -> None:
-        """It has been answered; `pause_ms` says how soon to try again after a failure that may heal, None waits for the interval."""
+        """Note that the automatic commit has been answered.
+
+        `pause_ms` is the time until the next attempt after a failure that may pass; None waits for the interval.
+        """
         self._under_way = False
         self._at_ms = now_ms + (self._interval_ms if pause_ms is None else pause_ms)
 
     def note(self, offsets: Offsets) -> None:
-        """These are committed, whoever asked for it."""
+        """Note that these offsets are committed, by an automatic commit or another one."""
         for partition, offset in offsets.items():
             self._known[partition] = offset.offset
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Of these it is not known what is committed: they are given up, or a commit of theirs is under way."""
+        """Forget the committed offsets of these partitions: they are given up, or a commit of them is under way."""
         for partition in partitions:
             self._known.pop(partition, None)

@@ -1,9 +1,9 @@
-"""Records, offsets and names that an application hands to a client, checked before anything takes them.
+"""Checks of records, offsets and names that an application passes to a client.
 
-The rule: what the application gives is checked in the call that takes it, before it has a place in a queue, a request or the metadata.
-Several items share a batch, a request, a question for metadata: one that cannot be encoded would stop all of them. A value of a wrong
-type is a TypeError, a value out of range or text that is not UTF-8 (half of a surrogate pair) a ValueError; nothing of the call is done
-then. Values are copied where the caller could change them later.
+The rule: the call that takes a value checks it, before the value has a place in a queue, a request or the metadata. Several items share a
+batch, a request or a metadata request: an item that cannot be encoded would stop all of them. A value of a wrong type is a TypeError. A
+value out of range, or text that is not UTF-8 (half of a surrogate pair), is a ValueError. After an error nothing of the call is done.
+Values are copied where the caller could change them later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN = {bytes, type(None)}
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
 _LONGEST_STRING = 0x7FFF
-"""Bytes of a string in a request; what a topic may be called beyond that is the broker's to say."""
+"""Most bytes of a string in a request; the broker decides which topic names are valid within that limit."""
 
 
 class Outgoing(NamedTuple):
@@ -35,11 +35,11 @@ class Outgoing(NamedTuple):
     partition: int | None
     timestamp: int | None
     size: int
-    """Upper estimate of its bytes in a batch."""
+    """Upper estimate of the record's bytes in a batch."""
 
 
 def checked_record(value: object, key: object, partition: object, headers: object, timestamp: object) -> Outgoing:
-    """Return what `send` was given in the form that batches take; TypeError or ValueError."""
+    """Return the arguments of `send` in the form that batches take. Raises TypeError or ValueError."""
     key_bytes, value_bytes, pairs = encode_content(key), encode_content(value), encode_headers(headers)
     return Outgoing(
         key_bytes,
@@ -59,7 +59,7 @@ class Values(NamedTuple):
 
 
 def checked_values(values: object) -> Values:
-    """Return the values of many records as bytes; TypeError or ValueError for any that is neither bytes, text nor None."""
+    """Return the values of many records as bytes. Raises TypeError or ValueError for a value that is neither bytes, text nor None."""
     if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
         kind = type(values).__name__  # pyright: ignore[reportUnknownArgumentType]
         raise TypeError(f"values must be a sequence of bytes, str or None, not {kind}")
@@ -73,12 +73,12 @@ def checked_values(values: object) -> Values:
 
 
 def checked_timestamp(timestamp: object) -> int:
-    """Return the timestamp; TypeError for what is no integer, ValueError for one beyond 64 bits."""
+    """Return the timestamp. Raises TypeError for anything but an integer, ValueError beyond 64 bits."""
     return _integer("timestamp", timestamp, _INT64, "Unix milliseconds")
 
 
 def checked_partition(partition: object) -> int:
-    """Return the number of a partition; TypeError for what is no integer, ValueError for one beyond 32 bits."""
+    """Return the partition's number. Raises TypeError for anything but an integer, ValueError beyond 32 bits."""
     return _integer("partition", partition, _INT32, "the number of a partition")
 
 
@@ -95,7 +95,7 @@ def _integer(name: str, value: object, values: range, meaning: str) -> int:
 
 
 def checked_topic(topic: object) -> str:
-    """Return the name of a topic; TypeError for what is no text, ValueError for text that no request can carry."""
+    """Return the topic's name. Raises TypeError for anything but a str, ValueError for a str that no request can carry."""
     if not isinstance(topic, str):
         raise TypeError(f"a topic must be a str, not {type(topic).__name__}")
     if _check_text("a topic", topic) > _LONGEST_STRING:
@@ -106,7 +106,8 @@ def checked_topic(topic: object) -> str:
 def checked_batch(payload: object, record_count: object) -> bytes:
     """Return a copy of a whole record batch that was encoded elsewhere.
 
-    TypeError for what is not bytes, ValueError for bytes that are not one batch (magic 2) of so many records with the right checksum.
+    Raises TypeError for anything but bytes. Raises ValueError unless the bytes are one batch (magic 2) of `record_count` records with the
+    right checksum.
     """
     if not isinstance(payload, (bytes, bytearray, memoryview)):
         raise TypeError(f"a record batch must be bytes, not {type(payload).__name__}")
@@ -126,7 +127,7 @@ def checked_batch(payload: object, record_count: object) -> bytes:
 
 
 def checked_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to commit, by partition; TypeError or ValueError for those that no request can carry."""
+    """Return offsets to commit, by partition. Raises TypeError or ValueError for offsets that no request can carry."""
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets must be a mapping of partitions to offsets, not {type(offsets).__name__}")
     found: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -149,7 +150,7 @@ def _offset(given: object) -> int:
 
 
 def _check_text(what: str, text: str) -> int:
-    """Return how many bytes the text takes; ValueError for text that UTF-8 cannot write."""
+    """Return the text's length in bytes. Raise ValueError for text that UTF-8 cannot encode."""
     try:
         return len(text.encode())
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Where a consumer stands in each of its partitions (org.apache.kafka.clients.consumer.internals.SubscriptionState)."""
+"""Positions of a consumer in its partitions (org.apache.kafka.clients.consumer.internals.SubscriptionState)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Chunk(NamedTuple):
     buffer: memoryview
     aborted: Sequence[tuple[int, int]]
     leader_epoch: int = -1
-    """Of the last batch."""
+    """Leader epoch of the last batch."""
     previous_epoch: int = -1
-    """Of what was read before `offset`."""
+    """Leader epoch of the last record before `offset`."""
 
 
 class Position:
-    """Where the reading of an assigned partition stands."""
+    """Position in an assigned partition, with the state of its requests."""
 
     __slots__ = (
         "awaits_validation",
@@ -65,52 +65,52 @@ class Position:
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.epoch = -1
-        """The newest leader epoch that the partition is known to have had, -1 for none."""
+        """Newest leader epoch that the partition is known to have had, -1 for none."""
         self.topic_id: UUID | None = None
-        """The topic that the epoch is of, where that is known."""
+        """Id of the topic to which `epoch` belongs, None where unknown."""
         self.read_topic_id: UUID | None = None
-        """The topic that `offset` was read from; None until a Fetch from there is answered."""
+        """Id of the topic that `offset` was read from; None until a Fetch from there is answered."""
         self.offset = -1
         self.offset_epoch = -1
-        """The leader epoch of what was read before `offset`, -1 where it is not known."""
+        """Leader epoch of the last record before `offset`, -1 where unknown."""
         self.fetch_offset = -1
         self.fetch_epoch = -1
-        """The leader epoch of what was fetched before `fetch_offset`, -1 where it is not known."""
+        """Leader epoch of the last record before `fetch_offset`, -1 where unknown."""
         self.leader: tuple[int, int] | None = None
-        """(node, epoch) of the leader under which the position stands, None while that has to be settled."""
+        """(node, epoch) of the leader for which the position holds; None until that is settled."""
         self.awaits_validation = False
-        """Whether the leader has to say first that its log has what was read before the position (KIP-320)."""
+        """True while the leader has to confirm that its log has the records before the position (KIP-320)."""
         self.validating = False
-        """Whether it is being asked."""
+        """True while the request for that confirmation is on the wire."""
         self.reset_to: ResetTo | None = None
         self.wants_committed = False
-        """Whether the group's committed offset has to be asked for first."""
+        """True while the group has to be asked for the committed offset first."""
         self.sought = False
-        """Whether the application waits for the position: before, no broker is asked for it."""
+        """True when the application waits for the position; no broker is asked for the position before."""
         self.paused = False
         self.suspended = False
-        """Whether it is about to be given up: nothing more is handed out."""
+        """True when the partition is about to be given up: no further record is handed out."""
         self.end_offset = -1
-        """After the last record that may be read, as the last answer said."""
+        """Offset after the last readable record, by the last response."""
         self.preferred: int | None = None
-        """The replica that the leader told this client to read from, until `preferred_until_ms`."""
+        """Replica that the leader told this client to read from, until `preferred_until_ms`."""
         self.preferred_until_ms = 0
         self.in_flight = False
         self.chunks: deque[Chunk] = deque()
         self.error: KafkaError | None = None
-        """For the next poll to raise. Until then nothing is asked for the partition."""
+        """Error for the next poll to raise; no request is sent for the partition before that."""
         self.failures = 0
         self.retry_at_ms = 0
         self.trouble: KafkaError | None = None
-        """Why the last request for the partition failed, where it is sent again; None after a success."""
+        """Error of the last request for the partition, if the request is retried; None after a success."""
         self.failing_since_ms = 0
-        """Since when `trouble` is not None."""
+        """Time from which on `trouble` has been set."""
         self.stop_offset: int | None = None
-        """From here on nothing is asked for."""
+        """Offset from which on nothing is fetched."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether all before the stop was handed out, so that nothing is asked for, on its way, or kept."""
+        """Return whether all records before `stop_offset` were handed out; then nothing is requested, on the wire, or kept."""
         return self.stop_offset is not None and self.offset >= self.stop_offset and not self.chunks and not self.in_flight
 
     def succeeded(self) -> None:
@@ -120,7 +120,7 @@ class Position:
 
 
 class OffsetOutOfRange(KafkaError):
-    """A position that the log does not have and `auto.offset.reset=none`."""
+    """Position that the log does not have, with `auto.offset.reset=none`."""
 
     def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
         super().__init__(
@@ -132,7 +132,7 @@ class OffsetOutOfRange(KafkaError):
 
 
 class TopicRecreated(OffsetOutOfRange):
-    """A position in a topic that was deleted and created again, and `auto.offset.reset=none`. Raised by each poll until a seek."""
+    """Position in a topic that was deleted and created again, with `auto.offset.reset=none`. Raised by each poll until a seek."""
 
     def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
         KafkaError.__init__(
@@ -146,8 +146,9 @@ class TopicRecreated(OffsetOutOfRange):
 
 
 class LogTruncation(OffsetOutOfRange):
-    """What was read before the position is not in the log (any more): after an unclean election it goes on otherwise, and
-    auto.offset.reset=none (org.apache.kafka.clients.consumer.LogTruncationException). Raised by each poll until somebody seeks.
+    """Position after records that the log no longer has, as an unclean election replaced them, with `auto.offset.reset=none`.
+
+    Raised by each poll until a seek (org.apache.kafka.clients.consumer.LogTruncationException).
     """
 
     def __init__(self, topic_partition: TopicPartition, offset: int, leader_epoch: int, divergent: OffsetAndMetadata | None) -> None:
@@ -161,16 +162,16 @@ class LogTruncation(OffsetOutOfRange):
         self.topic_partition = topic_partition
         self.offset = offset
         self.leader_epoch = leader_epoch
-        """Of what was read before `offset`."""
+        """Leader epoch of the last record before `offset`."""
         self.divergent = divergent
-        """The first offset that differs, with the epoch of what stands before it; None where nobody knows."""
+        """First offset that differs, with the leader epoch of the record before it; None where unknown."""
 
 
 class Positions:
-    """The assignment. Every position carries a generation: what was asked for before a seek is known by it.
+    """Assignment of a consumer. Every position carries a generation, by which answers to requests from before a seek are recognized.
 
-    What fails for one partition stops that partition only, and is never forgotten:
-    - an error that may pass (`again`) is noted, and the request is sent again after a back-off;
+    A failure stops only its own partition, and is never forgotten:
+    - after an error that may pass (`again`) the request is sent again after a back-off;
     - any other error (`refuse`) is raised by one poll. Then the broker is asked again, so that the error is either over or raised again.
     """
 
@@ -182,17 +183,17 @@ class Positions:
         self._generation = 0
         self.positions: dict[TopicPartition, Position] = {}
         self.errors: deque[BaseException] = deque()
-        """Errors of no partition, for the next polls to raise."""
+        """Errors that concern no single partition, for the next polls to raise."""
 
     # -- errors ---------------------------------------------------------------------------------------------------------------------
 
     def refuse(self, position: Position, error: KafkaError) -> None:
-        """Let the next poll raise the error; nothing is asked for the partition before."""
+        """Let the next poll raise the error; no request is sent for the partition before that."""
         position.error = error
         position.failures += 1
 
     def again(self, position: Position, error: KafkaError, now_ms: int) -> None:
-        """Ask for the partition again after a back-off."""
+        """Retry the partition's request after a back-off."""
         if position.trouble is None:
             position.failing_since_ms = now_ms
         position.trouble = error
@@ -200,14 +201,14 @@ class Positions:
         position.retry_at_ms = now_ms + self._backoff.delay_ms(position.failures)
 
     def failed(self, position: Position, error: KafkaError, now_ms: int) -> None:
-        """Ask again after an error that may pass, as the absence of all brokers may; refuse the partition after another one."""
+        """Retry after an error that may pass, which includes that no broker is available; refuse the partition after any other error."""
         if error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
             self.again(position, error, now_ms)
         else:
             self.refuse(position, error)
 
     def leaderless(self, view: ClusterView, topic_partition: TopicPartition, position: Position, now_ms: int) -> None:
-        """Note that the view has no leader of the partition, or refuse a topic that the client may not see."""
+        """Note that the view has no leader of the partition; refuse the partition if its topic has an error that will not pass."""
         topic = view.topics.get(topic_partition.topic)
         code = ErrorCode.NONE if topic is None else topic.error
         if code is not ErrorCode.NONE and not code.retriable:
@@ -218,7 +219,7 @@ class Positions:
             position.trouble, position.failing_since_ms = KafkaError(code, f"{topic_partition} has no leader"), now_ms
 
     def next_error(self) -> BaseException | None:
-        """Remove and return the next error to raise, None where there is none."""
+        """Remove and return the next error to raise, None without an error."""
         if self.errors:
             return self.errors.popleft()
         for topic_partition, position in self.positions.items():
@@ -230,14 +231,15 @@ class Positions:
 
     @property
     def has_error(self) -> bool:
-        """Whether an error waits to be raised."""
+        """Return whether an error waits to be raised."""
         return bool(self.errors) or any(position.error is not None for position in self.positions.values())
 
     # -- the assignment -------------------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition], *, committed: bool = False) -> None:
-        """Replaces the assignment; partitions that stay keep their position and data. New ones begin where auto.offset.reset says, or, if
-        `committed`, at the group's committed offset when there is one.
+        """Replace the assignment. Partitions that stay keep their position and data.
+
+        New partitions begin where auto.offset.reset says; with `committed`, at the group's committed offset if there is one.
         """
         kept = self.positions
         self.positions = {}
@@ -250,11 +252,14 @@ class Positions:
             self.positions[topic_partition] = position
 
     def position_of(self, topic_partition: TopicPartition) -> Position | None:
-        """The position of an assigned partition: the same object until the partition is given up."""
+        """Return the position of an assigned partition: the same object until the partition is given up; None for other partitions."""
         return self.positions.get(topic_partition)
 
     def seek(self, topic_partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Continues at `offset`, before which stands what was written in `leader_epoch`; data fetched before is dropped."""
+        """Continue at `offset`; data fetched before is dropped. `leader_epoch` is the epoch of the last record before `offset`.
+
+        Raises ValueError for a partition that is not assigned.
+        """
         position = self.rewind(topic_partition, offset, leader_epoch)
         position.read_topic_id = None
         position.epoch = max(position.epoch, leader_epoch)
@@ -262,31 +267,38 @@ class Positions:
         position.awaits_validation = False
 
     def rewind(self, topic_partition: TopicPartition, offset: int, leader_epoch: int) -> Position:
-        """Continues at `offset`, which was read before under the same leader; data fetched before is dropped."""
+        """Continue at `offset`, which was read before under the same leader; data fetched before is dropped.
+
+        Raises ValueError for a partition that is not assigned.
+        """
         position = self._restarted(topic_partition)
         position.offset = position.fetch_offset = offset
         position.offset_epoch = position.fetch_epoch = leader_epoch
         return position
 
     def seek_to(self, topic_partition: TopicPartition, reset_to: ResetTo) -> None:
-        """Continues where the broker says that the log begins (EARLIEST_TIMESTAMP) or ends (LATEST_TIMESTAMP), or at a time before now."""
+        """Continue at the log's beginning (EARLIEST_TIMESTAMP), its end (LATEST_TIMESTAMP), or a time before now, which the broker looks
+        up.
+        """
         self.seek(topic_partition, -1)
         self.positions[topic_partition].reset_to = reset_to
 
     @property
     def resets_positions(self) -> bool:
-        """Whether auto.offset.reset says where to go on, and not none."""
+        """Return whether auto.offset.reset is set to another value than none."""
         return self._reset_to is not None
 
     def reset(self, topic_partition: TopicPartition) -> bool:
-        """Continues where auto.offset.reset says; False, with nothing done, when it says none."""
+        """Continue where auto.offset.reset says. Return False, and change nothing, with auto.offset.reset=none."""
         if self._reset_to is None:
             return False
         self.seek_to(topic_partition, self._reset_to)
         return True
 
     def positioned(self, topic_partition: TopicPartition, generation: int, offset: int, leader_epoch: int = -1) -> None:
-        """The broker's answer to a reset (-1: nothing is as new as that); dropped when there was a seek in the meantime."""
+        """Take over the broker's answer to a reset (-1: no record is that new). The answer is dropped if there was a seek
+        in the meantime.
+        """
         position = self.positions.get(topic_partition)
         if position is None or position.generation != generation or position.reset_to is None:
             return
@@ -299,18 +311,18 @@ class Positions:
         position.offset_epoch = position.fetch_epoch = leader_epoch
 
     def uncommitted(self) -> list[tuple[TopicPartition, int]]:
-        """(partition, generation) of the positions whose committed offset the group has to be asked for."""
+        """Return (partition, generation) of the positions for which the group's committed offset has to be fetched."""
         return [(partition, position.generation) for partition, position in self.positions.items() if position.wants_committed]
 
     def seek_missing(self) -> bool:
-        """Have brokers asked for the positions that are missing; False when none is."""
+        """Let brokers be asked for the missing positions; return whether any position is missing."""
         missing = [position for position in self.positions.values() if position.offset < 0]
         for position in missing:
             position.sought = True
         return bool(missing)
 
     def unpositioned(self) -> TopicPartition | None:
-        """Return a partition of which neither a broker nor auto.offset.reset can say where to begin."""
+        """Return a partition whose beginning neither a broker nor auto.offset.reset can tell, None without such a partition."""
         for partition, position in self.positions.items():
             if self.is_unpositioned(position):
                 return partition
@@ -318,11 +330,13 @@ class Positions:
 
     @staticmethod
     def is_unpositioned(position: Position) -> bool:
-        """Whether neither a broker nor auto.offset.reset can say where to begin."""
+        """Return whether neither a broker nor auto.offset.reset can tell where to begin."""
         return position.offset < 0 and position.reset_to is None and not position.wants_committed
 
     def given_up(self, now_ms: int, patience_ms: int) -> KafkaError | None:
-        """Return why no partition has a position, once a search for one has failed for `patience_ms`. None while one can be read."""
+        """Return the error with which the search for a position has failed for `patience_ms`, and forget it; None while any partition has a
+        position.
+        """
         since: Position | None = None
         for position in self.positions.values():
             if position.offset >= 0:
@@ -335,7 +349,7 @@ class Positions:
         return error
 
     def committed(self, topic_partition: TopicPartition, generation: int, committed: OffsetAndMetadata | None) -> None:
-        """The group's answer; where nothing is committed auto.offset.reset holds. Dropped when there was a seek in the meantime."""
+        """Take over the group's committed offset; without one, auto.offset.reset applies. Dropped if there was a seek in the meantime."""
         position = self.positions.get(topic_partition)
         if position is None or position.generation != generation or not position.wants_committed:
             return
@@ -347,11 +361,11 @@ class Positions:
             self.seek(topic_partition, committed.offset, -1 if committed.leader_epoch is None else committed.leader_epoch)
 
     def suspend(self, topic_partition: TopicPartition) -> None:
-        """Hands out nothing more of a partition that is about to be given up; it keeps its position."""
+        """Hand out no further record of a partition that is about to be given up; the partition keeps its position."""
         self.positions[topic_partition].suspended = True
 
     def resets(self) -> list[tuple[TopicPartition, ResetTo, int]]:
-        """(partition, where to, generation) of the positions that the broker has to be asked for."""
+        """Return (partition, where to, generation) of the positions that brokers have to look up."""
         return [
             (partition, position.reset_to, position.generation)
             for partition, position in self.positions.items()

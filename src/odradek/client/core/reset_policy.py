@@ -15,17 +15,17 @@ _DURATION = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+
 
 
 class Ago(NamedTuple):
-    """So long before the moment at which a position is needed (KIP-1106)."""
+    """Duration before the moment at which a position is needed (KIP-1106)."""
 
     duration_ms: int
 
 
 ResetTo = int | Ago
-"""EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, or a time before now."""
+"""EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, or a duration before now."""
 
 
 def reset_of(text: str) -> ResetTo | None:
-    """What a value of the key means; None for "none". ValueError for anything else."""
+    """Return the meaning of a value of auto.offset.reset; None for "none". Raises ValueError for an invalid value."""
     if text == "none":
         return None
     if text in ("earliest", "latest"):
@@ -39,7 +39,7 @@ def reset_of(text: str) -> ResetTo | None:
 
 
 class ResetPolicy:
-    """Validator of the key."""
+    """Validator of auto.offset.reset."""
 
     def __call__(self, name: str, value: ConfigValue) -> None:
         try:

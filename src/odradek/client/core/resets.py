@@ -1,9 +1,9 @@
 """Search for positions that only a partition's leader knows (org.apache.kafka.clients.consumer.internals.OffsetFetcher).
 
-1. A position to be reset (`Position.reset_to`) is asked for once the application waits for it (`Position.sought`), by one ListOffsets
-   request to each leader.
-2. Each partition is searched for by itself: one without a leader, or with an error, holds up no other one.
-3. An answer for a partition that was assigned again or sought in the meantime is dropped: it has another generation.
+1. A position to be reset (`Position.reset_to`) is looked up once the application waits for it (`Position.sought`). Each leader gets one
+   ListOffsets request.
+2. Each partition is searched for independently: a partition without a leader, or with an error, delays no other partition.
+3. The answer for a partition that was assigned again or sought in the meantime is dropped: the partition has another generation.
 
 Times are monotonic milliseconds, `time_ms` is Unix milliseconds.
 """
@@ -22,7 +22,7 @@ from odradek.client.core.reset_policy import Ago
 
 
 class ResetTarget(NamedTuple):
-    """Position to be found: the first offset at or after `timestamp`, or -2 (beginning) or -1 (end)."""
+    """Position to look up: the first offset at or after `timestamp`, or -2 (beginning) or -1 (end)."""
 
     topic_partition: TopicPartition
     timestamp: int
@@ -30,7 +30,7 @@ class ResetTarget(NamedTuple):
 
 
 class ResetPlan(NamedTuple):
-    """One ListOffsets request."""
+    """ListOffsets request to one node."""
 
     node_id: int
     targets: tuple[ResetTarget, ...]
@@ -56,7 +56,9 @@ class Resets:
         self._positions = positions
 
     def plans(self, view: ClusterView, now_ms: int, time_ms: int) -> tuple[list[ResetPlan], bool, int]:
-        """Return the requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER when none runs)."""
+        """Return the requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER without a
+        back-off).
+        """
         targets: defaultdict[int, list[ResetTarget]] = defaultdict(list)
         needs_metadata, wake = False, FOREVER
         for topic_partition, reset_to, generation in self._positions.resets():
@@ -77,12 +79,12 @@ class Resets:
         return [ResetPlan(node, tuple(chosen)) for node, chosen in targets.items()], needs_metadata, wake
 
     def on_failure(self, plan: ResetPlan, error: KafkaError, now_ms: int) -> None:
-        """Take note that the request got no answer."""
+        """Note that the request got no response."""
         for target in plan.targets:
             self._failed(target, error, now_ms)
 
     def on_answers(self, plan: ResetPlan, answers: Mapping[TopicPartition, Listed], now_ms: int) -> bool:
-        """Take the answers over; return True when the metadata is out of date."""
+        """Take over the answers; return whether the metadata is out of date."""
         stale = False
         for target in plan.targets:
             answer = answers.get(target.topic_partition)

@@ -1,31 +1,31 @@
-"""What the producer sends next, and what an answer means (org.apache.kafka.clients.producer.internals.Sender and TransactionManager).
+"""Sender of a producer: the next batches to send, and the meaning of the answers.
 
 Ordering, for an idempotent producer, per partition:
-1. A batch gets (producer id, epoch, sequence) when it first goes on the wire, and keeps them when it is sent again, so that the broker
-   can tell a repetition from a new batch. It knows the last five: so many batches of a partition at most are on the wire, and a new one
-   has to wait while one of five before it is. (That may be with a former leader that stands still, while its successor takes the others.)
-   The first batch goes alone until it is acknowledged: a broker that knows nothing of the producer takes any sequence, so that it would
-   take a second one although it has refused the first, and the first one never again.
-2. A batch that failed retriably goes back into the queue at its place in the sequence. From then on the partition advances one batch at
-   a time, lowest sequence first, until the repeated ones are through; new batches wait behind them.
-3. When a batch with a sequence is given up (rejected for good, or its time was up), the sequences after it may have a gap that the
-   broker would refuse. Batches that were sent before keep their old numbers when they are sent again, because an attempt whose answer was
-   lost may have been written. The producer takes the next epoch, and numbers the waiting batches from 0, once nothing of the partition is
-   on the wire and no such batch is left, or the lowest of them was refused for its sequence (so that neither it nor any after it was
-   written). Other partitions move to the new epoch when they have nothing outstanding (KIP-360).
-4. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that is not the next after the last acknowledged one is the echo of an earlier failure: rule 2.
-   Otherwise, and for UNKNOWN_PRODUCER_ID and INVALID_PRODUCER_EPOCH, the broker has lost or replaced the state: rule 3, then try again.
+1. A batch gets (producer id, epoch, sequence) when it first goes on the wire, and keeps them in retries. So the broker can tell a
+   repetition from a new batch. The broker remembers the last five batches of a partition: at most five are on the wire, and a new batch
+   waits while the fifth batch before it, or an older one, is on the wire. (The old batch may be at a former leader that hangs, while its
+   successor takes later batches.) The first batch goes alone until it is acknowledged. A broker without state of the producer accepts any
+   sequence: it would accept a second batch after it has refused the first, and would then never accept the first.
+2. A batch that failed with a retriable error goes back into the queue at its place in the sequence. From then on the partition advances one
+   batch at a time, lowest sequence first, until the repeated batches are acknowledged; new batches wait behind them.
+3. When a batch with a sequence is given up (rejected for good, or timed out), the broker may see a gap before the following sequences and
+   refuse them. Batches that were sent before keep their old sequences in retries, because an attempt whose answer was lost may have been
+   written. The producer takes the next epoch, and numbers the waiting batches from 0, under two conditions. First, nothing of the partition
+   is on the wire. Second, no batch that was sent before is left, or the broker refused the lowest of them for its sequence. After such a
+   refusal neither that batch nor a later one was written. Other partitions move to the new epoch when they have nothing outstanding
+   (KIP-360).
+4. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that does not follow the last acknowledged batch is the consequence of an earlier failure: rule
+   2 applies. For a batch that does follow it, and for UNKNOWN_PRODUCER_ID and INVALID_PRODUCER_EPOCH, the broker has lost or replaced the
+   producer's state: rule 3 applies, then a retry.
+5. A transactional producer never takes an epoch by itself. Where rule 3 would need an epoch, its transaction fails, and the coordinator has
+   the next epoch for it (`core.transactions`). Batches are sent only within a transaction.
+6. `delivery.timeout.ms` bounds the whole life of a record, also on the wire. A batch that times out on the wire fails at once, and stays
+   among the batches in flight until its answer comes or its connection ends. Until then no batch of its partition is numbered again, and
+   its memory is not given back. The late answer changes only the sequence.
+7. A batch that cannot be encoded fails alone, before a broker has seen its sequence.
 
-5. A transactional producer never takes an epoch by itself: what would need rule 3 fails its transaction, and the coordinator has the next
-   epoch for it (`core.transactions`). Batches go out only within a transaction.
-
-6. `delivery.timeout.ms` bounds the whole way of a record, also on the wire. A batch whose time is up there fails at once, and stays among
-   those in flight until its answer comes or its connection ends: until then nothing of its partition is numbered again, and its memory is
-   not given away. What the answer says changes nothing but the sequence.
-7. A batch that cannot be encoded fails alone, before it has a sequence that anybody has seen.
-
-Without idempotence, order survives retries only with one batch of the partition on the wire (max.in.flight 1), as in Kafka.
-All times are monotonic milliseconds.
+Without idempotence, order survives retries only with one batch of the partition on the wire (max.in.flight 1), as in Kafka. All times are
+monotonic milliseconds. Source: org.apache.kafka.clients.producer.internals.Sender and TransactionManager.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from odradek.records.patch import set_producer, with_producer
 
 _MAX_EPOCH = 32767
 _REMEMBERED = 5
-"""Batches of a producer that a broker can tell repetitions of (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
+"""Batches of a producer whose repetitions a broker can recognize (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 _LOST_STATE = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
 class SenderConfig(NamedTuple):
-    """The producer's settings that matter here; `acks` is -1 for all."""
+    """Settings of the producer that the sender needs; `acks` is -1 for all."""
 
     acks: int
     idempotent: bool
@@ -66,18 +66,18 @@ class SenderConfig(NamedTuple):
     rows_size: int = 0
     """Bytes of a batch of Arrow rows."""
     availability_timeout_ms: int = 0
-    """After how long a node that takes nothing is late, 0 for never."""
+    """Milliseconds after which a node that takes nothing is late; 0 for never."""
 
 
 class Dispatch(NamedTuple):
-    """One Produce request: a node, and at most one batch of each partition."""
+    """Produce request to a node, with at most one batch of each partition."""
 
     node_id: int
     batches: tuple[Batch, ...]
 
 
 class Work(NamedTuple):
-    """What the shell has to do now, and after how many milliseconds to ask again at the latest."""
+    """Actions for the shell to do now, and the milliseconds after which it has to ask again at the latest."""
 
     dispatches: list[Dispatch]
     connect: set[int]
@@ -85,11 +85,11 @@ class Work(NamedTuple):
     needs_producer_id: bool
     wake_in_ms: int
     needs_partitions: bool = False
-    """Whether partitions have to be added to the transaction first."""
+    """True when partitions have to be added to the transaction first."""
 
 
 class BatchAnswer(NamedTuple):
-    """The broker's answer for one batch."""
+    """Answer of the broker for one batch."""
 
     error: ErrorCode
     base_offset: int = -1
@@ -99,7 +99,7 @@ class BatchAnswer(NamedTuple):
 
 
 class PartitionState:
-    """A partition's place in its sequence."""
+    """Sequence state of a partition, and its batches in flight."""
 
     __slots__ = ("in_flight", "last_acked_sequence", "next_ordinal", "next_sequence", "producer_epoch", "producer_id", "reset_wanted")
 
@@ -114,7 +114,7 @@ class PartitionState:
 
 
 class Sender:
-    """Decides; the shell performs what `poll` returns and reports through the `on_...` methods."""
+    """Decisions of a producer; the shell performs what `poll` returns and reports through the `on_...` methods."""
 
     __slots__ = (
         "_accumulator",
@@ -145,29 +145,31 @@ class Sender:
         self._config = config
         self._accumulator = accumulator
         self.buffers = BufferPool(max(config.batch_size, 1), max(config.rows_size, 1))
-        """For payloads. Those of `append_encoded` may come from here."""
+        """Buffers for payloads; payloads given to `append_encoded` may also come from here."""
         self._backoff = backoff
         self._on_release = on_release
         self._transactions = transactions
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._nodes: dict[int, int] = {}
         self._dispatched: dict[int, tuple[Dispatch, int]] = {}
-        """Requests on the wire, by the identity of their batches, and when the oldest of their batches was made."""
+        """Requests on the wire, by the identity of their batches, each with the creation time of its oldest batch that has
+        not timed out.
+        """
         self._taken_ms: dict[int, int] = {}
         self._late_by_ms: dict[int, int] = {}
         self._closed = False
         self.producer_id = -1
         self.producer_epoch = -1
         self.trouble: str | None = None
-        """The last error that the shell met; the user is told of it when a batch times out."""
+        """Last error that the shell met, for the message of a batch that times out."""
 
     @property
     def outstanding(self) -> int:
-        """Batches that wait or are on the wire."""
+        """Number of batches that wait or are on the wire."""
         return self._accumulator.waiting + sum([len(dispatch.batches) for dispatch, _ in self._dispatched.values()])
 
     def incomplete(self) -> list[Batch]:
-        """The batches that wait or are on the wire."""
+        """Return the batches that wait or are on the wire."""
         waiting = [batch for queue in self._accumulator.queues.values() for batch in queue]
         return waiting + [batch for state in self._partitions.values() for batch in state.in_flight]
 
@@ -178,9 +180,10 @@ class Sender:
     # -- what to do -----------------------------------------------------------------------------------------------------------------
 
     def poll(self, view: ClusterView, is_connected: Callable[[int], bool], now_ms: int) -> Work:
-        """The requests to send now, at most one per node: ask again until there is none. Batches whose time is up fail.
+        """Return the requests to send now, at most one per node; call again until there are no requests. Waiting batches that timed out
+        fail.
 
-        Nodes that are needed and not connected are named in `connect`; nothing is dispatched to them yet, so that requests go out in order.
+        Nodes that are needed and not connected are named in `connect`. Nothing is dispatched to them yet, so that requests go out in order.
         """
         transactions = self._transactions
         for batch in self._accumulator.expired(now_ms, self._config.delivery_timeout_ms):
@@ -218,20 +221,20 @@ class Sender:
             elif takes and self._may_send(topic_partition, queue[0]):
                 self._choose(chosen.setdefault(leader, []), queue, unsendable)
         for batch, error in unsendable:
-            # Only now: a callback may send again.
+            # After the loop, because a callback may send again.
             self._give_up(batch, error, certain=True)
             wake = 0
         dispatches = [self._dispatch(node, batches) for node, batches in chosen.items() if batches]
         return Work(dispatches, connect, needs_metadata, False, wake, needs_partitions)
 
     def _watch(self, node_id: int, now_ms: int, *, takes: bool) -> None:
-        """Something is ready for the node, which takes it now or does not."""
+        """Note whether the node takes a batch that is ready for it (`takes`), and for how long it has taken none."""
         if takes:
             self._taken_ms[node_id] = now_ms
         self._late_by_ms[node_id] = now_ms - self._taken_ms.setdefault(node_id, now_ms)
 
     def is_late(self, node_id: int) -> bool:
-        """Whether something waited for the node longer than `availability_timeout_ms`, when it was last looked at."""
+        """Return whether, at the last `poll`, something had waited for the node longer than `availability_timeout_ms`."""
         return self._late_by_ms.get(node_id, 0) > self._config.availability_timeout_ms
 
     def _choose(self, batches: list[Batch], queue: deque[Batch], unsendable: list[tuple[Batch, KafkaError]]) -> None:
@@ -262,7 +265,7 @@ class Sender:
         return dispatch
 
     def _expire_on_the_wire(self, now_ms: int) -> None:
-        """Rule 6: fail the batches in flight whose time is up."""
+        """Fail the batches in flight that have timed out (rule 6)."""
         limit = now_ms - self._config.delivery_timeout_ms
         late = [dispatch for dispatch, created_ms in self._dispatched.values() if created_ms <= limit]
         for batch in [batch for dispatch in late for batch in dispatch.batches if batch.created_ms <= limit and not batch.is_done()]:
@@ -296,10 +299,10 @@ class Sender:
     # -- sequences ------------------------------------------------------------------------------------------------------------------
 
     def on_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """The broker has handed out an id."""
+        """Take over the producer id and epoch that the broker has assigned."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         if self._transactions is not None:
-            # Nothing is outstanding between two transactions: what was uncertain belongs to the epoch before.
+            # Between two transactions no batch is outstanding: uncertain batches belong to the previous epoch.
             for state in self._partitions.values():
                 state.reset_wanted = False
 
@@ -337,7 +340,7 @@ class Sender:
             )
             if type(batch.payload) is bytes:
                 self.buffers.give(memoryview(buffer))
-            # The gatherer that filled it may be kept and has the same list.
+            # The gatherer that filled the batch may live on, and shares this list.
             batch.records.clear()
         elif batch.has_sequence and not batch.payload_has_sequence:
             place = batch.producer_id, batch.producer_epoch, batch.base_sequence
@@ -345,12 +348,12 @@ class Sender:
             if type(batch.payload) is memoryview and not batch.attempts:
                 set_producer(batch.payload, *place, transactional=transactional)
             else:
-                # What was sent before may not have left yet.
+                # An earlier attempt may not have left the process yet: its payload must not change.
                 batch.payload = with_producer(batch.payload, *place, transactional=transactional)
         batch.payload_has_sequence = batch.has_sequence
 
     def _renumber_gaps(self) -> None:
-        """Rule 3: takes the next epoch for the partitions with a gap in which nothing is uncertain any more."""
+        """Take the next epoch for the partitions with a gap whose batches are all certain (rule 3)."""
         if self._transactions is not None:
             return
         ready = {partition: state for partition, state in self._partitions.items() if self._may_renumber(partition, state)}
@@ -380,7 +383,7 @@ class Sender:
     # -- answers --------------------------------------------------------------------------------------------------------------------
 
     def on_response(self, dispatch: Dispatch, answers: list[BatchAnswer], now_ms: int) -> bool:
-        """Takes the answers for a dispatch, in the order of its batches; True when the metadata is out of date."""
+        """Take over the answers for a dispatch, in the order of its batches. Return whether the metadata is out of date."""
         self._landed(dispatch)
         stale = False
         for batch, answer in zip(dispatch.batches, answers, strict=True):
@@ -391,39 +394,39 @@ class Sender:
         return stale
 
     def on_sent_without_answer(self, dispatch: Dispatch) -> None:
-        """acks=0: it is on the wire, nothing more will be known."""
+        """Complete the batches of a dispatch that was sent with acks=0, to which no answer will come."""
         self._landed(dispatch)
         for batch in dispatch.batches:
             self._state(batch.topic_partition).in_flight.remove(batch)
             self._done(batch, -1, -1)
 
     def on_failure(self, dispatch: Dispatch, error: KafkaError, now_ms: int) -> None:
-        """The request got no answer: connection lost, timeout, or a version that the node lacks."""
+        """Note that the request got no answer: connection lost, time-out, or a version that the node lacks."""
         self.on_response(dispatch, [BatchAnswer(error.code, message=error.message)] * len(dispatch.batches), now_ms)
 
     def close(self, error: BaseException) -> None:
-        """Fails everything that waits, and nothing is tried again: what is on the wire ends with its answer or its connection."""
+        """Fail every waiting batch and end retries: batches on the wire end with their answer or their connection."""
         self._closed = True
         self.abort(error)
 
     def _drop_after_failure(self) -> None:
-        """Nothing more of a transaction that has failed is sent."""
+        """Fail the waiting batches of a transaction that has failed."""
         if self._transactions is not None and self._transactions.error is not None:
             self.abort(self._transactions.error)
 
     def close_open_batches(self) -> None:
-        """What comes from now on does not get into a batch that is there."""
+        """Close every open batch, so that later records go into new batches."""
         for queue in self._accumulator.queues.values():
             for batch in queue:
                 self._accumulator.close(batch)
 
     def abort(self, error: BaseException) -> None:
-        """Fails everything that waits; what is on the wire ends with its answer, or waits again."""
+        """Fail every waiting batch; batches on the wire end with their answer, or wait for a retry."""
         for batch in self._accumulator.drain_all():
             self._give_up(batch, error, certain=False)
 
     def fail_topic(self, topic: str, error: BaseException) -> None:
-        """Fails what waits for a topic that cannot be written."""
+        """Fail the waiting batches of a topic that cannot be written to."""
         failed: list[Batch] = []
         for topic_partition, queue in self._accumulator.queues.items():
             if topic_partition.topic == topic:
@@ -431,7 +434,7 @@ class Sender:
                 queue.clear()
         for batch in failed:
             self._accumulator.close(batch)
-        # Only now: a callback may send again.
+        # After the loop over the queues, because a callback may send again.
         for batch in failed:
             self._give_up(batch, error, certain=False)
 
@@ -447,7 +450,7 @@ class Sender:
                 state.last_acked_sequence = increment_sequence(batch.base_sequence, batch.record_count - 1)
             self._done(batch, answer.base_offset if error is ErrorCode.NONE else -1, answer.log_append_time_ms)
         elif batch.is_done():
-            # Rule 6: it was given up on the wire.
+            # Rule 6: the batch timed out on the wire.
             self._released(batch)
         elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and self._may_send_again(batch, now_ms):
             self._split(batch, now_ms)
@@ -460,7 +463,7 @@ class Sender:
                 (ErrorCode.REQUEST_TIMED_OUT, None) if self._is_expired(batch, now_ms) and error.retriable else (error, answer.message)
             )
             failure = KafkaError(code, message or f"{batch.record_count} record(s) for {batch.topic_partition} were not accepted")
-            # Of an attempt before, whose answer was lost or said nothing certain, the broker may have the records all the same.
+            # An earlier attempt, whose answer was lost or uncertain, may have been written.
             certain = not error.retriable and error not in _LOST_STATE and not batch.attempts
             self._give_up(batch, failure, certain=certain, record_errors=answer.record_errors)
 
@@ -479,17 +482,20 @@ class Sender:
         return error.retriable
 
     def _may_send_again(self, batch: Batch, now_ms: int) -> bool:
-        """Return whether its records may go out once more: in time, and within a transaction that is not aborted."""
+        """Return whether the batch's records may be sent again: before the time-out, and within a transaction that is not aborted."""
         if self._closed or self._is_expired(batch, now_ms):
             return False
         return self._transactions is None or self._transactions.is_sending
 
     def _expected(self, batch: Batch) -> int:
-        """The next sequence when the batch was sent: what was acknowledged meanwhile may not have been there when the broker refused it."""
+        """Return the sequence that the broker expected when the batch was sent.
+
+        Batches acknowledged since then do not count: they may not have been written when the broker refused this batch.
+        """
         return 0 if batch.acked_before < 0 else increment_sequence(batch.acked_before, 1)
 
     def _split(self, batch: Batch, now_ms: int) -> None:
-        """The broker takes only smaller batches: its records go back as batches of half the size at most."""
+        """Replace a batch that is too large for the broker by batches of at most half its size."""
         try:
             records: list[RecordTuple] = [
                 (record.timestamp, record.key, record.value, record.headers) for record in decode_records(batch.payload or b"")
@@ -523,14 +529,14 @@ class Sender:
 
     def _done(self, batch: Batch, base_offset: int, log_append_time_ms: int) -> None:
         if not batch.attempts and self._config.acks:
-            # The broker has read all of it, and nothing else was sent of it.
+            # The broker has read the whole payload, and the payload was sent only once.
             self.buffers.give(batch.payload)
             batch.payload = None
         self._released(batch)
         batch.complete(base_offset, log_append_time_ms)
 
     def _give_up(self, batch: Batch, error: BaseException, *, certain: bool, record_errors: dict[int, str | None] | None = None) -> None:
-        """Fail a batch that is not on the wire; `certain`: the broker does not have it and never will."""
+        """Fail a batch that is not on the wire. `certain`: the broker does not have the batch and never will."""
         self._released(batch)
         self._fail(batch, error, certain=certain, record_errors=record_errors)
 

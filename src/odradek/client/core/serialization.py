@@ -1,6 +1,6 @@
 """Kafka's standard serializers and deserializers by name (org.apache.kafka.common.serialization), byte for byte as Java writes them.
 
-Null is never written or read by one: None is null, and null is None.
+None stands for null in both directions; no serializer or deserializer is called for null.
 """
 
 from __future__ import annotations
@@ -14,49 +14,49 @@ from uuid import UUID
 from odradek.base.errors import ConfigError, OdradekError
 
 Serializer = Callable[[Any], Any]
-"""Makes bytes (or text, which goes out as UTF-8) of a key or value; not called for None, which goes out as null."""
+"""Function that makes bytes (or text, sent as UTF-8) of a key or value; not called for None, which is sent as null."""
 Deserializer = Callable[[bytes], Any]
-"""Makes something of the bytes of a key or value; not called for null, which stays None."""
+"""Function that makes an object of the bytes of a key or value; not called for null, which stays None."""
 
 
 HeaderList = list[tuple[str, bytes | None]]
-"""The headers of a record that is on its way."""
+"""Headers of a record that is being sent."""
 
 
 class RecordSerializer(Protocol):
-    """A serializer that has to know more than the content (Java's Serializer.serialize(topic, headers, data)). Not called for None."""
+    """Serializer that needs more than the content (Java's Serializer.serialize(topic, headers, data)). Not called for None."""
 
     def serialize(self, topic: str, part: str, content: Any, headers: HeaderList) -> Any:
-        """The bytes of a key or value (`part`); `headers` are the record's and may be changed."""
+        """Return the bytes of a key or value (`part`); `headers` are the record's and may be changed."""
         ...
 
     def is_ready(self, topic: str, part: str, content: Any) -> bool:
-        """Whether `serialize` would not block; where it would, it is called outside of the event loop."""
+        """Return whether `serialize` would not block. Otherwise it is called outside of the event loop."""
         ...
 
 
 class RecordDeserializer(Protocol):
-    """A deserializer that has to know more than the bytes. Not called for null."""
+    """Deserializer that needs more than the bytes. Not called for null."""
 
     def deserialize(self, topic: str, part: str, data: bytes, headers: Sequence[tuple[str, bytes | None]]) -> Any:
-        """What the bytes of a key or value (`part`) mean."""
+        """Return the object that the bytes of a key or value (`part`) stand for."""
         ...
 
     def is_ready(self, part: str, data: bytes, headers: Sequence[tuple[str, bytes | None]]) -> bool:
-        """Whether `deserialize` would not block."""
+        """Return whether `deserialize` would not block."""
         ...
 
     def prepare(self, part: str, data: bytes, headers: Sequence[tuple[str, bytes | None]]) -> bool:
-        """Does what would block, outside of the event loop. False when that failed, which the next `deserialize` then raises."""
+        """Do the blocking part, outside of the event loop. Return False if that failed; the next `deserialize` raises the error."""
         ...
 
 
 class SerializationError(OdradekError):
-    """A key or value that its serializer or deserializer cannot take (org.apache.kafka.common.errors.SerializationException)."""
+    """Key or value that its serializer or deserializer cannot handle (org.apache.kafka.common.errors.SerializationException)."""
 
 
 class Codec(NamedTuple):
-    """Both directions; without `read`, bytes are handed out as they are."""
+    """Serializer and deserializer of one name; without `read`, bytes are handed out as they are."""
 
     write: Serializer
     read: Deserializer | None
@@ -80,7 +80,7 @@ def _number(form: str) -> Codec:
 
 
 def _write_double(value: Any) -> bytes:
-    # As Double.doubleToLongBits: there is one NaN.
+    # As Double.doubleToLongBits, which writes every NaN with the same bits.
     return _DOUBLE.write(value) if value == value else _NAN
 
 
@@ -145,7 +145,7 @@ CODECS: Final[Mapping[str, Codec]] = {
     "uuid": Codec(_write_uuid, _read_uuid),
     "void": Codec(_void, _void),
 }
-"""By short name. `json` is not Java's."""
+"""Codecs by short name. Java has no `json`."""
 
 _JAVA: Final = "org.apache.kafka.common.serialization."
 _JAVAS_NAMES: Final = {
@@ -158,7 +158,10 @@ _JAVAS_NAMES: Final = {
 
 
 def named_codec(key: str, given: object) -> Codec:
-    """The codec that a short name or the name of Java's class stands for; `key` is such as value.serializer. ConfigError for others."""
+    """Return the codec for a short name or the name of Java's class; `key` is the configuration key, such as value.serializer.
+
+    Raises ConfigError for other names.
+    """
     kind = key.rpartition(".")[2].title()
     name = str(given)
     if name.startswith(_JAVA) and name.endswith(kind):

@@ -1,13 +1,15 @@
-"""Whether the log of a new leader still has what was read before a position (KIP-320).
+"""Validation of positions: does the log of a new leader still have the records before a position (KIP-320)?
 
-1. A position stands under a leader: a node and its epoch. Under another one, and after a seek to an offset with an epoch, it is not
-   fetched from until the leader has said where the epoch of what was read ends in its log. What was fetched and not read is dropped.
-2. Where that is not before the position, reading goes on. Otherwise an unclean election has lost what was read: the position goes back to
-   the end of the last epoch that both know, or where nobody knows one, to where auto.offset.reset says. With auto.offset.reset=none that is
-   a LogTruncation.
-3. Positions or leaders without an epoch, and brokers older than OffsetForLeaderEpoch 3, are believed.
+1. A position holds for a leader: a node and its epoch. Under another leader, and after a seek to an offset with an epoch, nothing is
+   fetched before the position is validated. The leader is asked where the epoch of the records before the position ends in its log. Fetched
+   records that were not read are dropped.
+2. If that epoch ends at the position or later, reading goes on. Otherwise an unclean election has lost records that were read. The position
+   goes back to the end of the last epoch that both logs have; if the leader knows no such epoch, to where auto.offset.reset says. With
+   auto.offset.reset=none the consumer raises LogTruncation.
+3. A position or leader without an epoch, and a broker older than OffsetForLeaderEpoch 3, are trusted without validation.
 
-(org.apache.kafka.clients.consumer.internals.SubscriptionState, OffsetsForLeaderEpochUtils, OffsetFetcherUtils.) Times are monotonic ms.
+Source: org.apache.kafka.clients.consumer.internals.SubscriptionState, OffsetsForLeaderEpochUtils, OffsetFetcherUtils. Times are monotonic
+ms.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _UNKNOWN = -1
 
 
 class ValidationTarget(NamedTuple):
-    """A position to be validated: `offset_epoch` is that of what was read before `offset`."""
+    """Position to validate; `offset_epoch` is the leader epoch of the last record before `offset`."""
 
     topic_partition: TopicPartition
     offset: int
@@ -36,14 +38,14 @@ class ValidationTarget(NamedTuple):
 
 
 class ValidationPlan(NamedTuple):
-    """One OffsetForLeaderEpoch request."""
+    """OffsetForLeaderEpoch request to one node."""
 
     node_id: int
     targets: tuple[ValidationTarget, ...]
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch of a log that is not above the one asked for, and the offset after its last record; -1 where there is none."""
+    """Largest epoch of a log that is at most the requested epoch, and the offset after its last record; -1 for none."""
 
     error: ErrorCode
     leader_epoch: int = _UNKNOWN
@@ -51,14 +53,14 @@ class EpochEnd(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """The first record that was taken from the positions but not handed out, and the epoch of what stands before it."""
+    """First record that was taken from the positions but not handed out, and the leader epoch of the record before it."""
 
     offset: int
     previous_epoch: int
 
 
 class Validation:
-    """Decides which positions have to be validated, and what follows from the answers."""
+    """Positions to validate, and the consequences of the answers."""
 
     __slots__ = ("_positions", "_seen", "put_back")
 
@@ -66,17 +68,17 @@ class Validation:
         self._positions = positions
         self._seen = EMPTY_VIEW
         self.put_back: Callable[[TopicPartition], Unread | None] = lambda _: None
-        """Takes back what is decoded of a partition and not handed out."""
+        """Function that takes back the decoded records of a partition that were not handed out."""
 
     def see(self, view: ClusterView) -> None:
-        """Positions whose leader is another one in this view have to be validated."""
+        """Mark for validation the positions whose leader has changed in this view."""
         if view is not self._seen:
             self._seen = view
             for topic_partition, position in self._positions.positions.items():
                 self.settle(view, topic_partition, position)
 
     def settle(self, view: ClusterView, topic_partition: TopicPartition, position: Position) -> None:
-        """Puts the position under the leader that the view knows, if there is one that is not older than what was read."""
+        """Let the position hold for the leader that the view knows, unless that leader is older than the records that were read."""
         leader = view.leader(topic_partition)
         if leader is None or position.fetch_offset < 0 or self.is_deposed(view, topic_partition, position):
             return
@@ -93,17 +95,17 @@ class Validation:
 
     @staticmethod
     def is_deposed(view: ClusterView, topic_partition: TopicPartition, position: Position) -> bool:
-        """Whether the leader that is known is one of before the position's epoch."""
+        """Return whether the leader in the view is older than the position's epoch."""
         if not 0 <= view.leader_epoch(topic_partition) < position.epoch:
             return False
         if position.topic_id in (None, view.topics[topic_partition.topic].topic_id):
             return True
-        # The topic was deleted and made anew: its epochs begin again.
+        # The topic was deleted and created again: its epochs start again.
         position.epoch = -1
         return False
 
     def plans(self, now_ms: int) -> list[ValidationPlan]:
-        """The requests to send now; they count as sent."""
+        """Return the requests to send now; they count as sent."""
         targets: defaultdict[int, list[ValidationTarget]] = defaultdict(list)
         for topic_partition, position in self._positions.positions.items():
             if not position.awaits_validation or position.validating or position.retry_at_ms > now_ms or position.leader is None:
@@ -116,18 +118,18 @@ class Validation:
         return [ValidationPlan(node, tuple(chosen)) for node, chosen in targets.items()]
 
     def unsupported(self, plan: ValidationPlan) -> None:
-        """The leader is too old to be asked."""
+        """Trust the positions without validation, as the leader is too old to be asked."""
         for target in plan.targets:
             position = self._asked(target)
             if position is not None:
                 position.awaits_validation = position.validating = False
 
     def on_failure(self, plan: ValidationPlan, error: KafkaError, now_ms: int) -> None:
-        """The request got no answer: it is sent again after a while."""
+        """Note that the request got no response; it is retried after a back-off."""
         self.on_answers(plan, {target.topic_partition: EpochEnd(error.code) for target in plan.targets}, now_ms)
 
     def on_answers(self, plan: ValidationPlan, answers: Mapping[TopicPartition, EpochEnd], now_ms: int) -> bool:
-        """Takes the answers over; True when the metadata may be out of date."""
+        """Take over the answers; return whether the metadata may be out of date."""
         stale = False
         for target in plan.targets:
             position = self._asked(target)
@@ -141,7 +143,7 @@ class Validation:
                 if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     self._positions.refuse(position, error)
                 else:
-                    # Whatever it is, Java's client asks again, too: fetching from an unvalidated position is no way out.
+                    # Java's client retries after any error, too: fetching from an unvalidated position is no alternative.
                     stale = True
                     self._positions.again(position, error, now_ms)
             else:
