@@ -701,7 +701,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="busy-partition-first",
         path="client/core/fetcher.py",
-        before="        # Fair order: who was served goes to the end.\n        self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)\n",
+        before="        # Fair order: a partition that got records goes to the end.\n        self.positions[target.topic_partition] = self.positions.pop(target.topic_partition)\n",
         after="",
         breaks="A busy partition fills every answer, and the others get nothing.",
         tests="client/test_fetcher.py",

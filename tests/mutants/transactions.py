@@ -105,7 +105,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "aborts-what-has-not-begun",
         _CORE,
-        "        if self.implicit:\n            # A leader may tell the coordinator from now on.\n            self.started = True\n",
+        "        if self.implicit:\n            # From now on a partition leader may tell the coordinator of the transaction.\n            self.started = True\n",
         "        self.started = True\n",
         "Under version 1 an abort before the first batch was sent is fatal.",
         _VIRTUAL,
@@ -113,8 +113,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "abort-not-told",
         _CORE,
-        '        """The coordinator knows of them."""\n        self.started = True\n',
-        '        """The coordinator knows of them."""\n',
+        '        """Note that the coordinator has added the partitions to the transaction."""\n        self.started = True\n',
+        '        """Note that the coordinator has added the partitions to the transaction."""\n',
         "A transaction stays open until its timeout.",
         _VIRTUAL,
     ),

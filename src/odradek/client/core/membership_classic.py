@@ -236,7 +236,7 @@ class ClassicMembership(Outbox):
             self._expire(now_ms)
         if self._beats():
             if now_ms >= self._heard_ms + self.settings.session_timeout_ms:
-                # The node that is asked must have expired the session by now, unless another node has become the coordinator.
+                # A coordinator would have expired the session by now; another node may be the coordinator.
                 self._heard_ms = now_ms
                 self._beating = None
                 self._forget_coordinator = True
