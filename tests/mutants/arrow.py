@@ -117,8 +117,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "corrupt-rows-passed-over",
         "client/consumer/engine.py",
-        "it must not be skipped.\n                self._put_back(chunk.topic_partition)\n",
-        "it must not be skipped.\n                self.hand_out.clear()\n",
+        "the chunk must not be skipped.\n                self._put_back(chunk.topic_partition)\n",
+        "the chunk must not be skipped.\n                self.hand_out.clear()\n",
         "A batch that cannot be decoded is passed over after one exception.",
         _TESTS,
     ),

@@ -1045,8 +1045,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="corrupt-batch-passed-over",
         path="client/consumer/engine.py",
-        before="unless somebody seeks past it.\n            self._put_back(chunk.topic_partition)\n",
-        after="unless somebody seeks past it.\n            self.hand_out.clear()\n",
+        before="unless the application seeks past the chunk.\n            self._put_back(chunk.topic_partition)\n",
+        after="unless the application seeks past the chunk.\n            self.hand_out.clear()\n",
         breaks="A batch that cannot be decoded is passed over after one exception.",
         tests="client/test_consumer.py",
     ),
@@ -1133,8 +1133,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "corrupt-chunk-skipped",
         "client/consumer/engine.py",
-        "unless somebody seeks past it.\n            self._put_back(chunk.topic_partition)\n            raise\n",
-        "unless somebody seeks past it.\n            self.hand_out.take_chunk()\n            raise\n",
+        "unless the application seeks past the chunk.\n            self._put_back(chunk.topic_partition)\n            raise\n",
+        "unless the application seeks past the chunk.\n            self.hand_out.take_chunk()\n            raise\n",
         "The second poll passes over batches whose checksum does not fit.",
         "client/test_consumer.py::test_a_batch_that_cannot_be_read_is_not_passed_over",
     ),

@@ -321,7 +321,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "ctrl-c-before-the-loop-is-told",
         "client/consumer/blocking.py",
-        "            # A Ctrl-C may have come before the line above; to be told twice changes nothing.\n"
+        "            # A Ctrl-C may have come before the line above; a second report changes nothing.\n"
         "            self._thread.call_soon(engine.called, call)\n",
         "",
         "After a Ctrl-C beside a listener every poll is refused as one of a listener.",

@@ -11,7 +11,7 @@ from odradek.records.arrow import decode_to_arrow
 
 
 def chunk_to_arrow(chunk: Chunk, *, read_committed: bool, check_crcs: bool, headers: bool) -> ArrowBatch:
-    """The records of a chunk that are wanted; none where all of them are of aborted transactions. KafkaError as `decode_chunk`."""
+    """Return the wanted records of a chunk; no rows if all of them belong to aborted transactions. Raises KafkaError as `decode_chunk`."""
     topic, partition = chunk.topic_partition
     return decode_to_arrow(
         chunk.buffer,

@@ -39,12 +39,13 @@ T = TypeVar("T")
 
 
 class Consumer:
-    """As `AsyncConsumer`, for code without an event loop. Heartbeats are sent by a thread of the client; listeners and callbacks run in the
-    thread that calls poll(), unsubscribe() or close(). To be used by one thread at a time.
+    """Consumer like `AsyncConsumer`, for code without an event loop. To be used by one thread at a time.
+
+    A thread of the client sends heartbeats. Listeners and callbacks run in the thread that calls poll(), unsubscribe() or close().
     """
 
     def __init__(self, config: Mapping[str, Setting | Deserializer] | None = None, /, **settings: Setting | Deserializer) -> None:
-        """Keys as `AsyncConsumer` has them; ConfigError names one that does not fit."""
+        """Take the keys of `AsyncConsumer`. Raises ConfigError, which names the invalid key."""
         self._consumer = AsyncConsumer(config, **settings)
         self._thread = shared_loop()
         self._thread.run(self._consumer.start)
@@ -58,139 +59,156 @@ class Consumer:
     def subscribe(
         self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: RebalanceListener | object | None = None
     ) -> None:
-        """Reads the topics as a member of the group `group.id`, which it joins with the next poll; replaces what it read before.
+        """Read the topics as a member of the group `group.id`, which the next poll joins. Replaces the earlier subscription.
 
-        A compiled pattern is matched here against whole names, whenever metadata is refreshed (metadata.max.age.ms). A SubscriptionPattern
-        is matched by the broker (group.protocol=consumer). `listener`: see RebalanceListener.
+        The client matches a compiled pattern against whole names whenever metadata is refreshed (metadata.max.age.ms). The broker matches a
+        SubscriptionPattern (group.protocol=consumer). `listener`: see RebalanceListener.
         """
         self._do(lambda: self._consumer.subscribe(topics, listener))
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to, those that the pattern matched if it was one."""
+        """Return the topics subscribed to; for a pattern, the topics that it matched."""
         return self._consumer.subscription()
 
     def unsubscribe(self) -> None:
-        """Gives up all partitions and leaves the group."""
+        """Give up all partitions and leave the group."""
         engine = self._consumer.engine
         self._calling(lambda: engine.unsubscribe(CLOSE_TIMEOUT_MS / 1000))
 
     def enforce_rebalance(self, reason: str = "rebalance enforced by the application") -> None:
-        """Makes the group rebalance, with the next poll; without effect under group.protocol=consumer, as in Kafka."""
+        """Make the group rebalance with the next poll; without effect under group.protocol=consumer, as in Kafka.
+
+        Raises OdradekError before subscribe().
+        """
         self._do(lambda: self._consumer.enforce_rebalance(reason))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is to its group: for the offsets that a transactional producer sends."""
+        """Return the consumer's identity in its group, for the offsets that a transactional producer sends. Raises KafkaError without a
+        group.id.
+        """
         return self._consumer.group_metadata()
 
     def commit(self, offsets: OffsetsGiven | None = None, timeout_ms: int | None = None) -> None:
-        """Commits the offsets given (of the next record to read), or what was handed out, and waits for it (commitSync).
+        """Commit `offsets` (each that of the next record to read), or what was handed out, and wait for the commit (commitSync).
 
-        What may heal is tried again for `timeout_ms` (default.api.timeout.ms). CommitFailed when this consumer is no member any more;
-        KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
+        Errors that may pass are retried for `timeout_ms` milliseconds (default.api.timeout.ms). Raises CommitFailed when this consumer is
+        not a member any more, KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
         """
         self._thread.run(lambda: self._consumer.commit(offsets, timeout_ms))
 
     def commit_async(self, offsets: OffsetsGiven | None = None, callback: CommitCallback | None = None) -> None:
-        """Commits without waiting, once. `callback(offsets, error)` is called in a later poll() or close(). Commits keep their order."""
+        """Commit once, without waiting. A later poll() or close() calls `callback(offsets, error)`. Commits keep their order."""
         self._do(lambda: self._consumer.commit_async(offsets, callback))
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets; None where there is none. Waits for those that an open transaction may still change.
+        """Return the group's committed offsets, None for a partition without. Waits for offsets that an open transaction may still change.
 
-        Here and below `timeout_ms` bounds the wait, default.api.timeout.ms where it is not given; KafkaError(REQUEST_TIMED_OUT).
+        Here and below `timeout_ms` bounds the wait in milliseconds (by default default.api.timeout.ms). Raises
+        KafkaError(REQUEST_TIMED_OUT) after that time.
         """
         return self._thread.run(lambda: self._consumer.committed(partitions, timeout_ms))
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Replaces the assignment; partitions that stay keep their position."""
+        """Replace the assignment; partitions that stay keep their position."""
         self._do(lambda: self._consumer.assign(partitions))
 
     def assign_range(self, partition: TopicPartition, start: int, stop: int, topic_id: UUID | None = None) -> None:
-        """Replaces the assignment by the offsets [start, stop) of one partition, so that who reads a part of it does not fetch what comes
-        behind; nothing of the assignment before is kept. The last batch may reach beyond, and is handed out whole. A seek leaves the end.
-        With `topic_id`, the offsets are of that topic: one of another id is not read, and raises TopicRecreated.
+        """Replace the assignment by the offsets [start, stop) of one partition, so that no later records are fetched.
+
+        Nothing of the earlier assignment is kept, not even of the same partition. The last batch may reach beyond `stop`, and is handed out
+        whole. A seek keeps `stop`. With `topic_id`, the offsets belong to the topic with that id. If the topic has another id, the consumer
+        raises TopicRecreated under auto.offset.reset=none, and resets the position otherwise.
         """
         self._do(lambda: self._consumer.assign_range(partition, start, stop, topic_id))
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions being read."""
+        """Return the partitions being read."""
         return self._consumer.assignment()
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Continues at the offset. With the `leader_epoch` that was committed beside it, a leader of before that epoch is not believed that
-        the offset is out of range (KIP-320); -1 where it is not known.
+        """Continue at the offset.
+
+        `leader_epoch` is the epoch that was committed with the offset, -1 where unknown. A leader older than that epoch is not believed
+        when it says that the offset is out of range (KIP-320). Raises ValueError for a negative offset, or a partition that is not
+        assigned.
         """
         self._do(lambda: self._consumer.seek(partition, offset, leader_epoch))
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is assigned but ranges that were read to their end, and no error waits to be raised. Asks no broker."""
+        """Return whether only ranges are assigned, all of them were read to their end, and no error waits to be raised. Asks no broker."""
         return self._consumer.engine.at_rest
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """The newest leader epoch in which what was read of the partition was written, -1 for none; to be committed beside the position."""
+        """Return the newest leader epoch that the partition is known to have had, -1 for none; to be committed with the position.
+
+        Raises ValueError for a partition that is not assigned.
+        """
         return self._consumer.leader_epoch(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continues with the first record there is (of all partitions when none is named)."""
+        """Continue with the first record of the log, in all partitions if none is given."""
         self._do(lambda: self._consumer.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continues with the next record written (of all partitions when none is named)."""
+        """Continue with the next record that is written, in all partitions if none is given."""
         self._do(lambda: self._consumer.seek_to_end(*partitions))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stops handing out records of partitions."""
+        """Stop handing out records of these partitions. Raises ValueError for a partition that is not assigned."""
         self._do(lambda: self._consumer.pause(*partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Continues after `pause`."""
+        """Continue these partitions after `pause`. Raises ValueError for a partition that is not assigned."""
         self._do(lambda: self._consumer.resume(*partitions))
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that `pause` stopped."""
+        """Return the partitions that `pause` stopped."""
         return self._consumer.paused()
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
-        """Offset of the next record that will be handed out."""
+        """Return the offset of the next record that will be handed out; wait until it is known."""
         return self._thread.run(lambda: self._consumer.position(partition, timeout_ms))
 
     def health(self) -> ConsumerHealth:
-        """State of the membership, lag, time since the last poll; asks no broker."""
+        """Return the state of the membership, the lag, and the time since the last poll, without asking a broker."""
         return self._consumer.health()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the application is behind the end of the partition, as the last answer said; None where that is not known."""
+        """Return how many offsets the application is behind the partition's end in the last response; None where unknown.
+
+        Raises ValueError for a partition that is not assigned.
+        """
         return self._consumer.current_lag(partition)
 
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[int]:
-        """The numbers of the topic's partitions."""
+        """Return the numbers of the topic's partitions."""
         return self._thread.run(lambda: self._consumer.partitions_for(topic, timeout_ms))
 
     def list_topics(self, timeout_ms: int | None = None) -> dict[str, TopicInfo]:
-        """All topics that this client may see, Kafka's own among them."""
+        """Return all topics that this client may see, including Kafka's internal topics."""
         return self._thread.run(lambda: self._consumer.list_topics(timeout_ms))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """The first offset of each log."""
+        """Return the first offset of each partition's log."""
         return self._thread.run(lambda: self._consumer.beginning_offsets(partitions, timeout_ms))
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """The offset after the last record that can be read, per partition."""
+        """Return, for each partition, the offset after the last record that can be read."""
         return self._thread.run(lambda: self._consumer.end_offsets(partitions, timeout_ms))
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time (Unix milliseconds); None where there is none."""
+        """Return the first record at or after each time (Unix milliseconds); None where no such record exists."""
         return self._thread.run(lambda: self._consumer.offsets_for_times(times, timeout_ms))
 
     def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` without any.
+        """Return up to `max_records` (max.poll.records) records; an empty list after `timeout_ms` milliseconds without records.
 
-        A member of a group has to call it again within max.poll.interval.ms. Rebalances, listeners and automatic commits belong to it.
+        A member of a group has to call poll again within max.poll.interval.ms. Rebalances, listeners and automatic commits run within poll.
         """
         engine = self._consumer.engine
         limit, through = max_records or engine.max_poll_records, self._consumer.through
@@ -199,11 +217,13 @@ class Consumer:
         return engine.hand_out.take(limit, through)
 
     def wakeup(self) -> None:
-        """The poll that waits now, or else the next one, raises WakeupError. From any thread, and from signal handlers."""
+        """Let the poll that waits now, or else the next poll, raise WakeupError. May be called from any thread, and
+        from signal handlers.
+        """
         self._consumer.wakeup()
 
     def next_chunk(self, timeout_ms: int = 1000) -> Chunk | None:
-        """The next batches as fetched, undecoded; None after `timeout_ms` without any."""
+        """Return the next batches as fetched, undecoded; None after `timeout_ms` milliseconds without batches."""
         engine, deadline = self._consumer.engine, time.monotonic() + timeout_ms / 1000
         while self._polling_until(deadline, lambda left: engine.ready(left, decoded=False)):
             mark = engine.hand_out.mark()
@@ -217,7 +237,7 @@ class Consumer:
         return None
 
     def next_batch(self, timeout_ms: int = 1000, *, headers: bool = False) -> ArrowBatch | None:
-        """The next records of one partition as Arrow columns; see `AsyncConsumer.next_batch`."""
+        """Return the next records of one partition as Arrow columns; see `AsyncConsumer.next_batch`."""
         engine, deadline = self._consumer.engine, time.monotonic() + timeout_ms / 1000
         while found := self._polling_until(deadline, lambda left: engine.next_batch(left, headers=headers)):
             mark = engine.hand_out.mark()
@@ -231,7 +251,7 @@ class Consumer:
         return None
 
     def batches(self, *, headers: bool = False) -> Iterator[ArrowBatch]:
-        """`next_batch` for ever."""
+        """Yield the results of `next_batch` without end."""
         while True:
             batch = self.next_batch(3_600_000, headers=headers)
             if batch is not None:
@@ -245,7 +265,7 @@ class Consumer:
             yield from engine.hand_out.draw(engine.max_poll_records, self._consumer.through)
 
     def metrics(self) -> dict[MetricName, float]:
-        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        """Return this client's metrics under Kafka's names: rates per second, times in milliseconds, sizes in bytes."""
         metrics = self._consumer.metrics
 
         async def call() -> dict[MetricName, float]:
@@ -254,10 +274,10 @@ class Consumer:
         return self._thread.run(call)
 
     def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
-        """Commits what was handed out if that is automatic, gives up the partitions, leaves the group, and closes the connections.
+        """Commit what was handed out if commits are automatic, give up the partitions, leave the group, and close the connections.
 
-        `leave_group` (KIP-1092): False stays a member until the session runs out, True leaves also where a static member would stay.
-        What a listener raises is raised when all is closed.
+        `leave_group` (KIP-1092): False stays a member until the session runs out, True leaves even where a static member would stay. An
+        error of a listener is raised when everything is closed.
         """
         engine, failure = self._consumer.engine, None
         if engine.closed:
@@ -283,7 +303,7 @@ class Consumer:
         return self._calling(lambda: step(max(deadline - time.monotonic(), 0.0)))
 
     def _calling(self, step: Callable[[], Awaitable[T | Call]]) -> T:
-        """Repeats `step` until it gives no more functions of the application to call."""
+        """Repeat `step`, and make the application's calls that it returns, until it returns something else."""
         while True:
             outcome = self._thread.run(step)
             if not isinstance(outcome, Call):
@@ -297,10 +317,10 @@ class Consumer:
                 engine.calling = True
                 call.make()
             finally:
-                # Without waiting, which a Ctrl-C could end before the loop has heard of it.
+                # Do not wait: a Ctrl-C could end the wait before the loop has heard of the call.
                 self._thread.call_soon(engine.called, call)
         except BaseException:
-            # A Ctrl-C may have come before the line above; to be told twice changes nothing.
+            # A Ctrl-C may have come before the line above; a second report changes nothing.
             self._thread.call_soon(engine.called, call)
             raise
 

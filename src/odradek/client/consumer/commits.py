@@ -1,4 +1,4 @@
-"""Committing offsets and asking for committed ones: requests to the coordinator, with retries, one commit after the other."""
+"""Commits and queries of committed offsets: requests to the coordinator, with retries, with one commit after the other."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchResponse
 
 _LOG = logging.getLogger("odradek.client.groups")
 _MOMENT_MS = 10
-"""How soon a member whose epoch has just moved on tries again."""
+"""Milliseconds until a member whose epoch has just changed retries."""
 _SPREADING_MS = 1_000
-"""For how long a broker may not know a topic that was created, before the topic counts as deleted."""
+"""Milliseconds for which a broker may not know a new topic, before the topic counts as deleted."""
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -50,7 +50,7 @@ T = TypeVar("T", CommitOutcome, CommittedOutcome)
 
 
 class _Turn:
-    """A place in the order of commits, from the moment at which somebody asked for one."""
+    """Place in the order of commits, taken when the commit is asked for."""
 
     def __init__(self, before: _Turn | None) -> None:
         self._before = None if before is None else before.over
@@ -68,7 +68,7 @@ class _Turn:
         self.end()
 
     def end(self) -> None:
-        """Lets the next one go, once those before have."""
+        """Let the next commit begin, once the commits before this one have ended."""
         if self._before is None or self._before.done():
             if not self.over.done():
                 self.over.set_result(None)
@@ -77,7 +77,7 @@ class _Turn:
 
 
 class Committer:
-    """The offsets of one group, as one consumer commits them. Belongs to the loop."""
+    """Committed offsets of one group, for one consumer. Belongs to the loop."""
 
     def __init__(self, cluster: Cluster, coordinator: Coordinator, auto_commit_interval_ms: int | None, instance_id: str | None) -> None:
         """`auto_commit_interval_ms`: None to commit only when asked."""
@@ -85,33 +85,35 @@ class Committer:
         self._coordinator = coordinator
         self._alone = ConsumerGroupMetadata(coordinator.key, group_instance_id=instance_id)
         self.member: Callable[[], ConsumerGroupMetadata] = lambda: self._alone
-        """Who commits; a member of the group once there is one."""
+        """Function that returns the identity that commits; a member of the group once there is one."""
         self.obstacle: Callable[[], KafkaError | None] = lambda: None
-        """Why nothing can be committed now."""
+        """Function that returns the reason why nothing can be committed now, None for no reason."""
         self.refused: Callable[[ErrorCode, ConsumerGroupMetadata], None] = lambda _, __: None
-        """Told of every refusal."""
+        """Function that is called when the coordinator refuses a commit for good."""
         self.held: Callable[[TopicPartition], object | None] = lambda _: None
-        """Something that stays the same as long as a partition has not been given up; None for one that is not assigned."""
+        """Function that returns an object that stays the same until the partition is given up; None for a partition that
+        is not assigned.
+        """
         self.news: Callable[[], None] = lambda: None
-        """Called when there is something in `callbacks`."""
+        """Function that is called after something was put into `callbacks`."""
         self.auto = AutoCommit(auto_commit_interval_ms, cluster.now_ms()) if auto_commit_interval_ms is not None else None
         self.told: Callable[[Offsets], None] | None = None
-        """A function of the application that hears of what is committed."""
+        """Function of the application that is called with committed offsets."""
         self.callbacks: deque[Call] = deque()
-        """Calls of what was given to commit_async: they are made within the application's next calls."""
+        """Callbacks of commit_async, which are called within the application's next calls."""
         self._last_turn: _Turn | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def leave_group(self) -> None:
-        """From now on nobody commits as a member."""
+        """Commit without membership from now on."""
         self.member = lambda: self._alone
         self.obstacle = lambda: None
         self.refused = lambda _, __: None
 
     async def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> None:
-        """Commits after all that was to be committed before, and tries again what may heal, for default.api.timeout.ms.
+        """Commit the offsets after all earlier commits. Errors that may pass are retried for default.api.timeout.ms.
 
-        CommitFailed when the group goes on without this consumer; KafkaError for other refusals.
+        Raises CommitFailed when the group goes on without this consumer, KafkaError for other refusals.
         """
         if not offsets:
             return
@@ -119,7 +121,7 @@ class Committer:
         await self._committing(offsets, limit, self._take_turn(), again=True)
 
     def commit_soon(self, offsets: Offsets, callback: CommitCallback | None) -> None:
-        """Commits once, without waiting; a failure that may heal is told, too: the next commit has newer offsets."""
+        """Commit once, without waiting. An error that may pass is reported as well, because the next commit has newer offsets."""
         taken, turn = dict(offsets), self._take_turn()
 
         async def commit() -> None:
@@ -133,7 +135,7 @@ class Committer:
         self._start(commit())
 
     def commit_when_due(self, consumed: Callable[[], Offsets]) -> None:
-        """The automatic commit of what was handed out, if it is time for one."""
+        """Start the automatic commit of what was handed out, if it is due."""
         auto = self.auto
         now_ms = self._cluster.now_ms()
         if auto is None or not auto.due(now_ms) or self.obstacle() is not None:
@@ -155,7 +157,7 @@ class Committer:
         self._start(commit())
 
     async def commit_before_loss(self, offsets: Offsets, timeout_s: float | None = None) -> None:
-        """The automatic commit of what is about to be given up: tried also during a rebalance; a failure is logged."""
+        """Commit automatically before partitions are given up, even during a rebalance. A failure is logged."""
         if not offsets:
             return
         try:
@@ -176,9 +178,9 @@ class Committer:
         return None
 
     async def _committing(self, offsets: Offsets, timeout_ms: int, turn: _Turn, *, again: bool, in_rebalance: bool = False) -> None:
-        """Commit `offsets`, each of which counts as soon as it is committed: one that is refused holds up no other.
+        """Commit `offsets`. Each offset counts as soon as it is committed: a refused offset delays no other.
 
-        KafkaError for the first that is not committed, once no other is left.
+        Raises KafkaError for the first offset that cannot be committed, when all others have been answered.
         """
         left = dict(offsets)
         gone: list[KafkaError] = []
@@ -192,10 +194,10 @@ class Committer:
                 return CommitOutcome(Verdict.FAILED, obstacle)
             member = self.member()
             if member != began_as and any(token is None or self.held(each) is not token for each, token in held.items()):
-                # Another generation, in which the partitions may have been with somebody else.
+                # The member is in another generation, and another member may have had the partitions in between.
                 return CommitOutcome(Verdict.FAILED, CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.group_id))
             if self.auto is not None:
-                # Until it is answered: a commit whose answer is lost may have taken effect.
+                # Nothing is known until the answer comes: a commit whose answer is lost may have taken effect.
                 self.auto.forget(left)
             response = await self._coordinator.call(commit_request(left, member), OffsetCommitResponse, at_most=LAST_BY_NAME)
             outcomes = commit_outcomes(left, response, member.group_id)
@@ -220,9 +222,9 @@ class Committer:
             raise gone[0]
 
     def _in_next_generation(self, error: ErrorCode, member: ConsumerGroupMetadata) -> bool:
-        """Return whether a commit that was refused to `member` can be made once the rebalance that it takes part in is over.
+        """Return whether a commit refused to `member` can be made after the rebalance that the member takes part in.
 
-        The coordinator answers ILLEGAL_GENERATION as soon as all have joined, to a member whose JoinGroup is not answered yet, too.
+        The coordinator answers ILLEGAL_GENERATION as soon as all members have joined, even to a member whose JoinGroup is not answered yet.
         """
         if error is not ErrorCode.ILLEGAL_GENERATION:
             return error is ErrorCode.REBALANCE_IN_PROGRESS
@@ -240,7 +242,7 @@ class Committer:
             self.news()
 
     async def _deleted(self, outcomes: Mapping[TopicPartition, CommitOutcome]) -> list[TopicPartition]:
-        """Return the partitions whose offsets were refused because their topic does not exist, as the metadata says as well."""
+        """Return the partitions whose offsets were refused for an unknown topic that the metadata does not have either."""
         refused = [each for each, outcome in outcomes.items() if outcome.error and outcome.error.code is _UNKNOWN]
         if not refused:
             return []
@@ -257,7 +259,7 @@ class Committer:
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets, None for a partition without; waits for transactions that are about to decide them."""
+        """Return the group's committed offsets, None for a partition without. Waits for transactions that are about to decide them."""
         if not partitions:
             return {}
         limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
@@ -268,7 +270,7 @@ class Committer:
         return dict((await self._insist("committed offsets", attempt, limit, again=True)).offsets)
 
     async def try_committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedAnswer]:
-        """Ask once for the group's committed offsets: an answer for each partition, also where the request failed."""
+        """Ask once for the group's committed offsets; return an answer for each partition, even if the request failed."""
         try:
             answers = await self._ask_committed(partitions)
         except (ConnectionLost, KafkaError) as lost:
@@ -288,7 +290,7 @@ class Committer:
     async def _insist(
         self, what: str, attempt: Callable[[], Awaitable[T]], timeout_ms: int, *, again: bool, turn: _Turn | None = None
     ) -> T:
-        """Repeats what may heal until `timeout_ms` are over; raises the error of what does not."""
+        """Retry errors that may pass for `timeout_ms` milliseconds; raise any other error."""
         last: list[KafkaError] = []
 
         async def repeat() -> T:
@@ -332,12 +334,12 @@ class Committer:
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self, timeout_s: float) -> None:
-        """Waits for the commits that are under way."""
+        """Wait for the commits that are under way, at most `timeout_s` seconds."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=max(timeout_s, 0.0))
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Cancel the commits that are under way."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -345,5 +347,5 @@ class Committer:
 
 
 def _heals(error: KafkaError) -> bool:
-    """Whether a request that failed so is sent again."""
+    """Return whether a request that failed with the error is sent again."""
     return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE

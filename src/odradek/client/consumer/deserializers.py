@@ -1,4 +1,4 @@
-"""key.deserializer and value.deserializer: what records are made of when they are handed out (org.apache.kafka.common.serialization)."""
+"""key.deserializer and value.deserializer: conversion of the records that are handed out (org.apache.kafka.common.serialization)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from odradek.client.types import ConsumerRecord
 
 
 class RecordDeserializationError(SerializationError):
-    """A key or value that its deserializer cannot read (org.apache.kafka.common.errors.RecordDeserializationException). The position stays
-    at the record: seek to `offset` + 1 to pass over it.
+    """Key or value that its deserializer cannot read (org.apache.kafka.common.errors.RecordDeserializationException).
+
+    The position stays at the record: seek to `offset` + 1 to skip it.
     """
 
     def __init__(self, topic_partition: TopicPartition, offset: int, part: str, error: Exception, record: ConsumerRecord) -> None:
@@ -23,19 +24,19 @@ class RecordDeserializationError(SerializationError):
         self.topic_partition = topic_partition
         self.offset = offset
         self.part = part
-        """Which of the two cannot be read: key or value."""
+        """Unreadable part of the record: key or value."""
         self.record = record
-        """The record as it was read: key and value are bytes."""
+        """Record with key and value as bytes."""
 
 
 class Deserializers(NamedTuple):
-    """Both; None leaves the bytes."""
+    """Deserializers of keys and values; None leaves the bytes."""
 
     key: Deserializer | RecordDeserializer | None
     value: Deserializer | RecordDeserializer | None
 
     def apply(self, records: Sequence[ConsumerRecord]) -> tuple[list[ConsumerRecord], RecordDeserializationError | None]:
-        """The records up to the first that cannot be read, and why that is so."""
+        """Return the records up to the first unreadable record, and the error of that record (None if all are readable)."""
         done: list[ConsumerRecord] = []
         for record in records:
             part, key, value = "key", record.key, record.value
@@ -52,7 +53,7 @@ class Deserializers(NamedTuple):
         return done, None
 
     def preparation(self, records: Sequence[ConsumerRecord]) -> Callable[[], None] | None:
-        """What has to be called outside of the event loop before `apply` can do without waiting for anybody; None for nothing."""
+        """Return a function to call outside of the event loop, so that `apply` does not block; None if `apply` does not block."""
         if all(chosen is None or callable(chosen) for chosen in self):
             return None
         for index, record in enumerate(records):
@@ -73,7 +74,10 @@ class Deserializers(NamedTuple):
 
 
 def take_deserializers(settings: dict[str, Any]) -> Deserializers | None:
-    """Takes the two keys out of the settings; ConfigError for what is no function and no known name. None when both leave bytes."""
+    """Remove key.deserializer and value.deserializer from the settings; None when both leave the bytes.
+
+    Raises ConfigError for a value that is neither a function nor a known name.
+    """
     found = Deserializers(*(_resolve(name, settings) for name in ("key.deserializer", "value.deserializer")))
     return found if found.key is not None or found.value is not None else None
 

@@ -1,4 +1,4 @@
-"""The consumer's shell: runs the fetcher in an event loop. Both consumers, asyncio and blocking, drive this one."""
+"""Shell of the consumers: runs the fetcher in an event loop. The asyncio and the blocking consumer share this engine."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.types import ArrowBatch, ConsumerGroupMetadata, ConsumerHealth, OffsetAndMetadata, OffsetAndTimestamp
 
 _UNDISTURBED_S = 0.1
-"""How long decoded records are handed out without asking the group: rebalances and automatic commits wait as long at most."""
+"""Seconds for which decoded records are handed out without a check of the group: the longest delay of rebalances and automatic commits."""
 
 
 class ConsumerEngine:
-    """Made and closed in the loop; methods belong to the loop, except where they say otherwise. Fetching starts with the first call that
-    wants data. What counts as handed out, and so as consumed, is the matter of `hand_out` alone.
+    """Engine of one consumer, made and closed in the loop. Methods belong to the loop, unless their docstring says otherwise.
+
+    Fetching starts with the first call that wants data. `hand_out` alone decides which records count as handed out, and so as consumed.
     """
 
     def __init__(self, config: ClientConfig, cluster: Cluster | None = None) -> None:
@@ -65,14 +66,14 @@ class ConsumerEngine:
         self.fetcher.validation.put_back = self.hand_out.take_back
         self.cluster.origin.at_fork(self.hand_out.abandon)
         self._prepared: Chunk | None = None
-        """The chunk for which the deserializers have been asked to prepare."""
+        """Chunk for which the deserializers have done their preparation."""
         self._preparing: asyncio.Task[None] | None = None
         self._undisturbed_until = 0.0
-        """So long, by the loop's clock, `take` may go on without a look at what the group wants."""
+        """Time of the loop's clock until which records are handed out without a check of the group."""
         self._news = asyncio.Event()
         self._patience_ms = config.integer("default.api.timeout.ms")
         self._told_error = False
-        """Whether the last poll raised an error: then records come first."""
+        """True when the last poll raised an error: then records come first."""
         self._closing = False
         self._closed = False
         self._teardown: asyncio.Task[None] | None = None
@@ -81,7 +82,7 @@ class ConsumerEngine:
         self.deserializers: Deserializers | None = None
         self._polled_ms: int | None = None
         self.calling = False
-        """Whether a function of the application is being called."""
+        """True while a function of the application is being called."""
         self._config = config
         self.subscription = Subscription(exclude_internal=config.flag("exclude.internal.topics"))
         self.group: GroupDriver | None = None
@@ -100,7 +101,7 @@ class ConsumerEngine:
     # -- assignment -----------------------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replaces the assignment; partitions that stay keep their position."""
+        """Replace the assignment; partitions that stay keep their position."""
         chosen = [TopicPartition(*partition) for partition in partitions]
         self.subscription.assign()
         self.reassign(chosen)
@@ -108,7 +109,9 @@ class ConsumerEngine:
             self.subscription.clear()
 
     def reassign(self, partitions: Iterable[TopicPartition]) -> None:
-        """As `assign`, whoever says so. New partitions begin at the group's committed offsets, if there is a group."""
+        """Replace the assignment on behalf of the application or the group. New partitions begin at the committed offsets if there is a
+        group.
+        """
         chosen = dict.fromkeys(partitions)
         at_hand = self.hand_out.chunk
         if at_hand is not None and at_hand.topic_partition not in chosen:
@@ -118,7 +121,7 @@ class ConsumerEngine:
         self.wake()
 
     def suspend(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hands out nothing more of them; they keep their positions."""
+        """Hand out no further records of these partitions; they keep their positions."""
         for partition in partitions:
             if partition in self.fetcher.positions:
                 self._put_back(partition)
@@ -127,7 +130,10 @@ class ConsumerEngine:
     # -- the group ------------------------------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: object | None) -> None:
-        """Joins the group with the next poll; KafkaError without a group.id."""
+        """Join the group with the next poll. Raises KafkaError without a group.id, or for a SubscriptionPattern under the classic protocol.
+
+        Raises ClientClosed after `close`.
+        """
         committer, coordinator = self._committer(), self._coordinator
         assert coordinator is not None
         if self._closed:
@@ -146,7 +152,7 @@ class ConsumerEngine:
         self.group.subscription_changed()
 
     def _depart_in_background(self, group: GroupDriver) -> None:
-        """Let go of a membership whose unsubscribe() was cancelled: another one begins beside it."""
+        """Leave a membership whose unsubscribe() was cancelled, in the background; another membership begins beside it."""
         self.group = None
         self.reassign(())
         leaving = asyncio.create_task(self._left_alone(group))
@@ -160,7 +166,10 @@ class ConsumerEngine:
             await group.close()
 
     async def unsubscribe(self, timeout_s: float, *, reason: str = "unsubscribe", stay: bool | None = None) -> Call | None:
-        """Gives up all partitions and leaves the group, in steps: a function of the application that is due, None when it is over."""
+        """Give up all partitions and leave the group, in steps.
+
+        Returns a call that the application has to make before the next step, None when all is done.
+        """
         if self.group is not None:
             call = await self.group.depart(self._loop.time() + timeout_s, reason=reason, stay=stay)
             if call is not None:
@@ -171,8 +180,9 @@ class ConsumerEngine:
         return None
 
     async def prepare_close(self, timeout_s: float, leave_group: bool | None) -> Call | None:
-        """Do what comes before `close`: end polls that wait, commit, leave the group. Return a function of the application that is due,
-        None when all is done.
+        """End waiting polls, commit and leave the group, in steps, before `close`.
+
+        Returns a call that the application has to make before the next step, None when all is done.
         """
         self.end_polls()
         deadline = self._loop.time() + timeout_s
@@ -190,7 +200,7 @@ class ConsumerEngine:
         return call
 
     def called(self, call: Call) -> None:
-        """The application's function has been called, or was about to be when a Ctrl-C came: then the next call makes it."""
+        """Note that the application has made the call. If a Ctrl-C came before the function was entered, the next poll makes the call."""
         self.calling = False
         if not call.made:
             return
@@ -200,20 +210,20 @@ class ConsumerEngine:
             self.group.called(call)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who commits for the group; KafkaError without a group.id."""
+        """Return the identity that commits for the group. Raises KafkaError without a group.id."""
         return self._committer().member()
 
     async def commit(self, offsets: OffsetsGiven | None, timeout_s: float | None) -> None:
-        """Commits the offsets, or what was handed out."""
+        """Commit the offsets, or what was handed out, and wait for the commit."""
         timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
         await self._committer().commit(self._offsets(offsets), timeout_ms)
 
     def commit_soon(self, offsets: OffsetsGiven | None, callback: CommitCallback | None) -> None:
-        """As `commit`, without waiting."""
+        """Commit the offsets, or what was handed out, without waiting."""
         self._committer().commit_soon(self._offsets(offsets), callback)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed."""
+        """Return the group's committed offsets, None for a partition without."""
         return await self._committer().committed([TopicPartition(*partition) for partition in partitions])
 
     def _committer(self) -> Committer:
@@ -234,7 +244,9 @@ class ConsumerEngine:
         return offsets
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return, for each partition with a position, the offset after the last record that was handed out, with the epoch before it."""
+        """Return, for each partition with a position, the offset after the last record that was handed out, and the leader epoch before the
+        offset.
+        """
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, position in self.fetcher.positions.items():
             unread = self.hand_out.unread(partition)
@@ -244,7 +256,7 @@ class ConsumerEngine:
         return offsets
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Continues at the offset."""
+        """Continue at the offset. Raises ValueError for a negative offset, or a partition that is not assigned."""
         if offset < 0:
             raise ValueError("an offset is at least 0; for the ends of the log use seek_to_beginning and seek_to_end")
         self.hand_out.take_back(partition)
@@ -252,14 +264,17 @@ class ConsumerEngine:
         self.wake()
 
     def seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        """Continues at the beginning (EARLIEST_TIMESTAMP) or the end (LATEST_TIMESTAMP), looked up when data is next wanted."""
+        """Continue at the beginning (EARLIEST_TIMESTAMP) or the end (LATEST_TIMESTAMP), looked up when data is next wanted.
+
+        Raises ValueError for a partition that is not assigned.
+        """
         for partition in partitions:
             self.hand_out.take_back(partition)
             self.fetcher.seek_to(partition, timestamp)
         self.wake()
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
-        """Stops or resumes reading partitions without losing their position."""
+        """Stop or resume reading partitions; they keep their positions. Raises ValueError for a partition that is not assigned."""
         for partition in partitions:
             if partition not in self.fetcher.positions:
                 raise ValueError(f"{partition} is not assigned to this consumer")
@@ -269,9 +284,9 @@ class ConsumerEngine:
         self.wake()
 
     def assign_range(self, partition: TopicPartition, start: int, stop: int, topic_id: UUID | None = None) -> None:
-        """Replaces the assignment by the offsets [start, stop) of one partition. Nothing of before is kept, also of the same partition.
+        """Replace the assignment by the offsets [start, stop) of one partition. Nothing of the earlier assignment is kept.
 
-        With `topic_id` the offsets count as read from that topic.
+        With `topic_id` the offsets count as read from the topic with that id.
         """
         self.assign([])
         self.assign([partition])
@@ -281,26 +296,26 @@ class ConsumerEngine:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is assigned but ranges that were read to their end, and no error waits to be raised."""
+        """Return whether only ranges are assigned, all of them were read to their end, and no error waits to be raised."""
         busy = self._closed or self.fetcher.has_error or not self.hand_out.is_empty
         return not busy and all(position.is_finished for position in self.fetcher.positions.values())
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Return whether the engine is closed."""
         return self._closed
 
     def _put_back(self, partition: TopicPartition) -> None:
-        """Take records at hand back; they are fetched again later."""
+        """Take back the partition's records at hand; they are fetched again later."""
         unread = self.hand_out.take_back(partition)
         if unread is not None:
             self.fetcher.rewind(partition, unread.offset, unread.previous_epoch)
 
     async def position(self, partition: TopicPartition, timeout_s: float | None = None) -> int:
-        """Return the offset of the next record of the partition that will be handed out, and look for it where it is not known.
+        """Return the offset of the next record of the partition that will be handed out; look it up if it is unknown.
 
-        Other partitions are not waited for. ValueError for a partition that is not assigned, NoOffsetForPartition, ClientClosed,
-        KafkaError when brokers refuse or do not tell it within `timeout_s` (default.api.timeout.ms).
+        Does not wait for other partitions. Raises ValueError for a partition that is not assigned, NoOffsetForPartition, or ClientClosed.
+        Raises KafkaError when brokers refuse, or do not answer within `timeout_s` seconds (default.api.timeout.ms).
         """
         limit_s = self._patience_ms / 1000 if timeout_s is None else timeout_s
         deadline = self._loop.time() + limit_s
@@ -326,13 +341,16 @@ class ConsumerEngine:
                 raise KafkaError(code, f"the position in {partition}: no success within {int(limit_s * 1000)} ms{text}")
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """The newest leader epoch that the partition is known to have had, -1 for none."""
+        """Return the newest leader epoch that the partition is known to have had, -1 for none.
+
+        Raises ValueError for a partition that is not assigned.
+        """
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return self.fetcher.positions[partition].epoch
 
     def health(self) -> ConsumerHealth:
-        """How it fares now."""
+        """Return the state of the membership, the lag, and the time since the last poll."""
         handed_out = self.consumed()
         lags = [self._lag(position, handed_out.get(partition)) for partition, position in self.fetcher.positions.items()]
         known = [lag for lag in lags if lag is not None]
@@ -347,7 +365,7 @@ class ConsumerEngine:
         )
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the application is behind, None where that is not known."""
+        """Return how many offsets the application is behind, None where unknown. Raises ValueError for a partition that is not assigned."""
         if partition not in self.fetcher.positions:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return self._lag(self.fetcher.positions[partition], self.consumed().get(partition))
@@ -359,11 +377,11 @@ class ConsumerEngine:
     # -- offsets --------------------------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The numbers of the topic's partitions."""
+        """Return the numbers of the topic's partitions."""
         return sorted((await self.cluster.topic(topic, allow_auto_create=self._auto_create)).partitions)
 
     async def list_topics(self) -> dict[str, TopicInfo]:
-        """All topics by name."""
+        """Return all topics by name."""
 
         async def attempt() -> dict[str, TopicInfo]:
             return dict(MetadataCache(0).update(await self.cluster.ask_metadata(None), 0).topics)
@@ -371,12 +389,12 @@ class ConsumerEngine:
         return await self.cluster.retrying("the topics", attempt)
 
     async def offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """Offsets for -2 (beginning) or -1 (end)."""
+        """Return the offsets for the timestamp -2 (beginning) or -1 (end)."""
         listed = await list_offsets(self.cluster, dict.fromkeys(partitions, timestamp), isolation=self.isolation)
         return {partition: found.offset for partition, found in listed.items()}
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time (Unix milliseconds); None where there is none."""
+        """Return the first record at or after each time (Unix milliseconds); None where no such record exists."""
         listed = await list_offsets(self.cluster, times, isolation=self.isolation)
         return {
             partition: OffsetAndTimestamp(found.offset, found.timestamp, found.leader_epoch) if found.offset >= 0 else None
@@ -386,9 +404,11 @@ class ConsumerEngine:
     # -- data -----------------------------------------------------------------------------------------------------------------------
 
     async def ready(self, timeout_s: float, *, decoded: bool = True) -> bool | Call:
-        """Wait until a chunk is at hand, and its records if `decoded`; False after `timeout_s` without any. KafkaError when it fails.
+        """Wait until a chunk is at hand, with `decoded` also its records. Return False after `timeout_s` seconds without. Hands out
+        nothing.
 
-        A Call is to be made by the application and told to `called`; then it waits again. Nothing is handed out here.
+        Returns a Call when the application has to make one: make it, report it with `called`, then call `ready` again. Raises KafkaError on
+        failure.
         """
         deadline = self._loop.time() + timeout_s
         self._polled_ms = self.cluster.now_ms()
@@ -411,11 +431,11 @@ class ConsumerEngine:
 
     @property
     def undisturbed(self) -> bool:
-        """Whether records at hand may be handed out without `ready`; from any thread."""
+        """Return whether records at hand may be handed out without `ready`. May be called from any thread."""
         return not (self.calling or self._woken or self._closing) and self._loop.time() < self._undisturbed_until
 
     async def _serve(self, deadline: float) -> Call | None:
-        """What the group wants before records are handed out."""
+        """Do what the group needs before records are handed out; return a call that the application has to make, None for none."""
         if self.calling:
             raise OdradekError("poll() cannot be called by a rebalance listener or a callback")
         self._raise_closed()
@@ -436,14 +456,14 @@ class ConsumerEngine:
         return None
 
     async def _decode(self, deadline: float) -> bool:
-        """Decode the chunk at hand; False when that takes until the deadline, or the chunk was taken back or had no record to hand out."""
+        """Decode the chunk at hand. Return False at the deadline, or when the chunk was taken back or has no record to hand out."""
         chunk = self.hand_out.chunk
         if chunk is None or self.hand_out.is_decoded:
             return not self.hand_out.is_empty
         try:
             records = decode_chunk(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs)
         except KafkaError:
-            # The damaged chunk must not be skipped: the next poll raises the error again, unless somebody seeks past it.
+            # The damaged chunk must not be skipped: the next poll raises the error again, unless the application seeks past the chunk.
             self._put_back(chunk.topic_partition)
             raise
         if self.deserializers is None:
@@ -458,7 +478,7 @@ class ConsumerEngine:
         self._prepared = None
         records, unreadable = self.deserializers.apply(records)
         if unreadable is not None:
-            # What comes before it is handed out first; the next chunk begins with it.
+            # Records before the unreadable record are handed out first; the next chunk begins with the unreadable record.
             self.fetcher.rewind(chunk.topic_partition, unreadable.offset, epoch_before(chunk, unreadable.offset))
             if not records:
                 self.hand_out.clear()
@@ -467,7 +487,9 @@ class ConsumerEngine:
         return bool(records)
 
     async def _prepare(self, prepare: Callable[[], None], chunk: Chunk, deadline: float) -> bool:
-        """Run what deserializers need outside of the loop; False at the deadline. A poll that is cancelled leaves it to the next one."""
+        """Run the deserializers' blocking work in a thread. Return False at the deadline. If a poll is cancelled, the next poll waits for
+        the thread.
+        """
         if self._preparing is None:
             self._preparing = asyncio.ensure_future(asyncio.to_thread(prepare))
         preparing = self._preparing
@@ -479,8 +501,10 @@ class ConsumerEngine:
         return True
 
     async def next_batch(self, timeout_s: float, *, headers: bool) -> tuple[Chunk, ArrowBatch] | Call | None:
-        """Return the chunk at hand and what is not handed out of it as an Arrow batch with at least one row, None after `timeout_s` without
-        any; a Call as in `ready`. `hand_out.finish` hands the batch out.
+        """Return the chunk at hand, and the part of it that is not handed out as an Arrow batch with at least one row.
+
+        Returns None after `timeout_s` seconds without rows, a Call as in `ready`. `hand_out.finish` hands the batch out. Raises
+        OdradekError without pyarrow, or with deserializers.
         """
         need_pyarrow()
         if self.deserializers is not None:
@@ -498,7 +522,7 @@ class ConsumerEngine:
             try:
                 batch = chunk_to_arrow(chunk, read_committed=self.isolation == READ_COMMITTED, check_crcs=self.check_crcs, headers=headers)
             except KafkaError:
-                # As in `_decode`: it must not be skipped.
+                # As in `_decode`: the chunk must not be skipped.
                 self._put_back(chunk.topic_partition)
                 raise
             if batch.num_rows:
@@ -506,7 +530,7 @@ class ConsumerEngine:
             self.hand_out.clear()
 
     async def _wait_for_chunk(self, deadline: float) -> bool:
-        """Put the next chunk at hand; False at the deadline, or when the group wants something."""
+        """Put the next chunk at hand. Return False at the deadline, or when the group needs the application."""
         while True:
             self._raise_closed()
             self._raise_wakeup()
@@ -524,7 +548,7 @@ class ConsumerEngine:
                 return False
 
     def _raise_error(self) -> None:
-        """Raise what the application has to hear of; records that are there come before the next error."""
+        """Raise the next error for the application; records that have arrived come before a second error."""
         error = self.fetcher.next_error()
         if error is None and self.fetcher.seek_missing():
             unpositioned = self.fetcher.unpositioned()
@@ -538,7 +562,7 @@ class ConsumerEngine:
             raise error
 
     async def _wait_for_news(self, deadline: float) -> bool:
-        """Wait until something has changed; False at the deadline."""
+        """Wait until something has changed; return False at the deadline."""
         left = deadline - self._loop.time()
         if left <= 0:
             return False
@@ -561,9 +585,9 @@ class ConsumerEngine:
             raise WakeupError("wakeup() was called")
 
     def wakeup(self) -> None:
-        """The poll that waits, or else the next one, raises WakeupError; from any thread."""
+        """Let the poll that waits, or else the next poll, raise WakeupError. May be called from any thread."""
         self._woken = True
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
+        with contextlib.suppress(RuntimeError):  # The loop is closed: no poll waits.
             self._loop.call_soon_threadsafe(self._news.set)
 
     def _attention(self) -> bool:
@@ -572,11 +596,11 @@ class ConsumerEngine:
         return self.committer is not None and bool(self.committer.callbacks)
 
     def wake(self) -> None:
-        """Wakes the fetching task."""
+        """Wake the fetching task."""
         self._fetching.wake()
 
     def end_polls(self) -> None:
-        """Let polls that wait, and those to come, raise ClientClosed; nothing more is handed out."""
+        """Let waiting and later polls raise ClientClosed; no further record is handed out."""
         self._closing = True
         at_hand = self.hand_out.chunk
         if at_hand is not None:
@@ -584,7 +608,7 @@ class ConsumerEngine:
         self._news.set()
 
     async def close(self) -> None:
-        """Stop fetching and close the connections. A call that is cancelled leaves that going on, and the next one waits for it."""
+        """Stop fetching and close the connections. If a call is cancelled, closing goes on, and the next call waits for it."""
         self.end_polls()
         self._closed = True
         if self._teardown is None:

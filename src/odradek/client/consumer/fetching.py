@@ -1,4 +1,4 @@
-"""The task that fetches: runs the plans of the fetcher and of the search for positions in an event loop, and keeps the metadata fresh."""
+"""Fetching task: runs the plans of the fetcher and the search for positions in an event loop, and refreshes the metadata."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 _CLOSE_S = 1.0
-"""How long `close` waits for brokers to close their sessions."""
+"""Seconds that `close` waits for brokers to close their sessions."""
 
 
 class FetchLoop:
-    """Fetches what the fetcher plans, from the first `start` until `close`. Belongs to the loop."""
+    """Fetching task from the first `start` until `close`. Belongs to the loop."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class FetchLoop:
         *,
         auto_create: bool,
     ) -> None:
-        """`news` is called when something came, or an error."""
+        """`news` is called after data or an error has arrived."""
         self.cluster = cluster
         self.fetcher = fetcher
         self._positions = positions
@@ -60,18 +60,18 @@ class FetchLoop:
         self._sessions: dict[int, FetchSession] = {}
 
     def start(self, *, fetch: bool = True) -> None:
-        """Begin, unless it runs already. Without `fetch` positions are searched for and no records fetched until a `start` with it."""
+        """Begin, unless the task runs already. Without `fetch`, only positions are looked up until a `start` with `fetch`."""
         self._fetches = self._fetches or fetch
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
             self._task.add_done_callback(self._ended)
 
     def wake(self) -> None:
-        """There may be something to fetch."""
+        """Let the task look for something to fetch."""
         self._wake.set()
 
     async def close(self) -> None:
-        """Stops fetching."""
+        """Stop fetching, and close the fetch sessions."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -83,11 +83,11 @@ class FetchLoop:
             return
         try:
             async with asyncio.timeout(_CLOSE_S):
-                # Not by way of the connection for data, where it would wait for a Fetch that the broker has parked.
+                # Not on the connection for data, where the request would wait behind a Fetch that the broker has parked.
                 node = await self.cluster.node(node_id)
                 await self.cluster.call(node, fetch_request(asked, self._settings._replace(max_wait_ms=0), None), FetchResponse)
         except (ConnectionLost, KafkaError, ClientClosed, TimeoutError):
-            return  # The broker forgets a session that is not used.
+            return  # The broker evicts unused sessions.
 
     async def _run(self) -> None:
         helpers: dict[asyncio.Task[None], None] = {}
@@ -127,11 +127,12 @@ class FetchLoop:
         try:
             await self.cluster.refresh(allow_auto_create=self._auto_create)
             self._failures = 0
-            # What is known now can be fetched now; only the next question waits.
+            # Partitions that are known now can be fetched now; only the next metadata request waits.
             self._wake.set()
         except (ConnectionLost, KafkaError) as error:
             self._failures += 1
-            # Brokers that answered once come back, as those of Kafka's consumers do. Where nobody ever did, the address may be wrong.
+            # Brokers that answered once are expected to come back, as in Kafka's consumer. If no broker ever answered, the address may be
+            # wrong.
             away = isinstance(error, NoBrokersAvailable) and self.cluster.metadata.has_answer
             if isinstance(error, KafkaError) and not error.code.retriable and not away and self._failures > 3:
                 self.fetcher.errors.append(error)
@@ -157,7 +158,7 @@ class FetchLoop:
             self.fetcher.on_failure(plan, as_kafka_error(error), now_ms())
             self.cluster.metadata.request_update()
         except Exception:
-            # Whoever polls hears of it, and asks again with the next poll: the node must not count as asked for ever.
+            # The next poll raises the error and fetches again: the node must not count as busy for good.
             self.fetcher.on_response(plan, [None] * len(plan.targets), now_ms())
             raise
         else:
@@ -169,7 +170,7 @@ class FetchLoop:
     async def _validate(self, plan: ValidationPlan) -> None:
         validation, now_ms = self.fetcher.validation, self.cluster.now_ms
         try:
-            # Not by way of the connection for data, where it would wait for a Fetch that the broker has parked.
+            # Not on the connection for data, where the request would wait behind a Fetch that the broker has parked.
             node = await self.cluster.node(plan.node_id)
             node.versions.choose(ApiKey.OFFSET_FOR_LEADER_EPOCH, at_least=FIRST_EPOCH_ENDS)
             answer = await self.cluster.call(node, epoch_ends_request(plan.targets), OffsetForLeaderEpochResponse)
@@ -213,7 +214,7 @@ class FetchLoop:
         return [found.get(target.topic_partition) for target in plan.targets]
 
     def _keep(self, tasks: dict[asyncio.Task[None], None], action: Coroutine[Any, Any, None]) -> None:
-        """Runs a coroutine as a task, and keeps a reference until it is done; its error is raised by the next poll."""
+        """Run a coroutine as a task, and keep a reference until the task is done; the next poll raises the task's error."""
 
         def ended(task: asyncio.Task[None]) -> None:
             tasks.pop(task, None)

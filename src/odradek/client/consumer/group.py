@@ -1,7 +1,7 @@
-"""The shell of a group membership: sends its requests, keeps its timers, and does its work when the application calls.
+"""Shell of a group membership: sends its requests, keeps its timers, and does its work when the application calls.
 
-The membership decides (`core.membership_classic`, `core.membership_consumer`); heartbeats are a matter of the loop alone. What the
-application has to do waits in `membership.work` until it calls poll, unsubscribe or close.
+The membership decides (`core.membership_classic`, `core.membership_consumer`); the loop alone sends heartbeats. Work for the application
+waits in `membership.work` until the application calls poll, unsubscribe or close.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from odradek.network.transport import ConnectionLost
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _LONGEST_SLEEP_MS = 1_000
-"""How late it may be noticed that the application has left poll, or that the metadata is new."""
+"""Longest delay in milliseconds until it is noticed that the application has left poll, or that the metadata is new."""
 _MISSING_AGAIN_MS = 1_000
-"""How often it is looked whether topics that did not exist do now."""
+"""Milliseconds between two checks whether missing topics exist now."""
 
 
 class Assignable(Protocol):
-    """What reads the partitions."""
+    """Reader of the partitions."""
 
     def suspend(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hands out nothing more of them; they keep their positions."""
+        """Hand out no further records of these partitions; they keep their positions."""
         ...
 
     def reassign(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are to be read now; those that stay keep their positions, new ones begin at the committed offsets."""
+        """Replace the assignment. Partitions that stay keep their positions, new partitions begin at the committed offsets."""
         ...
 
     def consumed(self) -> Offsets:
-        """What was handed out of each partition."""
+        """Return the offsets after the records that were handed out."""
         ...
 
 
 class GroupDriver:
-    """One membership, from subscribe to unsubscribe. Belongs to the loop."""
+    """Driver of one membership, from subscribe to unsubscribe. Belongs to the loop."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class GroupDriver:
         reader: Assignable,
         news: Callable[[], None],
     ) -> None:
-        """`news` is called when the application has something to do or to hear."""
+        """`news` is called when there is work or an error for the application."""
         self.membership = membership
         self.listener: object | None = None
         self._cluster = cluster
@@ -76,15 +76,15 @@ class GroupDriver:
         self._view: ClusterView | None = None
         self._look_again_ms = 0
         self._open: Work | None = None
-        """The work that the application is at."""
+        """Work that the application has begun."""
         self._committing: asyncio.Task[None] | None = None
         self._attempted: Offsets = {}
-        """What `_committing` commits."""
+        """Offsets that `_committing` commits."""
         self._departing: GiveUp | None = None
         self._departure_told = False
         self._left = False
         self._goodbye: Send | None = None
-        """What tells the coordinator that the member leaves, until it has been sent."""
+        """Request that tells the coordinator that the member leaves, until it has been sent."""
         committer.member = membership.metadata
         committer.obstacle = self._obstacle
         committer.refused = self._commit_refused
@@ -95,7 +95,7 @@ class GroupDriver:
     # -- what the application asks --------------------------------------------------------------------------------------------------
 
     def subscription_changed(self) -> None:
-        """The subscription is another one."""
+        """Take over the changed subscription."""
         self._cluster.metadata.want(self._subscription.topics)
         if self._subscription.kind is not Kind.PATTERN or self._subscription.topics:
             self.membership.subscribe(self._subscription.subscribed(), self._cluster.now_ms())
@@ -104,21 +104,22 @@ class GroupDriver:
         self._wake.set()
 
     def enforce_rebalance(self, reason: str) -> None:
-        """The member joins again."""
+        """Let the member join again."""
         self.membership.request_rejoin(reason, self._cluster.now_ms())
         self._told()
 
     @property
     def attention(self) -> bool:
-        """Whether the application has something to do before it gets more records."""
+        """Return whether the application has something to do before it gets more records."""
         membership = self.membership
         told = membership.has_error or self._unexpected or self._committer.callbacks
         return membership.work is not None or self._open is not None or bool(told)
 
     async def serve(self, deadline_s: float) -> Call | None:
-        """At the beginning of each poll: the next function of the application that is due, None when it can go on reading.
+        """Do the group's work at the beginning of a poll. Raises errors that wait for the application.
 
-        `deadline_s` is of the loop's time; what cannot be done until then goes on in the next poll.
+        Returns a call that the application has to make, None when it can go on reading. `deadline_s` is of the loop's time; work that is
+        not done by then goes on in the next poll.
         """
         self.membership.poll_began(self._cluster.now_ms())
         self._flush()
@@ -142,18 +143,18 @@ class GroupDriver:
         return None
 
     def poll_ended(self) -> None:
-        """The application has left poll."""
+        """Note that the application has left poll."""
         self.membership.poll_ended(self._cluster.now_ms())
 
     def called(self, call: Call) -> None:
-        """The application's function has been called."""
+        """Note that the application has made the call."""
         if call.ends is not None and call.ends is self._departing:
             self._departure_told = True
         elif call.ends is not None and call.ends is self._open:
             self._finish()
 
     async def _prepare(self, work: Work, deadline_s: float) -> bool:
-        """What comes before the listener; False when it is not done in time."""
+        """Do the part of the work that comes before the listener; return False if it is not done in time."""
         if isinstance(work, Take):
             self._cluster.metadata.want(partition.topic for partition in work.partitions)
             self._reader.reassign(work.partitions)
@@ -162,11 +163,14 @@ class GroupDriver:
         return work.loss is Loss.LOST or await self._commit_consumed(deadline_s)
 
     async def _commit_consumed(self, deadline_s: float) -> bool:
-        """Commits what was handed out, if that is automatic; a failure is logged, and does not stop the rebalance."""
+        """Commit what was handed out, if commits are automatic. Return False at the deadline.
+
+        A failure is logged, and does not stop the rebalance.
+        """
         auto = self._committer.auto
         while auto is not None:
             if self._committing is None or self._committing.done():
-                # A second time where the poll that began it was cancelled, and a seek came before this one.
+                # Commit a second time if the poll that began the first commit was cancelled and a seek came before this poll.
                 offsets = auto.changed(self._reader.consumed())
                 if offsets.items() <= self._attempted.items():
                     return True
@@ -197,13 +201,13 @@ class GroupDriver:
 
     @property
     def is_departing(self) -> bool:
-        """Whether a departure has begun; a call that was cancelled leaves it to the next one."""
+        """Return whether a departure has begun; if its call was cancelled, the next call goes on with it."""
         return self._departing is not None
 
     async def depart(self, deadline_s: float, *, reason: str, stay: bool | None, silently: bool = False) -> Call | None:
-        """Give up what there is and leave the group, in steps: return a function of the application that is due, None when it is over.
+        """Give up all partitions and leave the group, in steps. If a call is cancelled, the next call goes on.
 
-        A call that is cancelled is gone on with by the next one. `silently`: without functions of the application.
+        Returns a call that the application has to make, None when all is done. `silently`: makes no calls of the application.
         """
         if self._departing is None:
             owned = in_order(self.membership.owned)
@@ -212,7 +216,7 @@ class GroupDriver:
             self._reader.suspend(owned)
         if not self._departure_told:
             if self._departing.loss is Loss.REVOKED:
-                # Only what the coordinator can still take is waited for.
+                # Wait for the commit only if the coordinator can still accept it.
                 await self._commit_consumed(deadline_s)
             call = listener_call(self.listener, self._departing) if self._departing.partitions and not silently else None
             if call is not None:
@@ -230,13 +234,13 @@ class GroupDriver:
         return None
 
     async def _say_goodbye(self, request: Send, deadline_s: float) -> None:
-        """Not on the coordinator's connection, where a JoinGroup may be waiting for others."""
+        """Send the leave request on another connection than the coordinator's, where a JoinGroup may be waiting for other members."""
         node_id = self._coordinator.node_id
         if node_id is None:
             return
         with contextlib.suppress(KafkaError, TimeoutError):
             async with asyncio.timeout(max(deadline_s - self._loop.time(), 0.0)):
-                # Twice: a connection that broke unnoticed would leave the member in the group until its session ends.
+                # Try twice: if the first connection broke unnoticed, the member would stay in the group until its session ends.
                 for _ in range(2):
                     with contextlib.suppress(ConnectionLost):
                         node = await self._cluster.node(node_id)
@@ -244,7 +248,7 @@ class GroupDriver:
                         return
 
     async def close(self) -> None:
-        """Ends the tasks. The coordinator is told nothing."""
+        """End the tasks, without a request to the coordinator."""
         if self._committer.member == self.membership.metadata:
             self._committer.leave_group()
         tasks = [self._timer, *self._tasks, *([self._committing] if self._committing else [])]
@@ -272,7 +276,7 @@ class GroupDriver:
     # -- requests and time ----------------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Performs what the membership has left behind."""
+        """Perform what the membership has left to do."""
         if self.membership.forgets_coordinator():
             self._coordinator.forget()
         requests = self.membership.take_requests()
@@ -294,7 +298,7 @@ class GroupDriver:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """What nobody expected is raised by the next poll."""
+        """Let the next poll raise the error of a failed task."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._unexpected.append(error)
@@ -341,7 +345,7 @@ class GroupDriver:
     # -- topics ---------------------------------------------------------------------------------------------------------------------
 
     def _watch(self, now_ms: int) -> None:
-        """Tells the membership what has become of its topics, and looks for those that do not exist yet."""
+        """Hand the changed topics to the membership, and look for topics that do not exist yet."""
         view = self._cluster.view
         if self._subscription.kind is Kind.PATTERN:
             if now_ms >= self._look_again_ms:
@@ -366,7 +370,7 @@ class GroupDriver:
         self._wake.set()
 
     async def _match_topics(self) -> None:
-        """Asks for all topics, and applies the pattern to them."""
+        """Fetch the list of all topics, and apply the pattern to it."""
         pause_ms = self._cluster.config.integer("metadata.max.age.ms")
         try:
             response = await self._cluster.ask_metadata(None)
@@ -386,7 +390,7 @@ class GroupDriver:
         try:
             view = await self._cluster.refresh(wanted.topics)
             if any(topic not in view.topics for topic in wanted.topics):
-                # That was the answer to somebody's earlier question.
+                # The shared response belonged to an earlier request.
                 view = await self._cluster.refresh(wanted.topics)
         except (ConnectionLost, KafkaError) as error:
             self.membership.failed(wanted.ticket, as_kafka_error(error), self._cluster.now_ms())
@@ -415,7 +419,7 @@ class GroupDriver:
 
 
 def topics_of(view: ClusterView, names: Iterable[str]) -> Topics:
-    """Of the topics that exist, the racks of the replicas of each partition."""
+    """Return existing topic -> the racks of the replicas of each partition."""
     racks = {node_id: broker.rack for node_id, broker in view.brokers.items()}
     found: dict[str, list[frozenset[str]]] = {}
     for name in sorted(names):

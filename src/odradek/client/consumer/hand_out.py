@@ -1,17 +1,17 @@
-"""What counts as handed out: the one notion that position, commit, seek, pause, rebalances and every way of reading go by.
+"""Records handed out: the definition that position, commit, seek, pause, rebalances and every way of reading share.
 
-1. The loop puts one chunk at a time here, and decodes it. Its records are *at hand*.
-2. A record counts as handed out when the application has it: poll() returns it, or `for record in consumer` comes to it; a chunk or an
-   Arrow batch when next_chunk() or next_batch() returns it. This happens in the thread or task of the application, as the last step of the
-   call. A call that is interrupted or cancelled before has handed out nothing.
-3. What is at hand is not handed out. The position of its partition is the first record at hand, and without one the end of the chunk that
-   was handed out last. seek(), pause(), a revocation or another leader take back what is at hand, and it is fetched again where needed.
+1. The loop puts one chunk at a time here, and decodes it. The chunk's records are *at hand*.
+2. A record counts as handed out when the application has it: poll() returns it, or `for record in consumer` reaches it. A chunk or an Arrow
+   batch counts when next_chunk() or next_batch() returns it. Handing out is the last step of the call, in the application's thread or task.
+   A call that is interrupted or cancelled before that step has handed out nothing.
+3. Records at hand are not handed out. The position of their partition is the first record at hand; without one, the end of the chunk that
+   was handed out last. seek(), pause(), a revocation or a new leader take back the records at hand, which are fetched again where needed.
 
-An interrupt may come between any two instructions, also after the step that hands out and before the caller has its result. Whoever hands
-out in a thread of the application therefore takes a `mark` first, and goes `back_to` it when an exception comes.
+An interrupt may come between any two instructions, even between the step that hands out and the return to the caller. Therefore a call that
+hands out in a thread of the application first takes a `mark`, and goes `back_to` the mark after an exception.
 
-Threads: the records are drawn from one list iterator, by the application and by whoever takes them back in the loop. Each draw is one call
-of C code, so that every record goes to one of the two.
+Threads: the application draws the records from one list iterator, and the loop takes them back from the same iterator. Each draw is one
+call of C code, so that every record goes to one of the two.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class Mark(NamedTuple):
 
 
 class HandOut:
-    """The chunk at hand of one consumer, and its records once they are decoded."""
+    """Chunk at hand of one consumer, and its records once they are decoded."""
 
     __slots__ = ("_changes", "_cursor", "_records", "chunk")
 
     def __init__(self) -> None:
         self.chunk: Chunk | None = None
-        """The chunk that was put here last and not taken whole."""
+        """Last chunk that was put here, until it is handed out completely."""
         self._records: list[ConsumerRecord] | None = None
         self._cursor: Iterator[ConsumerRecord] = iter(())
         self._changes = 0
-        """How often the loop has put something at hand or taken it back."""
+        """Number of times that the loop has put something at hand or taken something back."""
 
     def put(self, chunk: Chunk) -> None:
-        """Put a chunk at hand, undecoded. Nothing else is at hand at that time."""
+        """Put a chunk at hand, undecoded. Call this only while nothing is at hand."""
         self.chunk, self._records = chunk, None
         self._changes += 1
 
@@ -61,28 +61,28 @@ class HandOut:
         self._changes += 1
 
     def mark(self) -> Mark:
-        """Return what is at hand now."""
+        """Return the state for `back_to`."""
         return Mark(self._changes, self.chunk, self._records, length_hint(self._cursor))
 
     def back_to(self, mark: Mark) -> None:
-        """Undo what was handed out since the mark, unless the loop has changed in the meantime what is at hand."""
+        """Undo what was handed out since the mark, unless the loop has put something at hand or taken something back in the meantime."""
         if mark.changes == self._changes:
             self.chunk, self._records = mark.chunk, mark.records
             self._cursor = iter(() if mark.records is None else mark.records[len(mark.records) - mark.left :])
 
     @property
     def is_decoded(self) -> bool:
-        """Whether the chunk at hand has been decoded."""
+        """Return whether the chunk at hand has been decoded."""
         return self._records is not None
 
     @property
     def has_records(self) -> bool:
-        """Whether a decoded record is at hand."""
+        """Return whether a decoded record is at hand."""
         return self._records is not None and bool(length_hint(self._cursor))
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record is at hand, and no undecoded chunk."""
+        """Return whether neither a record nor an undecoded chunk is at hand."""
         return self.chunk is None or (self._records is not None and not length_hint(self._cursor))
 
     def next_offset(self, partition: TopicPartition) -> int | None:
@@ -96,15 +96,15 @@ class HandOut:
         return records[len(records) - left].offset if left else None
 
     def unread(self, partition: TopicPartition) -> Unread | None:
-        """Return what of `partition` is at hand, None for nothing."""
+        """Return where the records of `partition` at hand begin, None without any."""
         offset, chunk = self.next_offset(partition), self.chunk
         return None if offset is None or chunk is None else Unread(offset, epoch_before(chunk, offset))
 
     def take(self, limit: int, through: Callable[[list[ConsumerRecord]], list[ConsumerRecord]] | None = None) -> list[ConsumerRecord]:
         """Hand out up to `limit` records; an empty list when none is at hand.
 
-        `through` (interceptors) gets the records first and returns those to hand out. An exception of it, or a Ctrl-C before the call
-        returns, leaves the records at hand.
+        `through` (interceptors) gets the records first and returns the records to hand out. An exception of `through`, or a Ctrl-C before
+        the call returns, leaves the records at hand.
         """
         mark = self.mark()
         try:
@@ -131,7 +131,7 @@ class HandOut:
         return chunk
 
     def finish(self, chunk: Chunk) -> bool:
-        """Hand out the rest of the chunk in another form; False when it was taken back."""
+        """Hand out the rest of the chunk in another form; return False if the chunk was taken back."""
         if self.chunk is not chunk:
             return False
         self._let_go()
@@ -146,9 +146,9 @@ class HandOut:
         return None if unread is None else chunk._replace(offset=unread.offset, previous_epoch=unread.previous_epoch)
 
     def take_back(self, partition: TopicPartition) -> Unread | None:
-        """Take what of `partition` is at hand away from the application; return where it began, None for nothing.
+        """Take the records of `partition` at hand away from the application; return where they began, None without any.
 
-        Records are drawn to the last one, so that an iteration that is under way in another thread comes to its end.
+        Draws all records, so that an iteration under way in another thread comes to its end.
         """
         chunk = self.chunk
         if chunk is None or chunk.topic_partition != partition:
@@ -164,12 +164,12 @@ class HandOut:
         return Unread(offset, epoch_before(chunk, offset))
 
     def abandon(self) -> None:
-        """Hand out nothing more, also to loops that are under way: in a forked child the parent hands the records out."""
+        """Hand out nothing any more, not even to iterations under way: in a forked child, because the parent hands out the records."""
         if self.chunk is not None:
             self.take_back(self.chunk.topic_partition)
 
     def clear(self) -> None:
-        """Pass over the rest of the chunk, which has nothing to hand out."""
+        """Skip the rest of the chunk, which has nothing to hand out."""
         self._changes += 1
         self._let_go()
 

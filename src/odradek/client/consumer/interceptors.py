@@ -1,6 +1,7 @@
-"""Interceptors of the consumer: objects that see, and may change, what is handed out, and hear what is committed.
+"""Interceptors of the consumer: objects that see, and may change, records that are handed out, and that hear of commits.
 
-Source: org.apache.kafka.clients.consumer.ConsumerInterceptor, internals.ConsumerInterceptors. What they raise is logged and swallowed.
+Errors of an interceptor are logged and swallowed. Source: org.apache.kafka.clients.consumer.ConsumerInterceptor,
+internals.ConsumerInterceptors.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from odradek.client.core.offsets import Offsets
 from odradek.client.types import ConsumerRecord
 
 Interceptor: TypeAlias = Any
-"""An object with any of: on_consume(records) -> records, on_commit(offsets), close(), configure(settings)."""
+"""Object with any of: on_consume(records) -> records, on_commit(offsets), close(), configure(settings)."""
 
 _LOG = logging.getLogger(__name__)
 _KEY = "interceptor.classes"
@@ -22,13 +23,16 @@ _METHODS = ("on_consume", "on_commit", "close")
 
 
 class Interceptors:
-    """Those of one consumer, in the order of the key. To be called by the application's thread or task."""
+    """Interceptors of one consumer, in the order of the key. To be called by the application's thread or task."""
 
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
         self._interceptors = interceptors
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """What the last of them makes of the records; each gets what the one before it gave, unless that one failed."""
+        """Return the records as the last interceptor returns them.
+
+        Each interceptor gets the result of the interceptor before it, unless that interceptor failed.
+        """
         for function in self._having("on_consume") if records else ():
             try:
                 records = list(function(records))
@@ -37,7 +41,7 @@ class Interceptors:
         return records
 
     def on_commit(self, offsets: Offsets) -> None:
-        """These offsets are committed."""
+        """Tell the interceptors that these offsets are committed."""
         for function in self._having("on_commit"):
             try:
                 function(dict(offsets))
@@ -45,7 +49,7 @@ class Interceptors:
                 _LOG.warning("an interceptor failed on a commit", exc_info=True)
 
     def close(self) -> None:
-        """The consumer is closed."""
+        """Close the interceptors."""
         for function in self._having("close"):
             try:
                 function()
@@ -57,9 +61,10 @@ class Interceptors:
 
 
 def take_interceptors(settings: dict[str, Any]) -> Interceptors | None:
-    """Takes the key out of the settings: objects, classes, or import paths ("package.module.Class", several with commas). None without any.
+    """Remove interceptor.classes from the settings and return the interceptors; None if it names none.
 
-    ConfigError for what cannot be imported or made, has none of an interceptor's methods, or is named twice.
+    The value holds objects, classes, or import paths ("package.module.Class", several with commas). Raises ConfigError for a value that
+    cannot be imported or made, has no interceptor method, or is named twice.
     """
     interceptors = plugins.made_all(_KEY, plugins.take(settings, _KEY), _METHODS, settings)
     return Interceptors(interceptors) if interceptors else None

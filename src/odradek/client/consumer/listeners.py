@@ -1,4 +1,4 @@
-"""Calls of the application's own functions, which have to be made within its calls of the consumer."""
+"""Calls of the application's functions, which have to be made within its calls of the consumer."""
 
 from __future__ import annotations
 
@@ -12,40 +12,45 @@ from odradek.client.core.membership import GiveUp, Loss, Work
 
 
 class RebalanceListener:
-    """What to do when partitions come and go (org.apache.kafka.clients.consumer.ConsumerRebalanceListener).
+    """Listener of a group member, called when partitions come and go (org.apache.kafka.clients.consumer.ConsumerRebalanceListener).
 
-    Called within poll(), unsubscribe() and close(): by the blocking consumer in the thread that calls it, by the asyncio one in its task,
-    where the methods may be coroutines. They may call the consumer, but for poll(). What they raise is raised by that call, after the
-    rebalance has gone on.
+    The consumer calls the methods within poll(), unsubscribe() and close(): the blocking consumer in the thread that calls it, the asyncio
+    consumer in its task, where the methods may be coroutines. The methods may call the consumer, except poll(). The surrounding call raises
+    a method's error after the rebalance has gone on.
     """
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These are about to go to others: the last moment to commit. With enable.auto.commit what was handed out is committed already."""
+        """Handle partitions that are about to go to other members; the last moment to commit.
+
+        With enable.auto.commit the records that were handed out are committed already.
+        """
         del partitions
         return None
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These came; the list may be empty, as a call ends every rebalance. Positions can be sought."""
+        """Handle new partitions; positions can be sought here. The list may be empty, as every rebalance ends with this call."""
         del partitions
         return None
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These may be with others already, so that nothing can be committed. Unless overridden, as on_partitions_revoked."""
+        """Handle partitions that other members may have already, so that commits are refused. Calls on_partitions_revoked unless
+        overridden.
+        """
         return self.on_partitions_revoked(partitions)
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A function of the application that is due. `ends` is the work that is done with it."""
+    """Function of the application that has to be called. `ends` is the work that is done after the call."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     ends: Work | None = None
     made: bool = False
-    """Whether the function has been entered: a Ctrl-C before that leaves the call to the next poll."""
+    """True once the function has been entered; a Ctrl-C before that leaves the call to the next poll."""
 
     def make(self) -> None:
-        """Within a thread of the application; a coroutine cannot be awaited there."""
+        """Call the function in a thread of the application. Raises TypeError if it returns an awaitable."""
         self.made = True
         result = self.function(*self.arguments)
         if inspect.isawaitable(result):
@@ -54,7 +59,7 @@ class Call:
             raise TypeError(f"{getattr(self.function, '__qualname__', self.function)} is a coroutine function: use AsyncConsumer for it")
 
     async def make_async(self) -> None:
-        """Within a task of the application."""
+        """Call the function in a task of the application."""
         self.made = True
         result = self.function(*self.arguments)
         if inspect.isawaitable(result):
@@ -62,7 +67,7 @@ class Call:
 
 
 def listener_call(listener: object | None, work: Work) -> Call | None:
-    """The method of the listener that the work asks for; None where there is none."""
+    """Return the call of the listener's method for the work; None without a listener or method."""
     if listener is None:
         return None
     if not isinstance(work, GiveUp):

@@ -1,7 +1,7 @@
-"""Search for positions: the group's committed offsets, and where there are none auto.offset.reset.
+"""Search for positions: the group's committed offsets, and without a committed offset auto.offset.reset.
 
-Requests are decided by the core (`core.positions`, `core.resets`) and run as tasks of the fetching loop. No call of the application owns a
-search: a call that ends, is cancelled or interrupted leaves the search of its partitions, and another assignment does not wait for it.
+The core (`core.positions`, `core.resets`) decides on the requests, which run as tasks of the fetching loop. A search belongs to no call of
+the application: a call that ends, is cancelled or interrupted leaves the search running, and another assignment does not wait for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 
 
 class NoOffsetForPartition(OdradekError, ValueError):
-    """A partition without a position where auto.offset.reset is none (org.apache.kafka.clients.consumer.NoOffsetForPartitionException)."""
+    """Partition without a position, with auto.offset.reset=none (org.apache.kafka.clients.consumer.NoOffsetForPartitionException)."""
 
     def __init__(self, partition: TopicPartition) -> None:
         super().__init__(f"{partition} has no position and auto.offset.reset is none: seek first")
@@ -40,7 +40,9 @@ class PositionFinder:
         self._committer = committer
 
     def due(self) -> tuple[list[Coroutine[Any, Any, None]], bool, int]:
-        """Return the requests to make now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER when none runs)."""
+        """Return the requests to make now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER without a
+        back-off).
+        """
         now_ms = self._cluster.now_ms()
         plans, needs_metadata, wake_ms = self._fetcher.searches.plans(self._cluster.view, now_ms, self._cluster.clock.time_ms())
         actions: list[Coroutine[Any, Any, None]] = [self._ask_leader(plan) for plan in plans]

@@ -1,4 +1,4 @@
-"""The keys of consumer groups, checked against one another, and the membership that they ask for."""
+"""Configuration keys of consumer groups: checks of their combinations, and the membership that they describe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLASSIC_ONLY: Final = ("partition.assignment.strategy", "heartbeat.interval.ms"
 
 
 def check_group_settings(config: ClientConfig) -> None:
-    """ConfigError for keys of groups that do not go together (ConsumerConfig.postProcessParsedConfig)."""
+    """Raise ConfigError for group keys that contradict one another (ConsumerConfig.postProcessParsedConfig)."""
     group_id = optional_text(config, "group.id")
     if group_id is not None and not group_id.strip():
         raise ConfigError("Invalid value for configuration group.id: it must not be empty")
@@ -39,18 +39,20 @@ def check_group_settings(config: ClientConfig) -> None:
 
 
 def optional_text(config: ClientConfig, key: str) -> str | None:
-    """The value of a textual key that may be unset."""
+    """Return the value of a textual key; None if it is unset."""
     value = config.get(key)
     return None if value is None else str(value)
 
 
 def uses_consumer_protocol(config: ClientConfig) -> bool:
-    """Whether the group is one of KIP-848."""
+    """Return whether the group uses the consumer protocol (KIP-848)."""
     return config.text("group.protocol").lower() == "consumer"
 
 
 def chosen_assignors(config: ClientConfig) -> list[Assignor]:
-    """The assignors of partition.assignment.strategy in order; ConfigError for a name that is none."""
+    """Return the assignors of partition.assignment.strategy in order. Raises ConfigError for an unknown or repeated name, or
+    an empty list.
+    """
     names = config.get("partition.assignment.strategy")
     assert isinstance(names, list)
     by_class = {assignor.java_class: assignor for assignor in ASSIGNORS.values()}
@@ -70,7 +72,7 @@ def chosen_assignors(config: ClientConfig) -> list[Assignor]:
 
 
 def new_membership(config: ClientConfig, cluster: Cluster) -> Membership:
-    """A membership of group.id that has not joined yet."""
+    """Return a membership of group.id that has not joined yet."""
     group_id = optional_text(config, "group.id")
     assert group_id is not None
     settings = GroupSettings(
