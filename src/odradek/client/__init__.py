@@ -124,7 +124,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imports a client when it is first named."""
+    """Import a name of the package when it is first used. Raises AttributeError for an unknown name."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""From the names of servers to the addresses that are dialled (client.dns.lookup)."""
+"""Resolution of server names to the addresses that are dialled (client.dns.lookup)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.network.transport import ConnectionLost
 
 
 def is_literal(host: str) -> bool:
-    """Whether the host is an IP address already, so that no resolver has to be asked."""
+    """Return whether the host is an IP address, so that no resolver has to be asked."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -20,7 +20,7 @@ def is_literal(host: str) -> bool:
 
 
 async def addresses_of(host: str, port: int) -> list[str]:
-    """Every address of a name, in the resolver's order; ConnectionLost when it has none."""
+    """Return every address of a name, in the resolver's order. Raises ConnectionLost when the name cannot be resolved."""
     if is_literal(host):
         return [host]
     try:
@@ -32,9 +32,9 @@ async def addresses_of(host: str, port: int) -> list[str]:
 
 
 async def canonical_servers(servers: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Each address of each server under the name that the resolver gives it (resolve_canonical_bootstrap_servers_only).
+    """Return each address of each server under its canonical name in the resolver (resolve_canonical_bootstrap_servers_only).
 
-    Servers that cannot be resolved are left out; ConnectionLost when that is all of them.
+    Servers that cannot be resolved are left out. Raises ConnectionLost when no server can be resolved.
     """
     loop = asyncio.get_running_loop()
     named: list[tuple[str, int]] = []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Authenticator:
-    """Authenticates connections as one client."""
+    """Authenticator of one client's connections."""
 
     def __init__(self, credentials: Credentials, tokens: TokenSource | None) -> None:
         self._credentials = credentials
@@ -40,7 +40,9 @@ class Authenticator:
 
     @classmethod
     def of(cls, config: ClientConfig, clock: Clock, rng: random.Random) -> Authenticator | None:
-        """None where the security protocol has no SASL; ConfigError when keys do not fit."""
+        """Return the authenticator for the configuration; None if the security protocol has no SASL. Raises ConfigError
+        for invalid keys.
+        """
         credentials = credentials_of(config)
         if credentials is None:
             return None
@@ -48,7 +50,10 @@ class Authenticator:
         return cls(credentials, TokenSource(credentials, config, clock, rng) if bearer else None)
 
     async def authenticate(self, connection: ClientConnection, versions: ApiVersionTable, where: str, timeout_s: float) -> int:
-        """How long the session lasts, milliseconds (0: for ever). AuthenticationFailed when the broker or we refuse, ConnectionLost."""
+        """Authenticate the connection; return the lifetime of the session in milliseconds, 0 without a limit.
+
+        Raises AuthenticationFailed when the broker or the client refuses, ConnectionLost when the connection is lost.
+        """
         try:
             return await self._exchange(connection, versions, where, timeout_s)
         except (SaslError, ConfigError) as error:

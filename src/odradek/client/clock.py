@@ -1,4 +1,4 @@
-"""The clock of a client: the operating system's time and the timers of its event loop."""
+"""Clock of a client: the operating system's time, and the timers of its event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.base.clock import TimerHandle
 
 
 class ClientClock:
-    """`base.clock.Clock` on an event loop; monotonic time is the loop's, so that a virtual loop brings virtual time."""
+    """`base.clock.Clock` on an event loop. Monotonic time is the loop's, so that a virtual loop has virtual time."""
 
     __slots__ = ("_loop",)
 
@@ -19,13 +19,13 @@ class ClientClock:
         self._loop = loop
 
     def time_ms(self) -> int:
-        """Unix milliseconds."""
+        """Return Unix milliseconds."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds of the loop's clock."""
+        """Return the seconds of the loop's clock."""
         return self._loop.time()
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
-        """A timer of the loop."""
+        """Start a timer of the loop that calls `callback` after `delay_s` seconds."""
         return self._loop.call_later(max(0.0, delay_s), callback, *args)

@@ -1,6 +1,6 @@
-"""The asyncio shell that all clients share: metadata, requests in the versions that a broker serves, retries.
+"""Shell that all clients share, for asyncio: metadata, requests in the versions that a broker serves, retries.
 
-What lies below, from the dialling to the authentication, is in `connections`.
+`connections` has the layers below: from dialling to authentication.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Cluster:
 
     def __init__(self, config: ClientConfig, *, clock: Clock | None = None, rng: random.Random | None = None) -> None:
         self.origin = Origin()
-        """Where the client may be used."""
+        """Process and event loop in which the client may be used."""
         self.clock = clock or ClientClock(asyncio.get_running_loop())
         self.config = config
         self.rng = rng or random.Random()
@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def view(self) -> ClusterView:
-        """The newest view of the cluster."""
+        """Newest view of the cluster."""
         return self.metadata.view
 
     @property
@@ -77,15 +77,15 @@ class Cluster:
         return self._closed
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds."""
+        """Return monotonic milliseconds."""
         return int(self.clock.monotonic() * 1000)
 
     def metrics(self) -> dict[MetricName, float]:
-        """What this client has done, now."""
+        """Return the current values of the client's metrics."""
         return self._connections.metrics.snapshot(self.clock.monotonic())
 
     async def close(self) -> None:
-        """Closes every connection; requests in flight fail."""
+        """Close every connection; requests in flight fail."""
         self.origin.check()
         self._closed = True
         if self._refreshing is not None:
@@ -96,12 +96,14 @@ class Cluster:
     # -- connections ----------------------------------------------------------------------------------------------------------------
 
     def open_node(self, node_id: int, channel: Channel = "control") -> Node | None:
-        """The connection to the node if it is open now."""
+        """Return the connection to the node if it is open, else None."""
         return self._connections.get(node_id, channel)
 
     async def node(self, node_id: int, channel: Channel = "control") -> Node:
-        """An open connection to the node, dialled if need be. ConnectionLost when that fails, AuthenticationFailed when it would always
-        fail, ClientClosed after `close`, OdradekError in a forked child or another event loop.
+        """Return an open connection to the node; dial the node if needed.
+
+        Raises ConnectionLost when that fails, AuthenticationFailed when it would fail again, ClientClosed after `close`. Raises
+        OdradekError in a forked child or another event loop.
         """
         self.origin.check()
         return await self._connections.node(node_id, channel, lambda: self._servers_of(node_id))
@@ -119,13 +121,15 @@ class Cluster:
         return [(broker.host, broker.port)]
 
     def learn(self, broker: Broker) -> None:
-        """Remembers the address of a broker that an answer named, until newer metadata comes."""
+        """Remember the address of a broker from a response, until newer metadata arrives."""
         self._learned[broker.node_id] = broker
 
     async def any_node(self) -> Node:
-        """A connection to some broker: the open one with the least to do, else to a known one, else to a bootstrap server.
+        """Return a connection to a broker: the open connection with the fewest requests in flight, else to a known broker, else a bootstrap
+        server.
 
-        To those the client goes back only with metadata.recovery.strategy=rebootstrap once it knows brokers (KIP-899).
+        Once the client knows brokers, it goes back to bootstrap servers only with metadata.recovery.strategy=rebootstrap (KIP-899). Raises
+        NoBrokersAvailable or ConnectionLost when no broker can be reached.
         """
         self.origin.check()
         node = self._connections.least_loaded()
@@ -154,7 +158,7 @@ class Cluster:
         return await self.node(BOOTSTRAP)
 
     def rebootstrap(self) -> None:
-        """Forgets all brokers and closes their connections: the next question goes to a bootstrap server (KIP-899)."""
+        """Forget all brokers and close their connections: the next request goes to a bootstrap server (KIP-899)."""
         self._connections.drop([*self.view.brokers, *self._learned, BOOTSTRAP])
         self._learned.clear()
         self.metadata.rebootstrap(self.now_ms())
@@ -171,9 +175,9 @@ class Cluster:
         at_least: int = 0,
         timeout_s: float | None = None,
     ) -> R:
-        """Sends a request in the highest common version. ConnectionLost, or KafkaError(UNSUPPORTED_VERSION).
+        """Send a request in the highest version that client and broker share, and return the response.
 
-        A throttle_time_ms in the answer is waited out before the next request to that node.
+        Raises ConnectionLost, or KafkaError(UNSUPPORTED_VERSION). The next request to that node waits for the response's throttle_time_ms.
         """
         api_key = ApiKey(request.API_KEY)
         version = node.versions.choose(api_key, at_most=at_most, at_least=at_least)
@@ -189,13 +193,16 @@ class Cluster:
         return answer
 
     def throttled(self, node: Node, api_key: ApiKey, version: int, throttle_time_ms: int) -> None:
-        """An answer of the node has this throttle_time_ms. For requests that did not go by way of `call`."""
+        """Apply the throttle_time_ms of a node's response, for requests that were not sent with `call`."""
         pause_ms = held_back_ms(api_key, version, throttle_time_ms)
         if pause_ms > 0:
             self._connections.throttle(node.node_id, pause_ms)
 
     async def retrying(self, what: str, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
-        """Runs `attempt` until it succeeds or fails for good; after `timeout_ms` (default.api.timeout.ms) raises the last error."""
+        """Repeat `attempt` until it succeeds or fails for good.
+
+        After `timeout_ms` milliseconds (default.api.timeout.ms), and in an admin client after `retries` retries, raises the last error.
+        """
         limit = self.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
         deadline = self.now_ms() + limit
         most = self.config.integer("retries") if self.config.kind == "admin-client" else limit
@@ -220,7 +227,7 @@ class Cluster:
     # -- metadata -------------------------------------------------------------------------------------------------------------------
 
     async def refresh(self, topics: Iterable[str] | None = None, *, allow_auto_create: bool = False) -> ClusterView:
-        """Asks for fresh metadata of all wanted topics, to which `topics` are added; calls at the same time share one answer."""
+        """Request fresh metadata of all wanted topics, including `topics`; calls at the same time share one response."""
         self.origin.check()
         if topics is not None:
             self.metadata.want(topics)
@@ -243,7 +250,7 @@ class Cluster:
         return self.metadata.update(response, self.now_ms())
 
     async def ask_metadata(self, topics: list[str] | None, *, allow_auto_create: bool = False) -> MetadataResponse:
-        """A Metadata answer as it came; None asks for all topics."""
+        """Return a new Metadata response; None asks for all topics. Raises KafkaError when the broker refuses."""
         node = await self.any_node()
         if self.config.uses_controllers and topics == []:
             return await self._ask_controllers(node)
@@ -259,14 +266,14 @@ class Cluster:
         return response
 
     async def _ask_controllers(self, node: Node) -> MetadataResponse:
-        """With bootstrap.controllers: the controllers, as if they were brokers without topics (KIP-919)."""
+        """Return the controllers as brokers without topics, for clients with bootstrap.controllers (KIP-919)."""
         answer = await self.call(node, DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse)
         if answer.error_code:
             raise KafkaError(code_of(answer.error_code), answer.error_message or f"{node.versions.node} is no controller")
         return controllers_as_metadata(answer)
 
     def known_topic(self, name: str, partition: int | None = None) -> TopicInfo | None:
-        """The topic as last seen, None when it has to be asked for: also when it did not have the partition then."""
+        """Return the topic as last seen; None if metadata has to be requested, as the topic or its `partition` is unknown."""
         info = self.metadata.view.topics.get(name)
         self.metadata.used.add(name)
         if info is None or info.error is not ErrorCode.NONE or (partition is not None and partition not in info.partitions):
@@ -276,8 +283,9 @@ class Cluster:
     async def topic(
         self, name: str, partition: int | None = None, *, allow_auto_create: bool = False, timeout_ms: int | None = None
     ) -> TopicInfo:
-        """The topic with its leaders, as seen within metadata.max.age.ms, or asked for because it did not have the partition; KafkaError
-        when it does not exist (by the end of the time limit) or may not be seen.
+        """Return the topic with its leaders. Requests metadata if it is older than metadata.max.age.ms or lacks the topic or `partition`.
+
+        Raises KafkaError when the topic does not exist by the end of the time limit, or may not be seen.
         """
         known = self.known_topic(name, partition)
         if known is not None and self.metadata.due_in_ms(self.now_ms()) > 0:
@@ -298,7 +306,7 @@ class Cluster:
         return await self.retrying(f"metadata of topic {name}", attempt, timeout_ms=timeout_ms)
 
     async def leader(self, topic_partition: TopicPartition) -> int:
-        """The id of the partition's leader; KafkaError, retriable, while there is none."""
+        """Return the id of the partition's leader. Raises a retriable KafkaError while the partition has no leader."""
         leader = self.view.leader(topic_partition)
         if leader is None:
             self.metadata.want([topic_partition.topic])
@@ -309,7 +317,7 @@ class Cluster:
         return leader
 
     def leaderless(self, topic_partition: TopicPartition) -> KafkaError:
-        """Return why the view has no leader of the partition."""
+        """Return the error that says why the view has no leader of the partition."""
         topic = self.view.topics.get(topic_partition.topic)
         if topic is not None and topic.error is ErrorCode.NONE and topic_partition.partition not in topic.partitions:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_partition} does not exist")

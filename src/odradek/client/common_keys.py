@@ -1,4 +1,4 @@
-"""The keys that all clients share (Java's CommonClientConfigs, SslConfigs, SaslConfigs), their other spellings, and those that are refused.
+"""Configuration keys that all clients share (Java's CommonClientConfigs, SslConfigs, SaslConfigs), their aliases, and refused keys.
 
 `python -m odradek.client.document > docs/client-configuration.md` writes the page of all keys from these tables.
 """
@@ -129,7 +129,7 @@ ADMIN_KEYS: tuple[Key, ...] = (
 
 METADATA_MAX_IDLE = Key("metadata.max.idle.ms", LONG, "300000", LOW, "Forget a topic to which nothing was sent for so long, milliseconds.",
                         at_least(5000))
-"""Of the producer."""
+"""Key of the producer."""
 # fmt: on
 
 SPELLINGS: dict[str, str] = {
@@ -146,7 +146,7 @@ SPELLINGS: dict[str, str] = {
     "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
 }
-"""Keys of librdkafka and kafka-python, and the key that they are here."""
+"""Key of librdkafka or kafka-python -> the same key here."""
 
 CALLABLES = frozenset({"sasl.oauthbearer.token.provider"})
 """Keys whose value is a function."""
@@ -198,4 +198,4 @@ REFUSED: dict[str, str] = {
     "sasl.oauthbearer.scope.claim.name": _CHECKS_OF_BROKERS,
     "sasl.oauthbearer.sub.claim.name": _CHECKS_OF_BROKERS,
 }
-"""Keys of Java's clients that this one refuses: what they are, that it does not do."""
+"""Key of Java's clients that this client refuses -> the reason."""

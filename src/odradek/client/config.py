@@ -2,7 +2,7 @@
 
     Producer({"bootstrap.servers": "localhost:9092"}, linger_ms=20)
 
-A key that is not listed here raises ConfigError, also when it is one of Kafka's that is not served yet: nothing is accepted and ignored.
+A key that is not listed here raises ConfigError, even if it is a key of Kafka's that is not served yet: no key is accepted and ignored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, is_
 from odradek.config.validators import gzip_level, parse_host_port
 
 Setting = str | int | float | bool | Sequence[str] | Callable[..., object] | None
-"""What may be given for a key: text as in a properties file, or the Python value; None means the default."""
+"""Value of a key: text as in a properties file, or the Python value; None means the default."""
 
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -208,7 +208,7 @@ NOT_SERVED_YET: dict[str, str] = {
     "share.acknowledgement.mode": _SHARE,
     "share.acquire.mode": _SHARE,
 }
-"""Keys of Kafka's clients that this client refuses, and why."""
+"""Key of Kafka's clients that this client refuses -> the reason."""
 
 
 class ClientConfig:
@@ -217,7 +217,7 @@ class ClientConfig:
     __slots__ = ("_callables", "_definition", "_values")
 
     def __init__(self, definition: ConfigDef, settings: Mapping[str, Setting] | None = None, **keywords: Setting) -> None:
-        """ConfigError, one line naming the key, for an unknown key or a value that does not fit."""
+        """Parse and check the settings. Raises ConfigError, in one line that names the key, for an unknown key or an invalid value."""
         given: dict[str, str | None] = {}
         callables: dict[str, Callable[..., object]] = {}
         pairs = [*(settings or {}).items(), *keywords.items()]
@@ -245,71 +245,71 @@ class ClientConfig:
             raise (ConfigError(followed.hide(str(error))) if isinstance(followed, Resolved) else error) from None
 
     def get(self, name: str) -> ConfigValue:
-        """The value of a key, its default when it was not given."""
+        """Return the value of a key, or its default when the key was not given."""
         return self._values[name] if name in self._values else self._definition[name].default_value()
 
     def was_given(self, name: str) -> bool:
-        """Whether the user set the key."""
+        """Return whether the user set the key."""
         return name in self._values or name in self._callables
 
     def given(self) -> list[str]:
-        """The keys that the user set."""
+        """Return the keys that the user set."""
         return [*self._values, *self._callables]
 
     def has(self, name: str) -> bool:
-        """Whether this kind of client has the key."""
+        """Return whether this kind of client has the key."""
         return name in self._definition
 
     def callable(self, name: str) -> Callable[..., object] | None:
-        """The function that was given for a key; None without one."""
+        """Return the function that was given for a key; None without one."""
         return self._callables.get(name)
 
     @property
     def kind(self) -> str:
-        """`producer`, `consumer` or `admin-client`, as Kafka's metrics call it."""
+        """Kind of client as Kafka's metrics name it: `producer`, `consumer` or `admin-client`."""
         return "producer" if self.has("acks") else "consumer" if self.has("fetch.min.bytes") else "admin-client"
 
     @property
     def uses_controllers(self) -> bool:
-        """Whether the client speaks to controllers instead of brokers (KIP-919)."""
+        """Return whether the client connects to controllers instead of brokers (KIP-919)."""
         return self.has("bootstrap.controllers") and bool(self.get("bootstrap.controllers"))
 
     def integer(self, name: str) -> int:
-        """The value of a numeric key."""
+        """Return the value of an integer key."""
         value = self.get(name)
         assert isinstance(value, int)
         return value
 
     def number(self, name: str) -> float:
-        """The value of a key that may have a fraction."""
+        """Return the value of a numeric key that may have a fraction."""
         value = self.get(name)
         assert isinstance(value, (int, float))
         return value
 
     def items(self, name: str) -> list[str]:
-        """The value of a list."""
+        """Return the value of a list key."""
         value = self.get(name)
         assert isinstance(value, list)
         return value
 
     def text(self, name: str) -> str:
-        """The value of a textual key."""
+        """Return the value of a textual key."""
         value = self.get(name)
         assert isinstance(value, str)
         return value
 
     def flag(self, name: str) -> bool:
-        """The value of a boolean key."""
+        """Return the value of a boolean key."""
         return self.get(name) is True
 
     def bootstrap_servers(self) -> list[tuple[str, int]]:
-        """(host, port) of every bootstrap server, or controller."""
+        """Return (host, port) of every bootstrap server, or bootstrap controller."""
         name = "bootstrap.controllers" if self.uses_controllers else "bootstrap.servers"
         return [parse_host_port(name, entry) for entry in self.items(name)]
 
     @property
     def acks(self) -> int:
-        """0, 1, or -1 for all."""
+        """Number of acks: 0, 1, or -1 for all."""
         text = self.text("acks")
         return -1 if text == "all" else int(text)
 
@@ -330,7 +330,7 @@ class ClientConfig:
             if (self.was_given("enable.idempotence") and not self.flag("enable.idempotence")) or self._idempotence_conflict() is not None:
                 raise ConfigError(f"transactional.id needs {self._idempotence_conflict() or 'enable.idempotence=true'}")
         if self.flag("enable.idempotence"):
-            # As Kafka's producer: a conflicting setting switches the default off, but contradicts an explicit wish.
+            # As Kafka's producer: a conflicting setting switches the default off, but is an error when idempotence was set explicitly.
             why = self._idempotence_conflict()
             if why is not None:
                 if self.was_given("enable.idempotence"):
@@ -353,9 +353,9 @@ class ClientConfig:
 
 
 def follow_references(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with what their references to configuration providers stand for, `Resolved` where they name any (config.providers).
+    """Return the settings with references to configuration providers replaced, as `Resolved` if providers are named (config.providers).
 
-    ConfigError for a provider that there is not, and for what one cannot read.
+    Raises ConfigError for an unknown provider, and for a reference that a provider cannot read.
     """
     providers = {
         name: setting_text(name, "" if value is None else value)
@@ -374,7 +374,7 @@ def _dotted(name: str) -> str:
 
 
 def check_known(definition: ConfigDef, name: str) -> None:
-    """ConfigError when the key is none of these; it says so when Kafka has it and only this client does not."""
+    """Raise ConfigError for an unknown key; the message tells keys that only Kafka's clients have."""
     if name in definition or (PROVIDERS in definition and is_provider_setting(name)):
         return
     if name in NOT_SERVED_YET:

@@ -1,8 +1,9 @@
-"""The connections of a client: dialled when they are needed, made ready, watched, and closed when nobody uses them.
+"""Connections of a client: dialled when they are needed, made ready, watched, and closed when idle.
 
-A node has up to three, so that a long-polling Fetch never delays a question for metadata or offsets, nor a heartbeat. To make one ready:
+A node has up to three connections, so that a long-polling Fetch delays neither requests for metadata or offsets nor heartbeats. A
+connection is made ready in three steps:
 1. Every address of the server's name is tried in turn, each within socket.connection.setup.timeout.ms, with TLS where that is configured.
-2. ApiVersions says what the node serves. Until then no more than a small answer is taken: who is dialled may be anybody.
+2. ApiVersions tells what the node serves. Until then only a small response is accepted, because the server may not be a broker.
 3. With SASL, the client authenticates itself, and again before its session ends (KIP-368).
 """
 
@@ -33,20 +34,20 @@ from odradek.protocol.negotiation import ApiVersionTable, Negotiation
 
 Channel = Literal["control", "data", "coordinator"]
 BOOTSTRAP = -1
-"""Node id of "any server of bootstrap.servers"."""
+"""Node id that stands for any server of bootstrap.servers."""
 Servers = Callable[[], Awaitable[list[tuple[str, int]]]]
-"""Gives the (host, port) where a node may be found, tried in turn."""
+"""Function that returns the (host, port) pairs of a node, which are tried in turn."""
 
 MAX_IN_FLIGHT = 100
-"""Requests of a connection without an answer yet; more wait for their turn."""
+"""Most requests in flight on a connection; further requests wait."""
 MAX_QUEUED = 10_000
 MAX_RESPONSE = 1 << 30
-"""The largest answer that is taken, bytes. An answer to Fetch holds at least one whole batch, whatever fetch.max.bytes says."""
+"""Largest accepted response in bytes. A Fetch response has at least one whole batch, whatever fetch.max.bytes says."""
 _MAX_FIRST_RESPONSE = 1 << 20
 
 
 class Node:
-    """An open connection and what its broker serves."""
+    """Open connection to a node, and the API versions of its broker."""
 
     __slots__ = ("address", "connection", "idle", "node_id", "renewal", "versions")
 
@@ -61,12 +62,14 @@ class Node:
 
 
 def describe(node_id: int, address: str) -> str:
-    """What errors call a node."""
+    """Return the name of a node for messages."""
     return f"broker {node_id} at {address}" if node_id >= 0 else f"the broker at {address}"
 
 
 class Connections:
-    """All connections of one client; lives in one event loop. ConfigError when keys or certificates cannot be used."""
+    """Connections of one client; live in one event loop. Creating the object raises ConfigError when keys or certificates
+    cannot be used.
+    """
 
     def __init__(self, config: ClientConfig, clock: Clock, rng: random.Random) -> None:
         self._config = config
@@ -89,11 +92,11 @@ class Connections:
         self._closed = False
 
     def now_ms(self) -> int:
-        """Monotonic milliseconds."""
+        """Return monotonic milliseconds."""
         return int(self._clock.monotonic() * 1000)
 
     async def close(self) -> None:
-        """Closes every connection; requests in flight fail."""
+        """Close every connection; requests in flight fail."""
         self._closed = True
         tasks: list[asyncio.Task[Any]] = [*self._dialling.values(), *self._renewals]
         for task in tasks:
@@ -105,14 +108,15 @@ class Connections:
     # -- finding one ----------------------------------------------------------------------------------------------------------------
 
     def get(self, node_id: int, channel: Channel) -> Node | None:
-        """The connection to the node if it is open now."""
+        """Return the connection to the node if it is open, else None."""
         node = self._nodes.get((node_id, channel))
         return node if node is not None and not node.connection.closed else None
 
     async def node(self, node_id: int, channel: Channel, servers: Servers) -> Node:
-        """An open connection to the node, dialled if need be; calls at the same time share one.
+        """Return an open connection to the node; dial the node if needed. Calls at the same time share one connection.
 
-        ConnectionLost or NoBrokersAvailable when that fails, AuthenticationFailed when that is final, ClientClosed after `close`.
+        Raises ConnectionLost or NoBrokersAvailable when dialling fails, AuthenticationFailed when it would fail again, ClientClosed after
+        `close`.
         """
         if self._closed:
             raise ClientClosed("the client is closed")
@@ -128,7 +132,11 @@ class Connections:
         return await asyncio.shield(task)
 
     def least_loaded(self, *, every_channel: bool = False) -> Node | None:
-        """Of the open connections for questions (or of all) the one with the fewest in flight, rather not to a node that throttles us."""
+        """Return the open control connection with the fewest requests in flight; None without one. Nodes that throttle the client come
+        last.
+
+        With `every_channel`, connections of all channels count.
+        """
         now = self.now_ms()
         found = [node for (_, channel), node in self._nodes.items() if every_channel or channel == "control"]
         candidates = [node for node in found if not node.connection.closed]
@@ -139,7 +147,7 @@ class Connections:
         return node
 
     def drop(self, node_ids: list[int]) -> None:
-        """Closes all connections to these nodes, and forgets what was remembered of them."""
+        """Close all connections to these nodes, and forget their failures."""
         for (node_id, _), node in list(self._nodes.items()):
             if node_id in node_ids:
                 node.connection.close()
@@ -147,7 +155,7 @@ class Connections:
             self.states.connected(node_id)
 
     def throttle(self, node_id: int, throttle_time_ms: int) -> None:
-        """The node's answer asks for so long a pause: no request goes to it earlier, on any of its connections (KIP-219)."""
+        """Send no request to the node for `throttle_time_ms`, on any of its connections (KIP-219)."""
         self.states.throttle(node_id, self.now_ms(), throttle_time_ms)
         self.metrics.throttled(node_id, throttle_time_ms, self._clock.monotonic())
         for (each, _), node in self._nodes.items():
@@ -155,14 +163,17 @@ class Connections:
                 node.connection.hold(throttle_time_ms / 1000)
 
     def without_answer(self, node: Node, error: ConnectionLost) -> ConnectionLost:
-        """What to say when a request was not answered: a broker that wants SASL answers ApiVersions and closes at the next request."""
+        """Return the error of a request without a response, with a hint if the first request after ApiVersions failed.
+
+        A broker that requires SASL answers ApiVersions and closes the connection at the next request.
+        """
         if self._authenticator is not None or node.connection.answers > 2:
             return error
         protocol = self._config.text("security.protocol").upper()
         return ConnectionLost(f"{node.address}: {error} at the first request; is security.protocol={protocol} what it speaks there?")
 
     def _use(self, node: Node) -> None:
-        """The node is handed out: it is not closed as idle before its new owner has sent something."""
+        """Count the node as used: it is not closed as idle before its caller has sent something."""
         node.connection.active_s = self._clock.monotonic()
 
     # -- dialling -------------------------------------------------------------------------------------------------------------------
@@ -305,7 +316,7 @@ class Connections:
 
     def _renew_later(self, node: Node, lifetime_ms: int) -> None:
         if lifetime_ms > 0:
-            # As Java's SaslClientAuthenticator: at 85 to 95 % of the session, so that clients do not come all at once.
+            # As Java's SaslClientAuthenticator: at 85 to 95 % of the session, so that clients do not reauthenticate all at once.
             pause_s = lifetime_ms * self._rng.uniform(0.85, 0.95) / 1000
             node.renewal = self._clock.call_later(pause_s, self._start_renewal, node)
 
@@ -315,16 +326,16 @@ class Connections:
         task.add_done_callback(self._renewals.discard)
 
     async def _renew(self, node: Node) -> None:
-        """Authenticates once more on the open connection. The broker takes nothing else meanwhile, so requests wait."""
+        """Reauthenticate the open connection. Other requests wait, because the broker accepts none during the exchange."""
         assert self._authenticator is not None
         begin_s = self._clock.monotonic()
-        # Prolonging a session is no use of the connection: one that nobody needs is closed all the same.
+        # Reauthentication does not count as use: an idle connection is still closed.
         used_s = begin_s if node.connection.in_flight else node.connection.active_s
         node.connection.pause()
         try:
             lifetime_ms = await self._authenticator.authenticate(node.connection, node.versions, node.address, self._request_timeout_s)
         except (ConnectionLost, KafkaError, ProtocolError):
-            # Who waits on it hears of a lost connection, and whoever dials next of what is wrong.
+            # Waiting requests fail with a lost connection; the next dial raises the cause.
             self.metrics.reauthentication_failed()
             node.connection.close()
             return

@@ -1,4 +1,4 @@
-"""Finding the coordinators of groups and of transactional ids, and asking them (KIP-699: several in one question)."""
+"""Coordinators of groups and transactional ids: look-up and requests (KIP-699: several keys in one request)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _LAST_VERSION_WITH_ONE_KEY = 3
 
 
 class CoordinatorKind(IntEnum):
-    """What a coordinator coordinates, as FindCoordinator numbers it."""
+    """Kind of coordinator, as FindCoordinator numbers it."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""Answers after which the coordinator has to be found again."""
+"""Errors after which the coordinator has to be looked up again."""
 
 
 async def find_coordinators(cluster: Cluster, kind: CoordinatorKind, keys: Iterable[str]) -> dict[str, int | KafkaError]:
-    """Asks a broker once for the coordinators of `keys` (group ids or transactional ids): node ids, or why there is none.
+    """Ask a broker once for the coordinators of `keys` (group ids or transactional ids); return a node id or an error for each key.
 
-    ConnectionLost, or the KafkaError of the whole question; nothing is retried here. A node that is named can be dialled.
+    Raises ConnectionLost, or KafkaError when the whole request was refused; does not retry. The returned nodes can be dialled.
     """
     chosen = list(dict.fromkeys(keys))
     node = await cluster.any_node()
@@ -62,9 +62,9 @@ def _outcome(
 
 
 class Coordinator:
-    """The coordinator of one group or transactional id: found when it is needed, forgotten when it has moved or cannot be reached.
+    """Coordinator of one group or transactional id, looked up when it is needed. It is forgotten when it has moved or cannot be reached.
 
-    It has a connection of its own to the broker, so that a heartbeat never waits behind a Fetch. Belongs to the cluster's loop.
+    The coordinator has a separate connection to the broker, so that a heartbeat never waits behind a Fetch. Belongs to the cluster's loop.
     """
 
     def __init__(self, cluster: Cluster, kind: CoordinatorKind, key: str) -> None:
@@ -75,7 +75,9 @@ class Coordinator:
         self._finding: asyncio.Task[int] | None = None
 
     async def node(self) -> Node:
-        """An open connection to the coordinator, found by one question for all who ask; ConnectionLost or KafkaError when there is none."""
+        """Return an open connection to the coordinator; callers at the same time share one look-up. Raises ConnectionLost or KafkaError on
+        failure.
+        """
         if self.node_id is None:
             if self._finding is None:
                 self._finding = asyncio.create_task(self._find())
@@ -93,8 +95,9 @@ class Coordinator:
     async def call(
         self, request: Message, response: type[R], *, at_most: int | None = None, at_least: int = 0, timeout_s: float | None = None
     ) -> R:
-        """Sends a request to the coordinator; ConnectionLost, or KafkaError when there is none. Errors within the answer are the caller's:
-        for those of COORDINATOR_MOVED it calls `forget`.
+        """Send a request to the coordinator and return its response. Raises ConnectionLost, or KafkaError without a coordinator.
+
+        Errors within the response are left to the caller: after an error of COORDINATOR_MOVED the caller has to call `forget`.
         """
         node = await self.node()
         try:
@@ -104,7 +107,7 @@ class Coordinator:
             raise
 
     def forget(self, node_id: int | None = None) -> None:
-        """The coordinator (or this one, if it is still believed in) is looked for anew before the next request."""
+        """Look up the coordinator again before the next request. With `node_id`, only if that node still counts as the coordinator."""
         if node_id is None or node_id == self.node_id:
             self.node_id = None
 
@@ -121,7 +124,7 @@ class Coordinator:
             task.exception()
 
     async def close(self) -> None:
-        """Ends a search that is under way; the connection is the cluster's."""
+        """Cancel a look-up that is under way; the cluster closes the connection."""
         if self._finding is not None:
             self._finding.cancel()
             await asyncio.gather(self._finding, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""Who the client is, from its configuration: Java's sasl.jaas.config, or the keys that Python's and C's users know.
+"""Identity of the client from its configuration: Java's sasl.jaas.config, or the keys of Python and C clients.
 
-ConfigError, one line naming the key, for what is missing or cannot be; no text ever holds a secret.
+A missing or invalid key raises ConfigError, in one line that names the key; no message ever holds a secret.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from odradek.security.jaas import LoginModule, parse_jaas
 from odradek.security.sasl.client import OAuthToken
 
 TokenProvider = Callable[[], "OAuthToken | str | tuple[str, float] | Awaitable[OAuthToken | str | tuple[str, float]]"]
-"""Gives a token: an OAuthToken, its text, or (text, Unix seconds of its end) as confluent-kafka's oauth_cb; or a coroutine of one."""
+"""Function that returns a token: an OAuthToken, its text, or (text, Unix seconds of its end) as confluent-kafka's oauth_cb; or an
+awaitable.
+"""
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")
@@ -43,24 +45,24 @@ OF_TOKEN_ENDPOINT = (
     "sasl.login.retry.backoff.ms",
     "sasl.login.retry.backoff.max.ms",
 )
-"""Keys that say how an authorization server is asked for tokens."""
+"""Keys that say how to ask an authorization server for tokens."""
 _OF_BEARER = (TOKEN_PROVIDER, TOKEN_ENDPOINT, *OF_TOKEN_ENDPOINT)
 
 
 class KerberosLogin(NamedTuple):
-    """Whose tickets, and for which service."""
+    """Kerberos principal whose tickets are used, and the service."""
 
     service: str
     host: str = ""
-    """"" for the one that is dialled."""
+    """Host of the service; "" for the host that is dialled."""
     principal: str = ""
     keytab: str = ""
     cache: str = ""
-    """Without a keytab: where the tickets are, "" for the library's own cache."""
+    """Place of the tickets without a keytab; "" for the library's default cache."""
 
 
 class Credentials(NamedTuple):
-    """What one mechanism needs: name and password, a source of tokens, or tickets."""
+    """Credentials of one mechanism: name and password, a source of tokens, or tickets."""
 
     mechanism: str
     username: str = ""
@@ -68,7 +70,7 @@ class Credentials(NamedTuple):
     delegation_token: bool = False
     provider: TokenProvider | None = None
     unsecured: dict[str, str] | None = None
-    """Options of a token that nobody signs."""
+    """Options of an unsigned token."""
     kerberos: KerberosLogin | None = None
 
     def __repr__(self) -> str:
@@ -76,7 +78,7 @@ class Credentials(NamedTuple):
 
 
 def credentials_of(config: ClientConfig) -> Credentials | None:
-    """None where the security protocol has no SASL."""
+    """Return the credentials; None if the security protocol has no SASL. Raises ConfigError for missing or contradictory keys."""
     protocol = config.text("security.protocol").upper()
     if not protocol.startswith("SASL_"):
         for name in ("sasl.username", "sasl.password", "sasl.jaas.config", *_OF_KERBEROS, *_OF_BEARER):

@@ -1,4 +1,4 @@
-"""Writes docs/client-configuration.md from the tables of keys: `python -m odradek.client.document > docs/client-configuration.md`."""
+"""Writer of docs/client-configuration.md from the tables of keys: `python -m odradek.client.document > docs/client-configuration.md`."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ KAFKAS: dict[str, tuple[str, str]] = {
     "ssl.keystore.type": ("JKS", "a file says what it is"),
     "ssl.truststore.type": ("JKS", "a file says what it is"),
 }
-"""Keys whose default is not Kafka's: Kafka's, and why."""
+"""Key with another default than Kafka's -> (Kafka's default, the reason)."""
 
 
 def document() -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page in Markdown."""
     return "".join((_HEAD, *_keys(), *_defaults(), *_spellings(), *_refused()))
 
 

@@ -1,4 +1,4 @@
-"""Errors of the network client, and how failures of requests become error codes."""
+"""Errors of the network client, and the error codes of failed requests."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from odradek.network.transport import ConnectionLost, RequestTimedOut
 
 
 class ClientClosed(OdradekError):
-    """The client was closed."""
+    """Use of a closed client."""
 
 
 class WakeupError(OdradekError):
-    """`wakeup` has ended a poll (org.apache.kafka.common.errors.WakeupException); the consumer can go on."""
+    """End of a poll by `wakeup` (org.apache.kafka.common.errors.WakeupException); the consumer can go on."""
 
 
 class NoBrokersAvailable(KafkaError):
-    """None of the known brokers could be reached."""
+    """Failure to reach any known broker."""
 
     def __init__(self, reasons: list[str]) -> None:
         tried = "; ".join(dict.fromkeys(reasons))
@@ -25,10 +25,10 @@ class NoBrokersAvailable(KafkaError):
 
 
 class AuthenticationFailed(KafkaError):
-    """A broker does not accept who we are, or we do not accept who it is. Final: trying again would fail the same way.
+    """Failed authentication of the client or of the broker. Final: another attempt would fail in the same way.
 
-    For SASL the code is SASL_AUTHENTICATION_FAILED or another of Kafka's; what fails in TLS has none of its own (UNKNOWN_SERVER_ERROR), as
-    Java's SslAuthenticationException.
+    For SASL the code is SASL_AUTHENTICATION_FAILED or another code of Kafka's. A TLS failure has no code (UNKNOWN_SERVER_ERROR), as Java's
+    SslAuthenticationException.
     """
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
@@ -38,7 +38,7 @@ class AuthenticationFailed(KafkaError):
 
 
 def as_kafka_error(error: BaseException) -> KafkaError:
-    """A lost connection or other failure of a request as the error code it stands for."""
+    """Return the KafkaError that stands for a lost connection or another failure of a request."""
     if isinstance(error, KafkaError):
         return error
     if isinstance(error, RequestTimedOut):

@@ -1,7 +1,8 @@
-"""State that a forked child has to make again: locks that another thread of the parent may have held, and sockets that both would read.
+"""State that a forked child has to replace: locks that another thread of the parent may have held, and sockets that both would read.
 
-The rule: an object of the clients that keeps a lock, a connection or a thread beyond one call either works in a forked child, by
-`renew_after_fork`, or raises OdradekError there at once (`origin`). A thread of the parent may be in any place when another one forks.
+The rule concerns client objects that keep a lock, a connection or a thread beyond one call. Such an object either works in a forked child,
+by `renew_after_fork`, or raises OdradekError there at once (`origin`). At the moment of the fork, other threads of the parent may be
+anywhere.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from weakref import WeakSet
 
 
 class Renewed(Protocol):
-    """An object that a forked child may go on using."""
+    """Object that a forked child may go on using."""
 
     def after_fork(self) -> None:
-        """Replace locks, and close connections of the parent without a word to the peer. Runs in the child, before anything else does."""
+        """Replace locks, and close the parent's connections without sending anything. Runs in the child, before anything else there."""
         ...
 
 

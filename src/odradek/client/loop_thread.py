@@ -1,12 +1,12 @@
-"""The event loop behind the blocking clients: one daemon thread for all of them in a process.
+"""Event loop behind the blocking clients: one daemon thread for all clients of a process.
 
-Why a thread instead of plain sockets driven by the caller: a producer has to send, retry and expire batches while its application
-computes, and a group member has to heartbeat; with one loop there is one transport, one set of timing rules and one thing to test. The
-price, two thread switches per blocking call, is paid per call, never per record. A forked child has no thread: its first use starts a
-new one, and clients made before the fork say so instead of hanging (`origin`).
+Why a thread instead of plain sockets driven by the caller: a producer has to send, retry and expire batches while its application computes,
+and a group member has to send heartbeats. With one loop there is one transport, one set of timing rules and one thing to test. The cost is
+two thread switches per blocking call, never per record. A forked child has no thread: its first use starts a new thread, and clients made
+before the fork raise an error instead of hanging (`origin`).
 
-Nothing that a callback or a task raises ends the thread: all clients of the process would stop for the fault of one. asyncio lets
-SystemExit and KeyboardInterrupt out of `run_forever`; they are logged, and the loop goes on.
+No error of a callback or task ends the thread, because all clients of the process would stop. asyncio lets SystemExit and KeyboardInterrupt
+out of `run_forever`; they are logged, and the loop goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LoopThread:
-    """A running event loop in a thread of its own."""
+    """Thread that runs an event loop."""
 
     def __init__(self) -> None:
         self.loop = _new_loop()
@@ -51,18 +51,19 @@ class LoopThread:
 
     @property
     def usable(self) -> bool:
-        """Whether the thread runs in this process (a fork does not take it along)."""
+        """Return whether the thread runs in this process; a forked child does not have it."""
         return not self._origin.is_forked and self._thread.is_alive()
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs in the loop, as callbacks do."""
+        """Return whether the caller runs in the loop, as callbacks do."""
         return threading.current_thread() is self._thread
 
     def run(self, action: Callable[[], Awaitable[T]]) -> T:
-        """Call `action` in the loop and return the result of what it gives; Ctrl-C cancels that. OdradekError in a forked child.
+        """Call `action` in the loop, await its result, and return the outcome. Ctrl-C cancels the awaitable.
 
-        What is awaited is made in the loop: Ctrl-C may come at any moment here, and would leave a coroutine that nobody awaits.
+        Raises OdradekError in a forked child, in the loop itself, and when the client was closed or the interpreter shuts down. `action` is
+        called in the loop, because a Ctrl-C in this thread could leave behind a coroutine that is never awaited.
         """
         self._origin.check_process()
         if not self.usable:
@@ -88,7 +89,7 @@ class LoopThread:
         result.add_done_callback(lambda each: self.call_soon(task.cancel) if each.cancelled() else None)
 
     def call_soon(self, callback: Callable[..., object], *args: object) -> None:
-        """Runs the callback in the loop; from any thread."""
+        """Run the callback in the loop; may be called from any thread."""
         self.loop.call_soon_threadsafe(callback, *args)
 
 
@@ -99,7 +100,7 @@ async def _awaited(action: Callable[[], Awaitable[T]]) -> T:
 def _pass_on(result: Future[T], task: asyncio.Task[T]) -> None:
     if task.cancelled():
         result.cancel()
-        # Only this wakes the thread that waits.
+        # This call alone wakes the waiting thread.
         result.set_running_or_notify_cancel()
     elif result.set_running_or_notify_cancel():
         error = task.exception()
@@ -122,7 +123,7 @@ _lock = threading.Lock()
 
 
 def shared_loop() -> LoopThread:
-    """The process's loop thread, started on first use."""
+    """Return the process's loop thread, which is started on first use."""
     global _shared  # noqa: PLW0603  (one per process is the point)
     with _lock:
         if _shared is None or not _shared.usable:

@@ -1,7 +1,7 @@
-"""What a client has done, under the names of Kafka's own client metrics (org.apache.kafka.common.network.Selector, Sender).
+"""Metrics of a client, under the names of Kafka's client metrics (org.apache.kafka.common.network.Selector, Sender).
 
-A connection tells of each request with two calls of a few additions; rates and averages are worked out when somebody asks. As in Kafka they
-are those of the last metrics.num.samples windows of metrics.sample.window.ms.
+A connection reports each request with two calls of a few additions; rates and averages are computed when they are read. As in Kafka, they
+cover the last metrics.num.samples windows of metrics.sample.window.ms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from odradek.protocol.api_keys import ApiKey
 
 
 class MetricName(NamedTuple):
-    """A metric: its name and group as in Kafka, and what it is of (client-id, node-id, api)."""
+    """Metric: its name and group as in Kafka, and its tags (client-id, node-id, api)."""
 
     name: str
     group: str
@@ -33,7 +33,7 @@ class _Sample:
 
 
 class Sampled:
-    """Number, sum and largest of what was recorded in the last windows, and in all (SampledStat of Kafka's metrics)."""
+    """Number, sum and maximum of the values recorded in the last windows, and number and sum since the start (Kafka's SampledStat)."""
 
     __slots__ = ("_ends_s", "_keep", "_samples", "_window_s", "number", "total")
 
@@ -46,7 +46,7 @@ class Sampled:
         self.total = 0.0
 
     def record(self, value: float, now_s: float) -> None:
-        """Takes a value, of this moment."""
+        """Add a value with the time `now_s`."""
         if now_s >= self._ends_s:
             self._samples.append(_Sample(now_s))
             self._ends_s = now_s + self._window_s
@@ -63,32 +63,32 @@ class Sampled:
         return [sample for sample in self._samples if sample.begin_s > oldest_s]
 
     def _seconds(self, samples: list[_Sample], now_s: float) -> float:
-        # As Kafka's Rate: a client that has just begun is not taken for one that does a thousand things a second.
+        # As Kafka's Rate: the time is at least that of the complete windows, so that a new client does not show too high a rate.
         return max(now_s - samples[0].begin_s, (self._keep - 1) * self._window_s, self._window_s if self._keep == 1 else 0.0, 1e-9)
 
     def rate(self, now_s: float) -> float:
-        """How often a second."""
+        """Return the number of values per second."""
         samples = self._current(now_s)
         return sum(sample.number for sample in samples) / self._seconds(samples, now_s) if samples else 0.0
 
     def total_rate(self, now_s: float) -> float:
-        """How much a second."""
+        """Return the sum of the values per second."""
         samples = self._current(now_s)
         return sum(sample.total for sample in samples) / self._seconds(samples, now_s) if samples else 0.0
 
     def average(self, now_s: float) -> float:
-        """The mean of the values; NaN without any, as in Kafka."""
+        """Return the mean of the values; NaN without values, as in Kafka."""
         samples = self._current(now_s)
         number = sum(sample.number for sample in samples)
         return sum(sample.total for sample in samples) / number if number else float("nan")
 
     def highest(self, now_s: float) -> float:
-        """The largest value; NaN without any, as in Kafka."""
+        """Return the largest value; NaN without values, as in Kafka."""
         return max((sample.highest for sample in self._current(now_s)), default=float("nan"))
 
 
 class NodeMeter:
-    """What the connections to one node do, all together and by API (`network.transport.Meter`, one for each connection)."""
+    """Metrics of the connections to one node, in total and by API (`network.transport.Meter`, one for each connection)."""
 
     __slots__ = ("_make", "by_api", "incoming", "latency", "outgoing", "responses", "throttled")
 
@@ -102,7 +102,7 @@ class NodeMeter:
         self.by_api: dict[int, Sampled] = {}
 
     def answered(self, api_key: int, latency_ms: float, now_s: float) -> None:
-        """An answer has come, so long after its request was written."""
+        """Note a response, `latency_ms` after its request was written."""
         self.responses.record(1, now_s)
         self.latency.record(latency_ms, now_s)
         sampled = self.by_api.get(api_key)
@@ -131,7 +131,7 @@ class _ConnectionMeter:
 
 
 class ClientMetrics:
-    """The metrics of one client; recorded in its loop."""
+    """Metrics of one client; recorded in its loop."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._keep = config.integer("metrics.num.samples")
@@ -153,36 +153,36 @@ class ClientMetrics:
         return meter
 
     def opened(self, node_id: int) -> _ConnectionMeter:
-        """A connection is ready; the meter is for that one."""
+        """Note that a connection is ready; return the meter of that connection."""
         self._created += 1
         return _ConnectionMeter(self._node(node_id))
 
     def closed(self) -> None:
-        """A connection that was ready is gone."""
+        """Note that a connection that was ready is closed."""
         self._closed += 1
 
     def throttled(self, node_id: int, throttle_time_ms: int, now_s: float) -> None:
-        """A node has asked for a pause."""
+        """Note that a node has throttled the client."""
         self._node(node_id).throttled.record(throttle_time_ms, now_s)
 
     def authenticated(self) -> None:
-        """A broker has accepted us (SASL)."""
+        """Note that a broker has accepted the client (SASL)."""
         self._authentications += 1
 
     def authentication_failed(self) -> None:
-        """A broker has not accepted us, or we have not accepted it (TLS and SASL)."""
+        """Note that the broker has refused the client, or the client the broker (TLS and SASL)."""
         self._failed_authentications += 1
 
     def reauthenticated(self, seconds: float, now_s: float) -> None:
-        """A session was prolonged."""
+        """Note that a session was renewed, which took `seconds`."""
         self._reauthentications.record(seconds * 1000, now_s)
 
     def reauthentication_failed(self) -> None:
-        """A session was not prolonged."""
+        """Note that a session could not be renewed."""
         self._failed_reauthentications += 1
 
     def snapshot(self, now_s: float) -> dict[MetricName, float]:
-        """Every metric and its value now. Times are milliseconds, rates a second, sizes bytes."""
+        """Return the current value of every metric: times in milliseconds, rates per second, sizes in bytes."""
         own = (("client-id", self._client_id),)
         group = f"{self._kind}-metrics"
         found = {MetricName(name, group, own): value for name, value in self._of_client(now_s).items()}

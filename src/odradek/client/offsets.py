@@ -1,4 +1,4 @@
-"""Asking the leaders for offsets, with retries per partition."""
+"""Requests to the leaders for offsets, with retries per partition."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 
 
 async def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation: int = 0) -> dict[TopicPartition, ListedOffset]:
-    """Return the offsets of `wanted` (partition -> timestamp, or -2 earliest, -1 latest, -3 greatest).
+    """Return the offsets of `wanted` (partition -> timestamp, or -2 earliest, -1 latest, -3 greatest timestamp).
 
-    Each partition is asked for by itself: one without a leader holds up no other. KafkaError, which names the partition, when one cannot be
-    had within default.api.timeout.ms.
+    Each partition is asked for independently: a partition without a leader delays no other. Raises KafkaError, which names the partition,
+    when an offset is not known within default.api.timeout.ms.
     """
     found: dict[TopicPartition, ListedOffset] = {}
     left = dict(wanted)
@@ -54,14 +54,14 @@ async def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], *
 
 
 def _heals(error: BaseException) -> bool:
-    """Whether the request that failed so is worth another attempt."""
+    """Return whether a request that failed with the error is worth another attempt."""
     return isinstance(error, ConnectionLost) or (isinstance(error, KafkaError) and error.code.retriable)
 
 
 async def _by_leader(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], failures: list[BaseException]
 ) -> dict[int, dict[TopicPartition, int]]:
-    """Return what to ask each leader; `failures` gets why a partition has none."""
+    """Return leader -> its partitions and timestamps; append to `failures` why a partition has no leader."""
     by_leader: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
     if any(cluster.view.leader(partition) is None for partition in wanted):
         try:
@@ -87,4 +87,4 @@ async def _refresh_quietly(cluster: Cluster) -> None:
     try:
         await cluster.refresh()
     except (ConnectionLost, KafkaError):
-        return  # The next attempt reports what is wrong.
+        return  # The next attempt reports the error.

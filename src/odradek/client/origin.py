@@ -1,10 +1,10 @@
-"""Process and event loop in which a client was made: it can be used in no other.
+"""Process and event loop in which a client was made: the client can be used in no other.
 
-The rule for all clients: every public method that would wait, send or change something calls `check_process` (a blocking client) or `check`
-(an asyncio client) before anything else, so that a call from a forked child or from another event loop raises OdradekError at once, instead
-of waiting for a thread or a loop that does not run. `Cluster.origin` is that of the client; `LoopThread.run` checks for the blocking ones.
-What must not cost a check per record is emptied in the child instead (`at_fork`). Locks that another thread may have held during the fork
-are not taken in the child. (What a child may go on using is in `forks`.)
+The rule for all clients: every public method that would wait, send or change something first calls `check_process` (a blocking client) or
+`check` (an asyncio client). So a call from a forked child or from another event loop raises OdradekError at once. Otherwise the call would
+wait for a thread or loop that does not run. `Cluster.origin` is the client's origin; `LoopThread.run` checks for the blocking clients.
+Where a check per record would cost too much, the state is emptied in the child instead (`at_fork`). The child takes no lock that another
+thread may have held during the fork. (`forks` has the objects that a child may go on using.)
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from odradek.client.forks import renew_after_fork
 
 
 class Origin:
-    """Process and event loop of one client. Made in that loop; `loop` is None where no loop runs."""
+    """Process and event loop of one client. Made in that loop; without a running loop `loop` is None."""
 
     __slots__ = ("__weakref__", "_forgetting", "is_forked", "loop")
 
     def __init__(self) -> None:
         self.loop = asyncio._get_running_loop()
         self.is_forked = False
-        """Whether this process is a forked child of the one that made the client."""
+        """True in a forked child of the process that made the client."""
         self._forgetting: list[Callable[[], object]] = []
         renew_after_fork(self)
 
     def at_fork(self, forget: Callable[[], object]) -> None:
-        """Call `forget()` in a forked child, before anything else runs there; it takes no locks and raises nothing."""
+        """Call `forget()` in a forked child, before anything else runs there. `forget` must take no locks and raise nothing."""
         self._forgetting.append(forget)
 
     def check_process(self) -> None:
@@ -44,7 +44,7 @@ class Origin:
             raise OdradekError("this would wait for the event loop that it is called in: await it, or hand the work to another thread")
 
     def check(self) -> None:
-        """Raise OdradekError in a forked child, and outside of the event loop."""
+        """Raise OdradekError in a forked child, and outside of the client's event loop."""
         if self.is_forked or asyncio._get_running_loop() is not self.loop:
             self.check_process()
             raise OdradekError("this client was made in another event loop: make asyncio clients in the loop that uses them")

@@ -1,4 +1,4 @@
-"""What an application hands to a client in its settings: objects, classes, or import paths of them ("package.module.Class")."""
+"""Plugins in the settings of a client: objects, classes, or import paths of them ("package.module.Class")."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from odradek.base.errors import ConfigError
 
 
 def take(settings: dict[str, Any], key: str) -> Any:
-    """Takes what was given for the key, in either spelling, out of the settings; None without it, ConfigError when it is given twice."""
+    """Remove the key from the settings, with dots or underscores, and return its value; None without it.
+
+    Raises ConfigError when both spellings are given.
+    """
     names = [name for name in (key, key.replace(".", "_")) if name in settings]
     if len(names) > 1:
         raise ConfigError(f"Configuration {key} is given twice")
@@ -18,8 +21,9 @@ def take(settings: dict[str, Any], key: str) -> Any:
 
 
 def made(key: str, given: object, methods: Sequence[str]) -> Any:
-    """The object that is meant; a class is called without arguments. ConfigError for what cannot be imported or made, or has none of the
-    methods.
+    """Return the plugin; a class is called without arguments.
+
+    Raises ConfigError for a plugin that cannot be imported or made, or that lacks all of the methods.
     """
     found = imported(key, given) if isinstance(given, str) else given
     try:
@@ -32,7 +36,10 @@ def made(key: str, given: object, methods: Sequence[str]) -> Any:
 
 
 def made_all(key: str, given: Any, methods: Sequence[str], settings: dict[str, Any]) -> list[Any]:
-    """As `made` for one or several (in text with commas), each of which may have `configure(settings)`; ConfigError for one named twice."""
+    """Return the plugins of a value that holds one or several (text: with commas), and configure each that has `configure(settings)`.
+
+    Raises ConfigError as `made`, and for a plugin that is named twice.
+    """
     chosen: list[Any]
     if isinstance(given, str):
         chosen = [path.strip() for path in given.split(",") if path.strip()]
@@ -49,13 +56,13 @@ def made_all(key: str, given: Any, methods: Sequence[str], settings: dict[str, A
 
 
 def configure(plugin: Any, settings: dict[str, Any]) -> None:
-    """Gives an object that asks for them the other settings."""
+    """Call the plugin's `configure` with a copy of the settings, if it has that method."""
     if hasattr(plugin, "configure"):
         plugin.configure(dict(settings))
 
 
 def imported(key: str, path: str) -> Any:
-    """What stands at an import path; ConfigError where nothing does."""
+    """Return the object at an import path. Raises ConfigError when nothing can be imported there."""
     module, _, name = path.replace(":", ".").rpartition(".")
     if not module:
         raise ConfigError(f"Invalid value {path} for configuration {key}: an import path is such as package.module.Name")

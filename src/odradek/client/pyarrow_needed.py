@@ -1,6 +1,6 @@
 # pyarrow has no types:
 # pyright: reportMissingTypeStubs=false
-"""pyarrow is optional: what to say where it is not there."""
+"""Error message for the optional dependency pyarrow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.base.errors import OdradekError
 
 
 def need_pyarrow() -> None:
-    """OdradekError, saying what to install, where there is no pyarrow."""
+    """Raise OdradekError, which says what to install, unless pyarrow is installed."""
     try:
         import pyarrow as pa
     except ImportError:

@@ -1,7 +1,7 @@
-"""Watching whether clients reach the nodes they need, for programs that tell their users.
+"""Watchers of connection attempts, for programs that tell their users whether clients reach their nodes.
 
-A client goes on trying for as long as its time limits allow. A watcher hears of each attempt of all clients of the process, so that a
-command line can say early what the client is trying.
+A client goes on trying within its time limits. A watcher is called for each attempt of all clients of the process, so that a command line
+can say early what the client is trying.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from odradek.base.telling import tell_each
 
 
 class Watcher(Protocol):
-    """Observer of connections; it is called on the event loops of the clients. `node_id` is negative for bootstrap servers."""
+    """Observer of connections, called on the event loops of the clients. `node_id` is negative for bootstrap servers."""
 
     def dialling(self, node_id: int, where: str) -> None:
-        """A connection to `where` (HOST:PORT) is being made."""
+        """Note that a connection to `where` (HOST:PORT) is being made."""
         ...
 
     def failed(self, node_id: int, where: str, reason: str) -> None:
-        """The connection could not be made, or the node did not serve it."""
+        """Note that the connection could not be made, or that the node did not serve it."""
         ...
 
     def connected(self, node_id: int) -> None:
-        """A connection to the node is ready."""
+        """Note that a connection to the node is ready."""
         ...
 
     def given_up(self, node_id: int) -> None:
-        """The connection is not needed any more."""
+        """Note that the connection is not needed any more."""
         ...
 
 
 watchers: list[Watcher] = []
-"""All watchers of the process."""
+"""Watchers of the process."""
 
 
 def dialling(node_id: int, where: str) -> None:

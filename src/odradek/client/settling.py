@@ -1,4 +1,4 @@
-"""Waiting in a coroutine: for a Deferred, and not for ever."""
+"""Waiting in a coroutine: for a Deferred, and with a time limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def settled(deferred: Deferred[T]) -> T:
-    """Waits for a deferred within the running loop."""
+    """Wait for a deferred within the running loop, and return its result."""
     if deferred.done:
         return deferred.result()
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -28,7 +28,7 @@ async def settled(deferred: Deferred[T]) -> T:
 
 
 async def within(what: str, timeout_ms: int | None, action: Awaitable[T]) -> T:
-    """The outcome of the action; KafkaError(REQUEST_TIMED_OUT) when it takes longer than `timeout_ms` (None: as long as it wants)."""
+    """Return the outcome of the action. Raises KafkaError(REQUEST_TIMED_OUT) when it takes longer than `timeout_ms` (None: no limit)."""
     limit = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
     try:
         async with limit:

@@ -1,4 +1,4 @@
-"""TLS of the clients: whether they have it, and what a handshake that fails means. `network.tls` reads the keys."""
+"""TLS of the clients: its context, and messages for failed handshakes. `network.tls` reads the keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.network.transport import TlsFailed
 
 
 def tls_context(config: ClientConfig) -> ssl.SSLContext | None:
-    """What connections are made with; None where the security protocol has no TLS. ConfigError for what cannot be used."""
+    """Return the TLS context of connections; None if the security protocol has no TLS. Raises ConfigError for keys that cannot be used."""
     protocol = config.text("security.protocol").upper()
     if not protocol.endswith("SSL"):
         given = next((name for name in config.given() if name.startswith("ssl.")), None)
@@ -44,12 +44,12 @@ class _Keys:
 
 
 def has_certificate(config: ClientConfig) -> bool:
-    """Whether the client can say who it is in TLS."""
+    """Return whether the client has a TLS certificate."""
     return config.was_given("ssl.keystore.location") or config.was_given("ssl.keystore.certificate.chain")
 
 
 def explained(failed: TlsFailed, where: str, *, has_certificate: bool) -> AuthenticationFailed:
-    """What a failed handshake means, in one line: whose certificate was refused, and why."""
+    """Return the error for a failed handshake, in one line: whose certificate was refused, and why."""
     error = failed.error
     reason = (error.reason or str(error)).upper()
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,7 +1,7 @@
-"""Tokens of OAUTHBEARER from where Java's clients get theirs: a file, or an authorization server that is asked with the client's own name
-and secret (KIP-768; RFC 6749 section 4.4, client credentials).
+"""Sources of OAUTHBEARER tokens as in Java's clients: a file, or an authorization server that gets the client's name and secret.
 
-Nothing of a secret, a token or an answer stands in an error, but for the code that RFC 6749 section 5.2 has for what is wrong.
+No error holds a secret, a token or a response, except the error code of RFC 6749 section 5.2. Source: KIP-768; RFC 6749 section 4.4, client
+credentials.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ logger = logging.getLogger(__name__)
 _IN_JAAS: Final = {"clientId": CLIENT_ID, "clientSecret": CLIENT_SECRET, "scope": SCOPE}
 _LARGEST: Final = 1 << 20
 _FINAL: Final = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
-"""Answers after which Java's clients do not ask again."""
+"""HTTP status codes after which Java's clients do not retry."""
 _CODE: Final = re.compile(r"[a-z_]{1,40}")
 
 
 class _Refused(Exception):
-    """It will not be otherwise the next time."""
+    """Failure that a retry cannot mend."""
 
 
 class Endpoint(NamedTuple):
-    """How an authorization server is asked."""
+    """Authorization server, and how it is asked."""
 
     url: str
     client_id: str
@@ -56,13 +56,13 @@ class Endpoint(NamedTuple):
     read_s: float
     backoff_s: float
     longest_s: float
-    """No attempt begins later than this after the first."""
+    """Most seconds between the first attempt and the beginning of a retry."""
 
     def __repr__(self) -> str:
         return f"Endpoint({urlsplit(self.url).hostname})"
 
     async def __call__(self) -> OAuthToken:
-        """A new token; SaslError when none is to be had. What may be better soon is tried again."""
+        """Return a new token; retry failures that may pass. Raises SaslError when no token can be had."""
         end = time.monotonic() + self.longest_s
         pause_s, first = self.backoff_s, ""
         while True:
@@ -115,12 +115,12 @@ class Endpoint(NamedTuple):
 
 
 class TokenFile(NamedTuple):
-    """A file with a token, which somebody else renews."""
+    """File with a token, which another program renews."""
 
     path: str
 
     async def __call__(self) -> OAuthToken:
-        """What is in the file now; SaslError when that is no token."""
+        """Return the token that the file has now. Raises SaslError when no token can be read."""
         try:
             return await asyncio.to_thread(self._read)
         except (OSError, _Refused) as error:
@@ -135,7 +135,10 @@ class TokenFile(NamedTuple):
 
 
 def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | TokenFile | None:
-    """What the keys and the options of sasl.jaas.config describe, None without an address; ConfigError when they do not fit together."""
+    """Return the token source of the keys and of the options of sasl.jaas.config; None without an endpoint URL.
+
+    Raises ConfigError for missing or contradictory keys.
+    """
     given = {name: config.text(name) for name in (CLIENT_ID, CLIENT_SECRET, SCOPE) if config.was_given(name)}
     for option, value in options.items():
         name = _IN_JAAS.get(option)
@@ -181,14 +184,14 @@ def _path_of(parts: SplitResult) -> str:
 
 
 class _Stay(HTTPRedirectHandler):
-    """A redirection could lead the secret to where nobody meant it to go."""
+    """Handler that follows no redirections, because they could send the secret to another server."""
 
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str) -> Request | None:
         return None
 
 
 class _Plain(HTTPHandler):
-    """With a time for the answer of its own."""
+    """HTTP handler with a time limit for the whole response."""
 
     def __init__(self, endpoint: Endpoint, limit: TimeLimit) -> None:
         super().__init__()
@@ -199,7 +202,7 @@ class _Plain(HTTPHandler):
 
 
 class _Secured(HTTPSHandler):
-    """As `_Plain`, by TLS: the system's authorities, or those that SSL_CERT_FILE names."""
+    """HTTPS handler like `_Plain`; trusts the system's certificate authorities, or those in SSL_CERT_FILE."""
 
     def __init__(self, endpoint: Endpoint, limit: TimeLimit) -> None:
         super().__init__()
@@ -210,7 +213,9 @@ class _Secured(HTTPSHandler):
 
 
 def _dialling(kind: type[HTTPConnection], endpoint: Endpoint, limit: TimeLimit) -> Callable[..., HTTPConnection]:
-    """Return what makes connections whose whole answer has `read_s` seconds. (Python bounds the whole handshake of TLS itself.)"""
+    """Return a function that makes connections with a limit of `read_s` seconds for the whole response. (Python bounds the TLS handshake
+    itself.)
+    """
 
     def dial(host: str, **options: Any) -> HTTPConnection:
         connection = kind(host, **options)
@@ -228,7 +233,7 @@ def _dialling(kind: type[HTTPConnection], endpoint: Endpoint, limit: TimeLimit) 
 
 
 def _reason(error: Exception) -> str:
-    """Without the address, which may be long, and whatever else an exception holds."""
+    """Return the reason of an error for messages, without the URL, which may be long, and other contents of the exception."""
     inner = error.reason if isinstance(error, URLError) else error
     if isinstance(inner, TimeoutError):
         return "no answer in time"
@@ -270,7 +275,7 @@ def _token_of(data: bytes, asked_s: float) -> OAuthToken:
 
 
 def _expiry_ms(token: str) -> int | None:
-    """When a JSON Web Token says that it ends; None of any other. The broker checks it, not we."""
+    """Return the Unix milliseconds at which a JSON Web Token expires; None for any other token. Only the broker checks the token."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

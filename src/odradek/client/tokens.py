@@ -1,4 +1,4 @@
-"""Where the tokens of OAUTHBEARER come from, and how long one is used (KIP-255)."""
+"""Source of the tokens of OAUTHBEARER, and the time for which a token is used (KIP-255)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEFAULT_LIFETIME_S = 3600.0
 
 
 class TokenSource:
-    """One token for all connections; it is asked for anew when sasl.login.refresh.* say so, at the next authentication after that."""
+    """Token for all connections. When sasl.login.refresh.* say so, the next authentication gets a new token."""
 
     def __init__(self, credentials: Credentials, config: ClientConfig, clock: Clock, rng: random.Random) -> None:
         self._credentials = credentials
@@ -33,7 +33,7 @@ class TokenSource:
         self._asking: asyncio.Task[OAuthToken] | None = None
 
     async def token(self) -> OAuthToken:
-        """The token to send now; SaslError when none is to be had."""
+        """Return the token to send now. Raises SaslError when no token can be had."""
         now = self._clock.time_ms()
         if self._token is not None and now < self._refresh_ms:
             return self._token
@@ -70,7 +70,7 @@ async def _provided(provider: TokenProvider) -> OAuthToken:
     except SaslError:
         raise
     except Exception as error:
-        # Only the kind of the error: its text may hold what the token is made of.
+        # Report only the kind of the error: its text may hold secrets of the token.
         raise SaslError(f"{TOKEN_PROVIDER} failed with {type(error).__name__}") from None
     if isinstance(given, OAuthToken):
         return given

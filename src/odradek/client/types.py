@@ -1,4 +1,4 @@
-"""What the clients take and hand out; frozen and typed."""
+"""Types that the clients take and return; frozen and typed."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 
 Content: TypeAlias = bytes | bytearray | memoryview | str | None
-"""A key or value to send; text goes out as UTF-8, None as null."""
+"""Key or value to send; text is sent as UTF-8, None as null."""
 
 ArrowBatch: TypeAlias = Any
-"""A pyarrow.RecordBatch; pyarrow comes without types."""
+"""pyarrow.RecordBatch (pyarrow comes without types)."""
 
 ArrowRows: TypeAlias = Any
-"""A pyarrow.RecordBatch or pyarrow.Table."""
+"""pyarrow.RecordBatch or pyarrow.Table."""
 
 HeadersInput: TypeAlias = Mapping[str, Content] | Sequence[tuple[str, Content]] | None
 """Headers of a record to send."""
 
 
 class ProducerRecord(NamedTuple):
-    """A record as it is given to `send`, for interceptors of the producer. `partition` None: any, or where the key says; `timestamp` is
-    Unix milliseconds, None for now.
+    """Record as it is given to `send`, for interceptors of the producer.
+
+    `partition` None leaves the choice to the partitioner; `timestamp` is Unix milliseconds, None for now.
     """
 
     topic: str
@@ -59,8 +60,11 @@ class ProducerRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record stands. `offset` is -1 when the broker did not say (acks=0, or a repetition it knew already);
-    `timestamp` is Unix milliseconds, the broker's when the topic stamps on append."""
+    """Place of an acknowledged record.
+
+    `offset` is -1 when the broker did not tell it (acks=0, or a repetition that the broker knew already). `timestamp` is Unix milliseconds,
+    the broker's if the topic stamps records on append.
+    """
 
     topic: str
     partition: int
@@ -69,8 +73,10 @@ class RecordMetadata(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as read. `timestamp` is Unix milliseconds, `timestamp_type` 0 for the producer's and 1 for the broker's clock. `key` and
-    `value` are bytes or None, unless the consumer has deserializers.
+    """Record as read.
+
+    `timestamp` is Unix milliseconds, `timestamp_type` 0 for the producer's and 1 for the broker's clock. `key` and `value` are bytes or
+    None, unless the consumer has deserializers.
     """
 
     topic: str
@@ -84,7 +90,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record at or after a time."""
+    """First record at or after a time."""
 
     offset: int
     timestamp: int
@@ -92,7 +98,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: of the next record to read. `leader_epoch` is that of the last record read, None where it is not known."""
+    """Committed offset: that of the next record to read. `leader_epoch` is the epoch of the last record read, None where unknown."""
 
     offset: int
     leader_epoch: int | None = None
@@ -100,8 +106,9 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """Who commits offsets of a group (org.apache.kafka.clients.consumer.ConsumerGroupMetadata). `generation_id` is the member epoch of
-    KIP-848 groups, -1 where nobody joined.
+    """Identity that commits offsets of a group (org.apache.kafka.clients.consumer.ConsumerGroupMetadata).
+
+    `generation_id` is the member epoch in KIP-848 groups, -1 for a consumer that has not joined.
     """
 
     group_id: str
@@ -111,24 +118,24 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class ConsumerHealth(NamedTuple):
-    """How a consumer fares, for a readiness probe or a metric. Nothing is asked of a broker for it."""
+    """State of a consumer, for a readiness probe or a metric. No broker is asked."""
 
     state: str
-    """Of the membership, e.g. "stable", "joining" or "fenced"; "alone" without a group, "closed" after close()."""
+    """State of the membership, e.g. "stable", "joining" or "fenced"; "alone" without a group, "closed" after close()."""
     coordinator: int | None
-    """The broker that coordinates the group, None while it is not known."""
+    """Broker that coordinates the group, None while unknown."""
     assigned: int
-    """Partitions that are read."""
+    """Number of partitions that are read."""
     lag: int | None
-    """Offsets that the application is behind, over all partitions; None while a partition's is not known."""
+    """Offsets that the application is behind, over all partitions; None while the lag of a partition is unknown."""
     last_poll_ms: int | None
     """Milliseconds since the last poll began, None before the first."""
     failing: int
-    """Partitions whose last Fetch was refused or got no answer."""
+    """Number of partitions whose last request was refused or got no response."""
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 leaves the number to the broker. `assignments` (partition -> broker ids) excludes the two numbers."""
+    """Topic to create; -1 leaves the number to the broker. `assignments` (partition -> broker ids) excludes the two numbers."""
 
     name: str
     num_partitions: int = -1
@@ -138,7 +145,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created, or when only validating, could be; the numbers are -1 where the broker does not say."""
+    """Topic that was created, or could be created (when only validating); the numbers are -1 where the broker does not tell them."""
 
     name: str
     topic_id: UUID
@@ -147,15 +154,18 @@ class CreatedTopic(NamedTuple):
 
 
 class ConfigResource(NamedTuple):
-    """Whose configuration: `kind` is "topic", "broker" (`name` its number, "" for the default of all), "broker_logger" (likewise),
-    "client_metrics" or "group"."""
+    """Resource with a configuration.
+
+    `kind` is "topic", "broker" (`name` is its number, "" for the default of all brokers), "broker_logger" (likewise), "client_metrics" or
+    "group".
+    """
 
     kind: str
     name: str
 
 
 class ConfigChange(NamedTuple):
-    """What to do to one key: `operation` is "set", "delete" (back to the default), "append" or "subtract" (items of a list)."""
+    """Change of one key: `operation` is "set", "delete" (back to the default), "append" or "subtract" (items of a list)."""
 
     name: str
     value: str | None = None
@@ -163,7 +173,7 @@ class ConfigChange(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """A place where a key's value may come from, and the value there; `source` as in `ConfigEntry`."""
+    """Place where a key's value may come from, and the value there; `source` as in `ConfigEntry`."""
 
     name: str
     value: str | None
@@ -171,7 +181,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One key of a resource's configuration; `source` is Kafka's DescribeConfigs number for where the value comes from."""
+    """Key of a resource's configuration; `source` is Kafka's DescribeConfigs number for the origin of the value."""
 
     name: str
     value: str | None
@@ -180,18 +190,18 @@ class ConfigEntry(NamedTuple):
     sensitive: bool
     documentation: str | None
     synonyms: tuple[ConfigSynonym, ...] = ()
-    """All places, the one that counts first; only when they were asked for."""
+    """All places with a value, the effective one first; only if they were asked for."""
     config_type: int = 0
-    """Kafka's DescribeConfigs number for the type of the value, 0 where the broker does not say."""
+    """Kafka's DescribeConfigs number for the type of the value; 0 where the broker does not tell it."""
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it: neither topic nor broker."""
+        """Return whether the value is Kafka's default, set neither for the topic nor the broker."""
         return self.source == 5
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster as a broker describes it. The ids of fenced brokers, and what the client may do, only when they were asked for."""
+    """Cluster as a broker describes it. Fenced brokers and authorized operations are there only if they were asked for."""
 
     cluster_id: str
     controller_id: int
@@ -201,7 +211,7 @@ class ClusterDescription(NamedTuple):
 
 
 class FeatureLevels(NamedTuple):
-    """A feature: the levels that the broker asked knows, and the one the cluster goes by (0: none)."""
+    """Feature: the levels that the asked broker supports, and the level of the cluster (0: none)."""
 
     name: str
     minimum: int
@@ -210,7 +220,10 @@ class FeatureLevels(NamedTuple):
 
 
 def encode_content(content: object) -> bytes | None:
-    """Return the bytes of a key, value or header; TypeError for what is none of Content, ValueError for text that UTF-8 cannot write."""
+    """Return the bytes of a key, value or header.
+
+    Raises TypeError for anything but Content, ValueError for text that UTF-8 cannot encode.
+    """
     if content is None or type(content) is bytes:
         return content
     if isinstance(content, str):
@@ -221,7 +234,10 @@ def encode_content(content: object) -> bytes | None:
 
 
 def encode_headers(headers: object) -> tuple[tuple[str, bytes | None], ...]:
-    """Return the headers in the order given; TypeError for what is no HeadersInput, ValueError for text that UTF-8 cannot write."""
+    """Return the headers in the order given.
+
+    Raises TypeError for anything but HeadersInput, ValueError for text that UTF-8 cannot encode.
+    """
     if headers is None:
         return ()
     if isinstance(headers, Mapping):

@@ -1,4 +1,4 @@
-"""Waiting in a thread so that Ctrl-C works."""
+"""Waiting in a thread, in a way that Ctrl-C works."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Final
 
 _MOMENT: Final = 0.5
-"""Seconds until a signal that did not wake the main thread is handled."""
+"""Longest delay in seconds until a signal that did not wake the main thread is handled."""
 
 
 def wait_in_moments(wait: Callable[[float], bool], timeout: float | None = None) -> bool:
-    """Calls `wait(seconds)` until it returns True; False when `timeout` seconds passed without (None: no limit).
+    """Call `wait(seconds)` until it returns True; return False after `timeout` seconds (None: no limit).
 
-    Python runs its signal handlers between two instructions of the main thread. A signal that another thread received, or that came just
-    before this one began to wait, does not end the wait: without pauses Ctrl-C would do nothing until what is waited for has happened.
+    Python runs signal handlers between two instructions of the main thread. A signal that another thread received, or that arrived just
+    before the main thread began to wait, does not end the wait. Without pauses, Ctrl-C would have no effect until the wait ends.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
