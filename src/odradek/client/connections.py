@@ -105,7 +105,7 @@ class Connections:
         for node in list(self._nodes.values()):
             node.connection.close()
 
-    # -- finding one ----------------------------------------------------------------------------------------------------------------
+    # -- look-up --------------------------------------------------------------------------------------------------------------------
 
     def get(self, node_id: int, channel: Channel) -> Node | None:
         """Return the connection to the node if it is open, else None."""

@@ -62,7 +62,7 @@ def _outcome(
 
 
 class Coordinator:
-    """Coordinator of one group or transactional id, looked up when it is needed. It is forgotten when it has moved or cannot be reached.
+    """Coordinator of one group or transactional id, looked up when it is needed, and again after it has moved or cannot be reached.
 
     The coordinator has a separate connection to the broker, so that a heartbeat never waits behind a Fetch. Belongs to the cluster's loop.
     """

@@ -135,7 +135,8 @@ class AsyncConsumer:
         return self.engine.group_metadata()
 
     async def commit(self, offsets: OffsetsGiven | None = None, timeout_ms: int | None = None) -> None:
-        """Commit `offsets` (each that of the next record to read), or what was handed out, and wait for the commit (commitSync).
+        """Commit `offsets` (each that of the next record to read), or the offsets after the records handed out, and wait for the commit
+        (commitSync).
 
         Errors that may pass are retried for `timeout_ms` milliseconds (default.api.timeout.ms). Raises CommitFailed when this consumer is
         not a member any more, KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
@@ -143,7 +144,10 @@ class AsyncConsumer:
         await self._here.commit(offsets, None if timeout_ms is None else timeout_ms / 1000)
 
     def commit_async(self, offsets: OffsetsGiven | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit once, without waiting. A later poll() or close() calls `callback(offsets, error)`. Commits keep their order."""
+        """Commit once, without waiting. A later poll() or close() calls `callback(offsets, error)`. Commits keep their order.
+
+        Commits the offsets after the records handed out, unless `offsets` is given.
+        """
         self._here.commit_soon(offsets, callback)
 
     async def committed(
@@ -321,7 +325,7 @@ class AsyncConsumer:
                 self._here.called(outcome)
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
-        """Commit what was handed out if commits are automatic, give up the partitions, leave the group, and close the connections.
+        """Commit the records handed out if commits are automatic, give up the partitions, leave the group, and close the connections.
 
         `leave_group` (KIP-1092): False stays a member until the session runs out, True leaves even where a static member would stay. An
         error of a listener is raised when everything is closed.

@@ -89,7 +89,8 @@ class Consumer:
         return self._consumer.group_metadata()
 
     def commit(self, offsets: OffsetsGiven | None = None, timeout_ms: int | None = None) -> None:
-        """Commit `offsets` (each that of the next record to read), or what was handed out, and wait for the commit (commitSync).
+        """Commit `offsets` (each that of the next record to read), or the offsets after the records handed out, and wait for the commit
+        (commitSync).
 
         Errors that may pass are retried for `timeout_ms` milliseconds (default.api.timeout.ms). Raises CommitFailed when this consumer is
         not a member any more, KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
@@ -97,7 +98,10 @@ class Consumer:
         self._thread.run(lambda: self._consumer.commit(offsets, timeout_ms))
 
     def commit_async(self, offsets: OffsetsGiven | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit once, without waiting. A later poll() or close() calls `callback(offsets, error)`. Commits keep their order."""
+        """Commit once, without waiting. A later poll() or close() calls `callback(offsets, error)`. Commits keep their order.
+
+        Commits the offsets after the records handed out, unless `offsets` is given.
+        """
         self._do(lambda: self._consumer.commit_async(offsets, callback))
 
     def committed(
@@ -274,7 +278,7 @@ class Consumer:
         return self._thread.run(call)
 
     def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
-        """Commit what was handed out if commits are automatic, give up the partitions, leave the group, and close the connections.
+        """Commit the records handed out if commits are automatic, give up the partitions, leave the group, and close the connections.
 
         `leave_group` (KIP-1092): False stays a member until the session runs out, True leaves even where a static member would stay. An
         error of a listener is raised when everything is closed.

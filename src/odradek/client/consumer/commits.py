@@ -135,7 +135,7 @@ class Committer:
         self._start(commit())
 
     def commit_when_due(self, consumed: Callable[[], Offsets]) -> None:
-        """Start the automatic commit of what was handed out, if it is due."""
+        """Start the automatic commit of the records handed out, if it is due."""
         auto = self.auto
         now_ms = self._cluster.now_ms()
         if auto is None or not auto.due(now_ms) or self.obstacle() is not None:

@@ -214,12 +214,12 @@ class ConsumerEngine:
         return self._committer().member()
 
     async def commit(self, offsets: OffsetsGiven | None, timeout_s: float | None) -> None:
-        """Commit the offsets, or what was handed out, and wait for the commit."""
+        """Commit the offsets, or the offsets after the records handed out, and wait for the commit."""
         timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
         await self._committer().commit(self._offsets(offsets), timeout_ms)
 
     def commit_soon(self, offsets: OffsetsGiven | None, callback: CommitCallback | None) -> None:
-        """Commit the offsets, or what was handed out, without waiting."""
+        """Commit the offsets, or the offsets after the records handed out, without waiting."""
         self._committer().commit_soon(self._offsets(offsets), callback)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -435,7 +435,7 @@ class ConsumerEngine:
         return not (self.calling or self._woken or self._closing) and self._loop.time() < self._undisturbed_until
 
     async def _serve(self, deadline: float) -> Call | None:
-        """Do what the group needs before records are handed out; return a call that the application has to make, None for none."""
+        """Do the group's work before records are handed out; return a call that the application has to make, None for none."""
         if self.calling:
             raise OdradekError("poll() cannot be called by a rebalance listener or a callback")
         self._raise_closed()

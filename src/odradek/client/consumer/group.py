@@ -92,7 +92,7 @@ class GroupDriver:
         self._timer = asyncio.create_task(self._keep_time())
         self._timer.add_done_callback(self._ended)
 
-    # -- what the application asks --------------------------------------------------------------------------------------------------
+    # -- calls of the application ---------------------------------------------------------------------------------------------------
 
     def subscription_changed(self) -> None:
         """Take over the changed subscription."""
@@ -163,7 +163,7 @@ class GroupDriver:
         return work.loss is Loss.LOST or await self._commit_consumed(deadline_s)
 
     async def _commit_consumed(self, deadline_s: float) -> bool:
-        """Commit what was handed out, if commits are automatic. Return False at the deadline.
+        """Commit the records handed out, if commits are automatic. Return False at the deadline.
 
         A failure is logged, and does not stop the rebalance.
         """
@@ -276,7 +276,7 @@ class GroupDriver:
     # -- requests and time ----------------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Perform what the membership has left to do."""
+        """Send the requests that the membership has left, and forget the coordinator if the membership says so."""
         if self.membership.forgets_coordinator():
             self._coordinator.forget()
         requests = self.membership.take_requests()

@@ -236,7 +236,9 @@ def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None
 
 _SHARE = 128
 _LEAST_ROOM = 16 * 1024
-"""Least bytes that a new batch reserves. Otherwise it reserves 1/`_SHARE` of the free memory, so that many partitions can have a batch."""
+"""Least bytes that a new batch reserves, within batch.size. Usually it reserves 1/`_SHARE` of the free memory, so that
+many partitions fit.
+"""
 
 
 class Accumulator:
@@ -267,7 +269,7 @@ class Accumulator:
         self.used = 0
         self.flushing = 0
         """Number of flushes under way; no batch lingers during a flush."""
-        self._exhausted = False  # a record found no room since memory was last given back: waiting batches must not linger
+        self._exhausted = False  # a record did not fit since memory was last given back: waiting batches must not linger
 
     def append(
         self,
@@ -343,7 +345,7 @@ class Accumulator:
                 if size <= last.gatherer.room:
                     return last
                 self.close(last)
-        # A record larger than the whole buffer would never find room: it is let through when nothing else is in the buffer.
+        # A record larger than the whole buffer would never fit: it is let through when the buffer is empty.
         left = self._limit - self.used
         if self.used and size + HEADER_SIZE > left:
             self._exhausted = True

@@ -108,7 +108,7 @@ def altered_configs(response: IncrementalAlterConfigsResponse) -> Outcomes[Confi
 
 
 def listed_resources(response: ListConfigResourcesResponse) -> list[ConfigResource]:
-    """Return the listed resources, without those of kinds that only a later Kafka has."""
+    """Return the listed resources, without resources of a kind that only a later Kafka has."""
     return [
         ConfigResource(_KINDS[each.resource_type], each.resource_name) for each in response.config_resources if each.resource_type in _KINDS
     ]

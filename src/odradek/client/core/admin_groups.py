@@ -160,7 +160,7 @@ def deleted_groups(response: DeleteGroupsResponse) -> Outcomes[str, None]:
     return {each.group_id: outcome(each.error_code, None, f"group {each.group_id}") for each in response.results}
 
 
-# -- members to remove --------------------------------------------------------------------------------------------------------------------
+# -- removal of members -------------------------------------------------------------------------------------------------------------------
 
 _REASON = "member was removed by an admin"
 REASON_LENGTH_MAX = 255

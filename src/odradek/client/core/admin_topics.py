@@ -41,7 +41,7 @@ def topic_label(topic: TopicKey) -> str:
     return f"topic {topic}" if isinstance(topic, str) else f"topic id {uuid_to_string(topic)}"
 
 
-# -- created, deleted, widened ------------------------------------------------------------------------------------------------------------
+# -- creation, deletion, more partitions --------------------------------------------------------------------------------------------------
 
 
 def creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
@@ -111,7 +111,7 @@ def created_partitions(response: CreatePartitionsResponse) -> Outcomes[str, None
     return {each.name: outcome(each.error_code, each.error_message, f"topic {each.name}") for each in response.results}
 
 
-# -- described ----------------------------------------------------------------------------------------------------------------------------
+# -- descriptions -------------------------------------------------------------------------------------------------------------------------
 
 
 class TopicPages:

@@ -66,7 +66,7 @@ class FetchedPartition(NamedTuple):
 
 
 class Fetcher(Positions):
-    """Positions of a consumer, with the decisions what to fetch and the records that arrived."""
+    """Positions of a consumer, with the decisions on fetching and the records that arrived."""
 
     __slots__ = ("_busy_nodes", "_partition_max_bytes", "_preference_ms", "searches", "validation")
 

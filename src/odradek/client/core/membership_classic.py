@@ -1,7 +1,7 @@
 """Membership of a classic group (org.apache.kafka.clients.consumer.internals.AbstractCoordinator and ConsumerCoordinator).
 
-1. `subscribe` and the first poll make the member join. The application must give up partitions first: under an eager protocol all of them,
-   under a cooperative protocol (KIP-429) only those of topics to which it does not subscribe any more.
+1. `subscribe` and the first poll make the member join. The application must give up partitions first. Under an eager protocol it gives up
+   all of them, under a cooperative protocol (KIP-429) only the partitions of topics that are not subscribed to any more.
 2. JoinGroup waits at the coordinator until all members are there. The leader looks up the topics of all members, assigns, and sends the
    assignment with SyncGroup. The other members ask for their assignment with SyncGroup.
 3. The application takes the assignment. A cooperative member first gives up the partitions that another member is to get, and joins again
@@ -98,7 +98,7 @@ class ClassicMembership(Outbox):
         self._skip_assignment = False
         self._seen: Mapping[str, object] | None = None
 
-    # -- what it is -----------------------------------------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------------------------------------------
 
     @property
     def work(self) -> Work | None:
@@ -129,7 +129,7 @@ class ClassicMembership(Outbox):
 
     @property
     def watched(self) -> frozenset[str]:
-        """Topics to watch: those of all members for the leader, its subscription for another member."""
+        """Topics to watch: for the leader the topics of all members, for another member its subscription."""
         if self._said is not None:
             return frozenset(topic for said in self._said.values() for topic in said.topics)
         return self._wanted.topics if self._wanted is not None else frozenset()
@@ -139,7 +139,7 @@ class ClassicMembership(Outbox):
         member_id = self._member_id if self.is_member else ""
         return ConsumerGroupMetadata(self.settings.group_id, self._generation, member_id, self.settings.instance_id)
 
-    # -- what the application does --------------------------------------------------------------------------------------------------
+    # -- calls of the application ---------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Subscribed, now_ms: int) -> None:
         """Replace the subscription."""
@@ -231,7 +231,7 @@ class ClassicMembership(Outbox):
     # -- time -----------------------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
-        """Send the heartbeat that is due, retry what failed, and leave when poll was not called for max.poll.interval.ms."""
+        """Send the heartbeat that is due, retry failed requests, and leave when poll was not called for max.poll.interval.ms."""
         if not self._in_poll and now_ms >= self._poll_deadline_ms and self._may_join and (self._member_id or self._joining):
             self._expire(now_ms)
         if self._beats():

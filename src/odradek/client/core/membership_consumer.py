@@ -65,7 +65,7 @@ class ConsumerMembership(Outbox):
         self._told: Subscribed | None = None
         self._told_owned: frozenset[TopicPartition] | None = None
 
-    # -- what it is -----------------------------------------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------------------------------------------
 
     @property
     def work(self) -> Work | None:
@@ -108,7 +108,7 @@ class ConsumerMembership(Outbox):
             return ConsumerGroupMetadata(settings.group_id, group_instance_id=settings.instance_id)
         return ConsumerGroupMetadata(settings.group_id, self._epoch, self._member_id, settings.instance_id)
 
-    # -- what the application does --------------------------------------------------------------------------------------------------
+    # -- calls of the application ---------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Subscribed, now_ms: int) -> None:
         """Replace the subscription."""

@@ -35,8 +35,8 @@ class PartitionLoad(NamedTuple):
 class StickyPartitioner:
     """Partitioner that keeps records without a key on one partition for `batch_size` bytes, then moves to another partition at random.
 
-    All partitions are equally likely, unless `adaptive` is set. With `adaptive` a partition's weight is the length of the longest queue,
-    plus 1, less the length of the partition's queue. Partitions without a leader are avoided while there is another partition.
+    The other partitions are equally likely, unless `adaptive` is set. With `adaptive` a partition's weight is the length of the longest
+    queue, plus 1, less the length of the partition's queue. Partitions without a leader are avoided while there is another partition.
     """
 
     __slots__ = ("_adaptive", "_batch_size", "_bytes", "_rng", "current")
@@ -90,7 +90,7 @@ def odds(loads: Sequence[PartitionLoad]) -> dict[int, int] | None:
 class Partitioner(Protocol):
     """Interface of partitioner.class (org.apache.kafka.clients.producer.Partitioner).
 
-    Threads that send may call the partitioner at the same time. It may also have `configure(settings)` and `close()`.
+    Threads that send may call the partitioner at the same time. The methods `configure(settings)` and `close()` are optional.
     """
 
     def partition(self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: ClusterView) -> int:

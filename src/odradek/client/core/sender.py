@@ -114,7 +114,7 @@ class PartitionState:
 
 
 class Sender:
-    """Decisions of a producer; the shell performs what `poll` returns and reports through the `on_...` methods."""
+    """Decisions of a producer; the shell performs the work that `poll` returns and reports through the `on_...` methods."""
 
     __slots__ = (
         "_accumulator",
@@ -177,7 +177,7 @@ class Sender:
         """Return the topics of records that wait to be sent."""
         return {topic_partition.topic for topic_partition, queue in self._accumulator.queues.items() if queue}
 
-    # -- what to do -----------------------------------------------------------------------------------------------------------------
+    # -- next requests --------------------------------------------------------------------------------------------------------------
 
     def poll(self, view: ClusterView, is_connected: Callable[[int], bool], now_ms: int) -> Work:
         """Return the requests to send now, at most one per node; call again until there are no requests. Waiting batches that timed out

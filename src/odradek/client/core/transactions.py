@@ -169,7 +169,7 @@ class Transactions:
         self._added: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
 
-    # -- what the application does ----------------------------------------------------------------------------------------------------
+    # -- calls of the application -----------------------------------------------------------------------------------------------------
 
     def initialize(self) -> None:
         """Change to INITIALIZING before InitProducerId is sent. Raises IllegalTransactionState in any state but UNINITIALIZED."""
