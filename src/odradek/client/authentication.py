@@ -40,8 +40,9 @@ class Authenticator:
 
     @classmethod
     def of(cls, config: ClientConfig, clock: Clock, rng: random.Random) -> Authenticator | None:
-        """Return the authenticator for the configuration; None if the security protocol has no SASL. Raises ConfigError
-        for invalid keys.
+        """Return the authenticator for the configuration; None if the security protocol has no SASL.
+
+        Raises ConfigError for invalid keys.
         """
         credentials = credentials_of(config)
         if credentials is None:

@@ -125,11 +125,11 @@ class Cluster:
         self._learned[broker.node_id] = broker
 
     async def any_node(self) -> Node:
-        """Return a connection to a broker: the open connection with the fewest requests in flight, else to a known broker, else a bootstrap
-        server.
+        """Return a connection to a broker.
 
-        Once the client knows brokers, it goes back to bootstrap servers only with metadata.recovery.strategy=rebootstrap (KIP-899). Raises
-        NoBrokersAvailable or ConnectionLost when no broker can be reached.
+        Prefers the open connection with the fewest requests in flight, then a known broker, then a bootstrap server. Once the client knows
+        brokers, it goes back to bootstrap servers only with metadata.recovery.strategy=rebootstrap (KIP-899). Raises NoBrokersAvailable or
+        ConnectionLost when no broker can be reached.
         """
         self.origin.check()
         node = self._connections.least_loaded()

@@ -67,8 +67,9 @@ def describe(node_id: int, address: str) -> str:
 
 
 class Connections:
-    """Connections of one client; live in one event loop. Creating the object raises ConfigError when keys or certificates
-    cannot be used.
+    """Connections of one client; live in one event loop.
+
+    Creating the object raises ConfigError when keys or certificates cannot be used.
     """
 
     def __init__(self, config: ClientConfig, clock: Clock, rng: random.Random) -> None:
@@ -132,10 +133,9 @@ class Connections:
         return await asyncio.shield(task)
 
     def least_loaded(self, *, every_channel: bool = False) -> Node | None:
-        """Return the open control connection with the fewest requests in flight; None without one. Nodes that throttle the client come
-        last.
+        """Return the open control connection with the fewest requests in flight; None without one.
 
-        With `every_channel`, connections of all channels count.
+        Nodes that throttle the client come last. With `every_channel`, connections of all channels count.
         """
         now = self.now_ms()
         found = [node for (_, channel), node in self._nodes.items() if every_channel or channel == "control"]

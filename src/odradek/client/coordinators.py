@@ -75,8 +75,9 @@ class Coordinator:
         self._finding: asyncio.Task[int] | None = None
 
     async def node(self) -> Node:
-        """Return an open connection to the coordinator; callers at the same time share one look-up. Raises ConnectionLost or KafkaError on
-        failure.
+        """Return an open connection to the coordinator; callers at the same time share one look-up.
+
+        Raises ConnectionLost or KafkaError on failure.
         """
         if self.node_id is None:
             if self._finding is None:

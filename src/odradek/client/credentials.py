@@ -15,9 +15,7 @@ from odradek.security.jaas import LoginModule, parse_jaas
 from odradek.security.sasl.client import OAuthToken
 
 TokenProvider = Callable[[], "OAuthToken | str | tuple[str, float] | Awaitable[OAuthToken | str | tuple[str, float]]"]
-"""Function that returns a token: an OAuthToken, its text, or (text, Unix seconds of its end) as confluent-kafka's oauth_cb; or an
-awaitable.
-"""
+"""Function or coroutine function that returns an OAuthToken, its text, or (text, Unix seconds of its end; confluent-kafka's oauth_cb)."""
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")

@@ -213,8 +213,9 @@ class _Secured(HTTPSHandler):
 
 
 def _dialling(kind: type[HTTPConnection], endpoint: Endpoint, limit: TimeLimit) -> Callable[..., HTTPConnection]:
-    """Return a function that makes connections with a limit of `read_s` seconds for the whole response. (Python bounds the TLS handshake
-    itself.)
+    """Return a function that makes connections with a limit of `read_s` seconds for the whole response.
+
+    Python bounds the TLS handshake itself.
     """
 
     def dial(host: str, **options: Any) -> HTTPConnection:

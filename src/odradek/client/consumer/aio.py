@@ -129,17 +129,18 @@ class AsyncConsumer:
         self._here.group.enforce_rebalance(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the consumer's identity in its group, for the offsets that a transactional producer sends. Raises KafkaError without a
-        group.id.
+        """Return the consumer's identity in its group, for the offsets that a transactional producer sends.
+
+        Raises KafkaError without a group.id.
         """
         return self.engine.group_metadata()
 
     async def commit(self, offsets: OffsetsGiven | None = None, timeout_ms: int | None = None) -> None:
-        """Commit `offsets` (each that of the next record to read), or the offsets after the records handed out, and wait for the commit
-        (commitSync).
+        """Commit `offsets`, or the offsets after the records handed out, and wait for the commit (commitSync).
 
-        Errors that may pass are retried for `timeout_ms` milliseconds (default.api.timeout.ms). Raises CommitFailed when this consumer is
-        not a member any more, KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
+        Each offset is that of the next record to read. Errors that may pass are retried for `timeout_ms` milliseconds
+        (default.api.timeout.ms). Raises CommitFailed when this consumer is not a member any more, KafkaError(REBALANCE_IN_PROGRESS) when
+        poll() has to be called first.
         """
         await self._here.commit(offsets, None if timeout_ms is None else timeout_ms / 1000)
 
@@ -260,8 +261,9 @@ class AsyncConsumer:
         return engine.hand_out.take(max_records or engine.max_poll_records, self.through)
 
     def wakeup(self) -> None:
-        """Let the poll that waits now, or else the next poll, raise WakeupError. May be called from any thread, and
-        from signal handlers.
+        """Let the poll that waits now, or else the next poll, raise WakeupError.
+
+        May be called from any thread, and from signal handlers.
         """
         self.engine.wakeup()
 

@@ -83,17 +83,18 @@ class Consumer:
         self._do(lambda: self._consumer.enforce_rebalance(reason))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the consumer's identity in its group, for the offsets that a transactional producer sends. Raises KafkaError without a
-        group.id.
+        """Return the consumer's identity in its group, for the offsets that a transactional producer sends.
+
+        Raises KafkaError without a group.id.
         """
         return self._consumer.group_metadata()
 
     def commit(self, offsets: OffsetsGiven | None = None, timeout_ms: int | None = None) -> None:
-        """Commit `offsets` (each that of the next record to read), or the offsets after the records handed out, and wait for the commit
-        (commitSync).
+        """Commit `offsets`, or the offsets after the records handed out, and wait for the commit (commitSync).
 
-        Errors that may pass are retried for `timeout_ms` milliseconds (default.api.timeout.ms). Raises CommitFailed when this consumer is
-        not a member any more, KafkaError(REBALANCE_IN_PROGRESS) when poll() has to be called first.
+        Each offset is that of the next record to read. Errors that may pass are retried for `timeout_ms` milliseconds
+        (default.api.timeout.ms). Raises CommitFailed when this consumer is not a member any more, KafkaError(REBALANCE_IN_PROGRESS) when
+        poll() has to be called first.
         """
         self._thread.run(lambda: self._consumer.commit(offsets, timeout_ms))
 
@@ -221,8 +222,9 @@ class Consumer:
         return engine.hand_out.take(limit, through)
 
     def wakeup(self) -> None:
-        """Let the poll that waits now, or else the next poll, raise WakeupError. May be called from any thread, and
-        from signal handlers.
+        """Let the poll that waits now, or else the next poll, raise WakeupError.
+
+        May be called from any thread, and from signal handlers.
         """
         self._consumer.wakeup()
 

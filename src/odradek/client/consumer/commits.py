@@ -91,9 +91,7 @@ class Committer:
         self.refused: Callable[[ErrorCode, ConsumerGroupMetadata], None] = lambda _, __: None
         """Function that is called when the coordinator refuses a commit for good."""
         self.held: Callable[[TopicPartition], object | None] = lambda _: None
-        """Function that returns an object that stays the same until the partition is given up; None for a partition that
-        is not assigned.
-        """
+        """Function that returns an object that stays the same until a partition is given up; None for an unassigned partition."""
         self.news: Callable[[], None] = lambda: None
         """Function that is called after something was put into `callbacks`."""
         self.auto = AutoCommit(auto_commit_interval_ms, cluster.now_ms()) if auto_commit_interval_ms is not None else None

@@ -109,8 +109,9 @@ class ConsumerEngine:
             self.subscription.clear()
 
     def reassign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the assignment on behalf of the application or the group. New partitions begin at the committed offsets if there is a
-        group.
+        """Replace the assignment on behalf of the application or the group.
+
+        New partitions begin at the committed offsets if there is a group.
         """
         chosen = dict.fromkeys(partitions)
         at_hand = self.hand_out.chunk
@@ -244,8 +245,9 @@ class ConsumerEngine:
         return offsets
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return, for each partition with a position, the offset after the last record that was handed out, and the leader epoch before the
-        offset.
+        """Return the offsets after the records that were handed out, each with the leader epoch of the record before it.
+
+        Only partitions with a position are in the result.
         """
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, position in self.fetcher.positions.items():
@@ -404,11 +406,10 @@ class ConsumerEngine:
     # -- data -----------------------------------------------------------------------------------------------------------------------
 
     async def ready(self, timeout_s: float, *, decoded: bool = True) -> bool | Call:
-        """Wait until a chunk is at hand, with `decoded` also its records. Return False after `timeout_s` seconds without. Hands out
-        nothing.
+        """Wait until a chunk is at hand, with `decoded` also its records. Hands out nothing.
 
-        Returns a Call when the application has to make one: make it, report it with `called`, then call `ready` again. Raises KafkaError on
-        failure.
+        Returns False after `timeout_s` seconds without data. Returns a Call when the application has to make one: make it, report it with
+        `called`, then call `ready` again. Raises KafkaError on failure.
         """
         deadline = self._loop.time() + timeout_s
         self._polled_ms = self.cluster.now_ms()
@@ -487,8 +488,9 @@ class ConsumerEngine:
         return bool(records)
 
     async def _prepare(self, prepare: Callable[[], None], chunk: Chunk, deadline: float) -> bool:
-        """Run the deserializers' blocking work in a thread. Return False at the deadline. If a poll is cancelled, the next poll waits for
-        the thread.
+        """Run the deserializers' blocking work in a thread; return False at the deadline.
+
+        If a poll is cancelled, the next poll waits for the thread.
         """
         if self._preparing is None:
             self._preparing = asyncio.ensure_future(asyncio.to_thread(prepare))

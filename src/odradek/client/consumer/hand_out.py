@@ -65,8 +65,9 @@ class HandOut:
         return Mark(self._changes, self.chunk, self._records, length_hint(self._cursor))
 
     def back_to(self, mark: Mark) -> None:
-        """Take back the records handed out since the mark, unless the loop has put something at hand or taken something back in the
-        meantime.
+        """Take back the records handed out since the mark.
+
+        Does nothing if the loop has put something at hand or taken something back in the meantime.
         """
         if mark.changes == self._changes:
             self.chunk, self._records = mark.chunk, mark.records

@@ -33,8 +33,9 @@ class RebalanceListener:
         return None
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Handle partitions that other members may have already, so that commits are refused. Calls on_partitions_revoked unless
-        overridden.
+        """Handle partitions that other members may have already, so that commits are refused.
+
+        Calls on_partitions_revoked unless overridden.
         """
         return self.on_partitions_revoked(partitions)
 

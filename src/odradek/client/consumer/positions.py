@@ -40,9 +40,7 @@ class PositionFinder:
         self._committer = committer
 
     def due(self) -> tuple[list[Coroutine[Any, Any, None]], bool, int]:
-        """Return the requests to make now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER without a
-        back-off).
-        """
+        """Return the requests to make now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER for none)."""
         now_ms = self._cluster.now_ms()
         plans, needs_metadata, wake_ms = self._fetcher.searches.plans(self._cluster.view, now_ms, self._cluster.clock.time_ms())
         actions: list[Coroutine[Any, Any, None]] = [self._ask_leader(plan) for plan in plans]

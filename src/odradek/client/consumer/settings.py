@@ -50,8 +50,9 @@ def uses_consumer_protocol(config: ClientConfig) -> bool:
 
 
 def chosen_assignors(config: ClientConfig) -> list[Assignor]:
-    """Return the assignors of partition.assignment.strategy in order. Raises ConfigError for an unknown or repeated name, or
-    an empty list.
+    """Return the assignors of partition.assignment.strategy in order.
+
+    Raises ConfigError for an unknown or repeated name, or an empty list.
     """
     names = config.get("partition.assignment.strategy")
     assert isinstance(names, list)

@@ -236,9 +236,7 @@ def _after_all(parts: Sequence[Settled], callback: Callable[[], object]) -> None
 
 _SHARE = 128
 _LEAST_ROOM = 16 * 1024
-"""Least bytes that a new batch reserves, within batch.size. Usually it reserves 1/`_SHARE` of the free memory, so that
-many partitions fit.
-"""
+"""Least bytes, within batch.size, that a new batch reserves; else 1/`_SHARE` of the free memory, for many partitions to fit."""
 
 
 class Accumulator:

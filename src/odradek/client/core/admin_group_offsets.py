@@ -89,8 +89,9 @@ def _committed(
 
 
 def _stable(group_id: str, offsets: GroupOffsets) -> GroupOffsets | KafkaError:
-    """Return `offsets`, or one error for the whole group if an open transaction may still change an offset: then the group is asked again
-    (KIP-447).
+    """Return `offsets`, or one error for the whole group if an open transaction may still change an offset.
+
+    After that error the group is asked again (KIP-447).
     """
     for partition, each in offsets.items():
         if isinstance(each, KafkaError) and each.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:

@@ -32,8 +32,9 @@ TYPES_SINCE = 5
 
 
 def list_groups_request(states: Iterable[GroupState], types: Iterable[GroupType], version: int) -> ListGroupsRequest:
-    """Build the request. Raises KafkaError(UNSUPPORTED_VERSION) for a filter that the broker would ignore, as it would list all groups
-    instead.
+    """Build the request.
+
+    Raises KafkaError(UNSUPPORTED_VERSION) for a filter that the broker would ignore: it would list all groups instead.
     """
     request = ListGroupsRequest(states_filter=[str(each) for each in states], types_filter=[str(each) for each in types])
     for name, given, since in (("states", request.states_filter, STATES_SINCE), ("types", request.types_filter, TYPES_SINCE)):
@@ -177,8 +178,9 @@ def remove_members_request(group_id: str, instance_ids: Iterable[str], member_id
 
 
 def removed_members(response: LeaveGroupResponse, asked: Sequence[str]) -> Outcomes[str, None]:
-    """Return None or the error of every member, by group.instance.id or member id. An error of the whole response counts
-    for each member.
+    """Return None or the error of every member, by group.instance.id or member id.
+
+    An error of the whole response counts for each member.
     """
     whole = outcome(response.error_code, None, "removing members")
     if whole is not None:

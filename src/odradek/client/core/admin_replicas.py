@@ -119,10 +119,10 @@ def elect_leaders_request(kind: ElectionType, partitions: Iterable[TopicPartitio
 
 
 def elected_leaders(response: ElectLeadersResponse, asked: Sequence[TopicPartition] | None) -> Outcomes[TopicPartition, None]:
-    """Return None or the error of every partition. A partition of `asked` that the response leaves out gets
-    KafkaError(UNKNOWN_SERVER_ERROR).
+    """Return None or the error of every partition.
 
-    Raises KafkaError when the broker refused the whole request.
+    A partition of `asked` that the response leaves out gets KafkaError(UNKNOWN_SERVER_ERROR). Raises KafkaError when the broker refused the
+    whole request.
     """
     if response.error_code:
         raise KafkaError(code_of(response.error_code), "electing leaders")

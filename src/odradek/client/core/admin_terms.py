@@ -25,9 +25,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
-    """Return the operations whose bits are set, without operations of a later Kafka; None when the request did not ask
-    for them (KIP-430).
-    """
+    """Return the operations whose bits are set, except those of a later Kafka; None if the request did not ask for them (KIP-430)."""
     if bits == _NOT_ASKED:
         return None
     return frozenset(operation for operation in AclOperation if operation > AclOperation.ANY and bits >> operation & 1)

@@ -89,9 +89,7 @@ _LAST_END_OF_VERSION_1 = 4
 
 
 def end_request(prepared: PreparedTransaction, *, commit: bool) -> tuple[EndTxnRequest, int | None]:
-    """Return the request that ends the transaction for its producer, and the last version of EndTxn that may be used (None for any
-    version).
-    """
+    """Return (the request that ends the transaction for its producer, the last usable version of EndTxn or None for any)."""
     request = EndTxnRequest(
         transactional_id=prepared.transactional_id,
         producer_id=prepared.producer_id,

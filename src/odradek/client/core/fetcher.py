@@ -82,9 +82,7 @@ class Fetcher(Positions):
     # -- fetching -------------------------------------------------------------------------------------------------------------------
 
     def plan(self, view: ClusterView, now_ms: int) -> tuple[list[FetchPlan], bool, int]:
-        """Return the requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER without a
-        back-off).
-        """
+        """Return the requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER for none)."""
         targets: dict[int, list[FetchTarget]] = {}
         needs_metadata = False
         wake = FOREVER

@@ -169,9 +169,7 @@ class ClassicMembership(Outbox):
             self.request_rejoin("partitions of the topics have changed", now_ms)
 
     def _shape(self, topics: Topics) -> Mapping[str, object]:
-        """Return the facts whose change makes a new assignment worth while: partition counts, and racks if the leader has a rack (as in
-        Kafka).
-        """
+        """Return the facts whose change is worth a new assignment: partition counts, and racks if the leader has one (as in Kafka)."""
         return topics if self.settings.rack is not None else {name: len(partitions) for name, partitions in topics.items()}
 
     def poll_began(self, now_ms: int) -> None:
@@ -515,8 +513,9 @@ class ClassicMembership(Outbox):
         self.request_rejoin(reason, now_ms)
 
     def _forget_member(self, now_ms: int, *, keep_member_id: bool, pause: bool = False) -> None:
-        """Begin again as a new member: the coordinator does not know this member (any more), and its partitions may belong to another
-        member.
+        """Begin again as a new member, because the coordinator does not know this member (any more).
+
+        The partitions may belong to another member.
         """
         self._phase = _Phase.OUTSIDE
         self._generation = UNKNOWN_GENERATION

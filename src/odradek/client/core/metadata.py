@@ -143,8 +143,9 @@ class MetadataCache:
                 self.forget(topic)
 
     def update(self, response: MetadataResponse, now_ms: int) -> ClusterView:
-        """Take over a response and return the new view: brokers as a whole, topics one by one. An older leader epoch never replaces a newer
-        one.
+        """Take over a response and return the new view: brokers as a whole, topics one by one.
+
+        An older leader epoch never replaces a newer one.
         """
         self._asking_since_ms = None
         topics = dict(self.view.topics)

@@ -96,8 +96,9 @@ THROTTLED_SINCE: dict[ApiKey, int] = {
     ApiKey.UNREGISTER_BROKER: 0,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
-"""First version of each API after which the client itself waits for throttle_time_ms, since the broker no longer waits (KIP-219). The table
-is `shouldClientThrottle` of Java's responses. As in Java, the client never waits for an API that is missing here.
+"""First version of each API for which the client itself waits for throttle_time_ms, as the broker no longer waits (KIP-219).
+
+The table is `shouldClientThrottle` of Java's responses. As in Java, the client never waits for an API that is missing here.
 """
 
 

@@ -113,8 +113,9 @@ def _commit_verdict(error: ErrorCode, partition: TopicPartition, group_id: str) 
 
 
 def committed_request(partitions: Iterable[TopicPartition], member: ConsumerGroupMetadata, *, of_one_group: bool) -> OffsetFetchRequest:
-    """Build the request for the group's committed offsets; the broker answers UNSTABLE_OFFSET_COMMIT for offsets of open transactions
-    (KIP-447).
+    """Build the request for the group's committed offsets.
+
+    The broker answers UNSTABLE_OFFSET_COMMIT for offsets of open transactions (KIP-447).
     """
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, number in partitions:

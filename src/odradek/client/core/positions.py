@@ -277,8 +277,9 @@ class Positions:
         return position
 
     def seek_to(self, topic_partition: TopicPartition, reset_to: ResetTo) -> None:
-        """Continue at the log's beginning (EARLIEST_TIMESTAMP), its end (LATEST_TIMESTAMP), or a time before now, which the broker looks
-        up.
+        """Continue at the log's beginning (EARLIEST_TIMESTAMP), its end (LATEST_TIMESTAMP), or a time before now.
+
+        The broker looks up the offset.
         """
         self.seek(topic_partition, -1)
         self.positions[topic_partition].reset_to = reset_to
@@ -296,8 +297,9 @@ class Positions:
         return True
 
     def positioned(self, topic_partition: TopicPartition, generation: int, offset: int, leader_epoch: int = -1) -> None:
-        """Take over the broker's answer to a reset (-1: no record is that new). The answer is dropped if there was a seek
-        in the meantime.
+        """Take over the broker's answer to a reset (-1: no record is that new).
+
+        The answer is dropped if there was a seek in the meantime.
         """
         position = self.positions.get(topic_partition)
         if position is None or position.generation != generation or position.reset_to is None:
@@ -334,8 +336,9 @@ class Positions:
         return position.offset < 0 and position.reset_to is None and not position.wants_committed
 
     def given_up(self, now_ms: int, patience_ms: int) -> KafkaError | None:
-        """Return the error with which the search for a position has failed for `patience_ms`, and forget it; None while any partition has a
-        position.
+        """Return the error with which the search for a position has failed for `patience_ms`, and forget the error.
+
+        Returns None while any partition has a position.
         """
         since: Position | None = None
         for position in self.positions.values():

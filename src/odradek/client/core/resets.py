@@ -56,9 +56,7 @@ class Resets:
         self._positions = positions
 
     def plans(self, view: ClusterView, now_ms: int, time_ms: int) -> tuple[list[ResetPlan], bool, int]:
-        """Return the requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER without a
-        back-off).
-        """
+        """Return the requests to send now, whether metadata is missing, and milliseconds until a back-off ends (FOREVER for none)."""
         targets: defaultdict[int, list[ResetTarget]] = defaultdict(list)
         needs_metadata, wake = False, FOREVER
         for topic_partition, reset_to, generation in self._positions.resets():

@@ -152,9 +152,7 @@ class Sender:
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._nodes: dict[int, int] = {}
         self._dispatched: dict[int, tuple[Dispatch, int]] = {}
-        """Requests on the wire, by the identity of their batches, each with the creation time of its oldest batch that has
-        not timed out.
-        """
+        """Requests on the wire, by the identity of their batches, each with the creation time of the oldest batch not timed out."""
         self._taken_ms: dict[int, int] = {}
         self._late_by_ms: dict[int, int] = {}
         self._closed = False
@@ -180,10 +178,10 @@ class Sender:
     # -- next requests --------------------------------------------------------------------------------------------------------------
 
     def poll(self, view: ClusterView, is_connected: Callable[[int], bool], now_ms: int) -> Work:
-        """Return the requests to send now, at most one per node; call again until there are no requests. Waiting batches that timed out
-        fail.
+        """Return the requests to send now, at most one per node; call again until there are no requests.
 
-        Nodes that are needed and not connected are named in `connect`. Nothing is dispatched to them yet, so that requests go out in order.
+        Waiting batches that timed out fail. Nodes that are needed and not connected are named in `connect`. Nothing is dispatched to them
+        yet, so that requests go out in order.
         """
         transactions = self._transactions
         for batch in self._accumulator.expired(now_ms, self._config.delivery_timeout_ms):

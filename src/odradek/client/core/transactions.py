@@ -163,8 +163,9 @@ class Transactions:
         """True when transaction version 2 is in force."""
         self.needs_epoch = False
         self.started = False
-        """True when the coordinator has to be told of the end. Exact under version 1: the coordinator cannot end a transaction that has not
-        begun.
+        """True when the coordinator has to be told of the end.
+
+        Exact under version 1, where the coordinator cannot end a transaction that has not begun.
         """
         self._added: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
@@ -177,8 +178,9 @@ class Transactions:
         self.state = State.INITIALIZING
 
     def begin(self, *, implicit: bool) -> None:
-        """Begin a transaction; no request is sent. Raises IllegalTransactionState or the producer's TransactionError unless the state is
-        READY.
+        """Begin a transaction; no request is sent.
+
+        Raises IllegalTransactionState or the producer's TransactionError unless the state is READY.
         """
         self._must_be(State.READY, what="begin_transaction")
         self.state = State.IN_TRANSACTION
