@@ -13,7 +13,10 @@ from odradek.protocol.messages.metadata_records import (
     FenceBrokerRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
 )
+from odradek.replication.partition import Partition
 from tests.replication.test_subscriptions import Leader
 
 FAILED, WORKS, LEADERS = UUID(int=101), UUID(int=102), UUID(int=103)
@@ -66,6 +69,45 @@ def test_records_are_committed_when_the_broker_that_was_about_to_join_is_fenced(
     answers = [written(leader, index) for index in (0, 1)]
     leader.broker.apply(FenceBrokerRecord(id=2, epoch=200))
     assert [answer.done for answer in answers] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        UnregisterBrokerRecord(broker_id=2, broker_epoch=200),
+        BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=200, in_controlled_shutdown=1),
+        RegisterBrokerRecord(broker_id=2, broker_epoch=300, incarnation_id=UUID(int=1003), log_dirs=[FAILED, WORKS], fenced=False),
+    ],
+    ids=["unregistered", "leaving", "another incarnation"],
+)
+def test_records_are_committed_when_the_broker_that_was_about_to_join_may_not(leader: Leader, lost: object) -> None:
+    leave_the_isr(leader)
+    answers = [written(leader, index) for index in (0, 1)]
+    leader.broker.apply(lost)
+    assert [answer.done for answer in answers] == [True, True]
+
+
+def test_only_partitions_with_a_replica_on_a_broker_that_lost_something_are_looked_at(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = leader.broker
+    broker.create_topic("with-3", partitions=3, replicas=(1, 3))
+    broker.create_topic("alone", partitions=20, replicas=(1,))
+    followed = broker.create_topic("followed", partitions=20, replicas=(1, 2))
+    broker.apply(*[PartitionChangeRecord(partition_id=index, topic_id=followed, leader=2) for index in range(20)])
+    third = RegisterBrokerRecord(broker_id=3, broker_epoch=300, incarnation_id=UUID(int=1003), fenced=True)
+    visited: list[str] = []
+    monkeypatch.setattr(Partition, "raise_high_watermark", lambda partition: visited.append(str(partition.topic_partition)))
+    broker.apply(third)
+    broker.apply(UnfenceBrokerRecord(id=3, epoch=300))
+    broker.apply(BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=300, cordoned_log_dirs=[WORKS]))
+    assert visited == []
+    broker.apply(FenceBrokerRecord(id=3, epoch=300))
+    assert visited == ["with-3-0", "with-3-1", "with-3-2"]
+    broker.apply(UnfenceBrokerRecord(id=3, epoch=300))
+    assert len(visited) == 3
+    broker.apply(FAILURE)
+    assert visited[3:] == ["orders-0", "orders-1"]
 
 
 def test_a_replica_that_moved_to_a_directory_that_works_is_waited_for_again(leader: Leader) -> None:

@@ -40,5 +40,5 @@ def test_records_become_visible_when_they_are_flushed_from_now_on() -> None:
     node.append()
     assert node.log.high_watermark < 2
     node.log.flush()
-    node.partition.flushed()
+    node.partition.raise_high_watermark()
     assert node.log.high_watermark == 2

@@ -101,7 +101,7 @@ class Flusher:
                 now = self._clock.monotonic()
                 self.times_ms.record((now - begun) * 1000, now)
             log.finish_flush(flush)
-            partition.flushed()
+            partition.raise_high_watermark()
         else:
             log.give_back(flush)
             if isinstance(error, OSError):

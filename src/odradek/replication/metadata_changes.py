@@ -163,12 +163,17 @@ class MetadataChanges:
         errors = tell_each(self.on_leadership, changes.leaders, changes.followers, changes.deletes)
         for partition in unflushed:
             self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
-        if delta.brokers:
-            for partition in self._manager.partitions.by_name.values():
-                partition.brokers_changed()
+        self._let_go_of(_brokers_that_lost(delta))
         self._began = True
         self._manager.delayed.drain()
         return errors
+
+    def _let_go_of(self, broker_ids: frozenset[int]) -> None:
+        """Raise high watermarks that a replica outside of the ISR on one of these brokers may have held back."""
+        if broker_ids:
+            for partition in self._manager.partitions.by_name.values():
+                if not broker_ids.isdisjoint(partition.replicas):
+                    partition.raise_high_watermark()
 
     def _is_new(self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta) -> bool:
         """Return whether this broker has just been given the replica: the metadata before `delta` does not have it here.
@@ -305,3 +310,23 @@ class MetadataChanges:
         online = {each.directory_id for each in self._log_manager.online_directories} | {DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED}
         if directory in online and self._manager.assign is not None:
             self._manager.assign(TopicIdPartition(info.topic_id, topic_partition.topic, topic_partition.partition), DIRECTORY_LOST)
+
+
+def _brokers_that_lost(delta: MetadataDelta) -> frozenset[int]:
+    """Return the brokers whose replicas may be out of the way of a high watermark from now on (`Partition.raise_high_watermark`).
+
+    A broker that registers or is unfenced holds nothing back yet: its replicas must fetch first.
+    """
+    before = delta.image.cluster.brokers
+    return frozenset(
+        broker_id
+        for broker_id, after in delta.brokers.items()
+        if (known := before.get(broker_id)) is not None
+        and (
+            after is None
+            or after.fenced > known.fenced
+            or after.in_controlled_shutdown > known.in_controlled_shutdown
+            or after.epoch != known.epoch
+            or after.directories != known.directories
+        )
+    )

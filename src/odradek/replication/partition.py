@@ -211,8 +211,7 @@ class Partition:
 
     def log_replaced(self) -> None:
         """`log` is now the copy of it in another log directory."""
-        if self.log is not None and self.is_leader:
-            self._advance_high_watermark(self.log, None)
+        self.raise_high_watermark()
         self._note_change(True)
 
     def mark_offline(self) -> None:
@@ -438,14 +437,12 @@ class Partition:
         log.update_high_watermark(high_watermark)
         return True
 
-    def flushed(self) -> None:
-        """A flush has finished: the high watermark may move up to what is durable."""
-        if self.log is not None and self.is_leader:
-            self._note_change(self._advance_high_watermark(self.log, None))
+    def raise_high_watermark(self) -> None:
+        """Raise the high watermark as far as the replicas allow, if this broker leads.
 
-    def brokers_changed(self) -> None:
-        """Raise the high watermark if a replica outside of the ISR held it back whose broker or log directory is gone by now."""
-        if self.log is not None and self.is_leader and len(self.isr.maximal_isr) <= len(self.replicas):
+        To be called after a flush, and when a broker or a log directory that may have held it back is gone.
+        """
+        if self.log is not None and self.is_leader:
             self._note_change(self._advance_high_watermark(self.log, None))
 
     def reached(self, required_offset: int) -> ErrorCode | None:
@@ -604,8 +601,7 @@ class Partition:
         logger.info("%s: ISR is now %s", self.topic_partition, sorted(answer.isr))
         self.isr = CommittedIsr(answer.isr)
         self.partition_epoch = answer.partition_epoch
-        if self.log is not None and self.is_leader:
-            self._advance_high_watermark(self.log, None)
+        self.raise_high_watermark()
         self._note_change(True)
 
     # -- administration -----------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class ReplicaManager:
         `dynamic_config` is `config` with what is set at run time. `assign` tells the controller where a replica lies; without it, nobody
         is told.
         """
-        self.clock = self._clock = clock
+        self.clock = clock
         self._log_manager = log_manager
         self.local_id = config.node_id
         self.config = config
@@ -86,7 +86,7 @@ class ReplicaManager:
         self.checkpoints = HighWatermarkCheckpoints(disk)
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
         self._broker_epoch = broker_epoch
-        self.run_job = self._run_job = run_job
+        self.run_job = run_job
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job, clock)
         self.appender = Appender(self.partitions, self.delayed, self.flusher, self.traffic)
@@ -135,7 +135,7 @@ class ReplicaManager:
             topic_partition,
             topic_id,
             local_id=self.local_id,
-            clock=self._clock,
+            clock=self.clock,
             cluster=self.cluster,
             isr_channel=self.alter_partition,
             delayed=self.delayed,
@@ -177,7 +177,7 @@ class ReplicaManager:
             self._checkpointing = False
             self._report_failed(failed)
 
-        done = self._run_job(lambda: failed.extend(self.checkpoints.write(collected)))
+        done = self.run_job(lambda: failed.extend(self.checkpoints.write(collected)))
         done.add_callback(finished)
         return done
 
@@ -187,7 +187,7 @@ class ReplicaManager:
         if not writes:
             return None
         failed: list[tuple[str, OSError]] = []
-        done = self._run_job(lambda: failed.extend(write_checkpoints(writes)))
+        done = self.run_job(lambda: failed.extend(write_checkpoints(writes)))
         done.add_callback(lambda _: self._log_manager.finish_checkpoints(failed))
         return done
 
@@ -229,7 +229,7 @@ class ReplicaManager:
         for partition in lost:
             partition.mark_offline()
         logger.error("%d partition(s) are offline with the log directory %s", len(lost), directory)
-        self._clock.call_later(0, self.delayed.drain)
+        self.clock.call_later(0, self.delayed.drain)
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         """Takes a partition off the table; requests waiting for it are answered."""
