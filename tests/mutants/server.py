@@ -25,6 +25,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "server/test_long_answers.py",
     ),
     Mutant(
+        "steps-without-a-struct-take-all-of-a-turn",
+        "server/long_answers.py",
+        "                unseen -= 1\n",
+        "",
+        "ListOffsets of thousands of partitions keeps everybody else waiting",
+        "server/test_long_answers.py",
+    ),
+    Mutant(
+        "steps-are-counted-once",
+        "server/long_answers.py",
+        "            unseen = STEPS_PER_LOOK\n            if left",
+        "            if left",
+        "after the first steps the clock is read at each partition",
+        "server/test_long_answers.py",
+    ),
+    Mutant(
         "codes-of-structs-uncounted",
         "server/long_answers.py",
         "        if self.errors is not None:\n            self.count(entry, self.errors)\n",
@@ -1631,8 +1647,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "quotas-of-addresses-stay-counted",
         "server/connection_rates.py",
-        "        self._acceptor.rates = self._rates if limited else None",
-        "        self._acceptor.rates = self._rates if limited or self._acceptor.rates else None",
+        "        self._admission.rates = self._rates if limited else None",
+        "        self._admission.rates = self._rates if limited or self._admission.rates else None",
         "connections are counted for good once there was a limit",
         "server/test_connection_rates.py",
     ),

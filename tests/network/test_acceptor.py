@@ -225,8 +225,8 @@ def test_connections_are_counted_by_listener(run: Run) -> None:
 
 def test_clients_give_way_to_nodes(run: Run) -> None:
     async def main() -> None:
-        limits = AcceptorLimits(max_connections=2, protected=["NODES"])
-        async with listening(limits=limits) as (acceptor, bound):
+        async with listening() as (acceptor, bound):
+            acceptor.limits = AcceptorLimits(max_connections=2, protected=["NODES"])  # as when the configuration changes
             nodes = await acceptor.bind(Listener("NODES", bound.scope, "127.0.0.1", 0))
             await acceptor.serve(nodes)
             async with peer(bound) as one, peer(bound) as two:
@@ -256,7 +256,9 @@ def test_clients_give_way_to_nodes(run: Run) -> None:
                 await one.frame()
                 await two.frame()
                 comers = [Connection(acceptor, nodes.listener) for _ in range(3)]
-                assert list(map(acceptor._make_way, comers)) == [True, True, False], "each has another give way to it, also in one turn"
+                assert list(map(acceptor.eviction.make_way, comers)) == [True, True, False], (
+                    "each has another give way to it, also in one turn"
+                )
                 assert await one.closed()
                 assert await two.closed()
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from odradek.network import descriptors
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
 from odradek.network.descriptors import kept_from_clients, kept_from_nodes, limit, raise_limit
 from odradek.network.limits import AcceptorLimits
@@ -135,6 +136,40 @@ def test_idle_clients_give_way_to_files(run: Run) -> None:
                 for each in peers[:2]:
                     each.writer.close()
                 await until(lambda: not here.acceptor.connections)
+
+    run(main())
+
+
+def test_a_sweep_opens_no_file_while_the_limit_is_far_away_and_one_missing_descriptor_is_enough(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        most = [limit()]
+        async with world(most) as here:
+            opened: list[None] = []
+            counted = descriptors.lowest_free
+
+            def count() -> int:
+                opened.append(None)
+                return counted()
+
+            monkeypatch.setattr(descriptors, "lowest_free", count)
+            peers = [await connect(here.clients) for _ in range(2)]
+            for each in peers:
+                assert await served(each)
+                here.clock.advance_s(5)
+            here.clock.advance_s(5)
+            assert not opened
+            low = lowest_free()
+            most[0] = next(each for each in range(2 * low, 0, -1) if low - (each - kept_from_nodes(each, BACKLOG)) == 1)
+            here.clock.advance_s(5)
+            assert await peers[0].closed()
+            assert len(opened) == 1
+            most[0] = limit()
+            assert await served(peers[1])
+            for each in peers:
+                each.writer.close()
+            await until(lambda: not here.acceptor.connections)
 
     run(main())
 

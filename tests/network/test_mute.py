@@ -214,7 +214,7 @@ def rates(broker: int = 1, address: int | None = None) -> dict[str, ConnectionRa
 def test_a_connection_beyond_the_rate_is_served_when_it_is_its_turn(run: Run) -> None:
     async def main() -> None:
         async with world() as (handler, clock, acceptor, bound):
-            acceptor.rates = rates()
+            acceptor.admission.rates = rates()
             async with peer(bound) as first, peer(bound) as second:
                 first.send(b"E")
                 await answered(first, b"E")
@@ -231,7 +231,7 @@ def test_a_connection_beyond_the_rate_is_served_when_it_is_its_turn(run: Run) ->
 def test_connections_that_are_closed_by_now_give_their_places_back(run: Run) -> None:
     async def main() -> None:
         async with world() as (handler, clock, acceptor, bound):
-            acceptor.rates = rates()
+            acceptor.admission.rates = rates()
             for _ in range(2):
                 async with peer(bound) as first:
                     first.send(b"E")
@@ -278,8 +278,8 @@ def test_only_the_first_in_line_has_been_counted_and_has_something_to_give_back(
     async def main() -> None:
         async with world() as (handler, clock, acceptor, bound):
             counting = CountingRates()
-            acceptor.rates = {"broker": counting}
-            acceptor.protected = "PLAINTEXT" if protected else None
+            acceptor.admission.rates = {"broker": counting}
+            acceptor.admission.protected = "PLAINTEXT" if protected else None
             for round_ in range(1, 3):
                 async with peer(bound) as first, peer(bound), peer(bound) as third:
                     await until(lambda: len(acceptor.connections) == 3)
@@ -303,7 +303,7 @@ def test_those_in_line_that_are_closed_here_leave_it_at_once(run: Run) -> None:
     async def main() -> None:
         async with world() as (_, clock, acceptor, bound):
             counting = CountingRates()
-            acceptor.rates = {"broker": counting}
+            acceptor.admission.rates = {"broker": counting}
             async with peer(bound), peer(bound), peer(bound) as third:
                 await until(lambda: len(acceptor.connections) == 3)
                 first, second, _ = acceptor.connections
@@ -324,7 +324,7 @@ def test_a_place_in_line_is_not_taken_over_with_the_descriptor(run: Run) -> None
     async def main() -> None:
         async with world() as (_, clock, acceptor, bound):
             counting = CountingRates()
-            acceptor.rates = {"broker": counting}
+            acceptor.admission.rates = {"broker": counting}
             async with peer(bound), peer(bound):
                 await until(lambda: len(acceptor.connections) == 2)
                 list(acceptor.connections)[1].abort()
@@ -345,7 +345,7 @@ def test_those_in_line_whose_peers_are_gone_are_closed_before_their_turn(run: Ru
         async with world(AcceptorLimits(idle_s=40)) as (_, clock, acceptor, bound):
             made = rates()
             made["broker"].limit_broker(UNLIMITED_RATE, {"PLAINTEXT": 1})
-            acceptor.rates = made
+            acceptor.admission.rates = made
             async with peer(bound) as first, peer(bound) as second, peer(bound) as third:
                 # The second is the first in line for up to a second; the sweep comes every five.
                 await until(lambda: len(acceptor.connections) == 3)
@@ -371,7 +371,7 @@ def test_those_in_line_whose_peers_are_gone_are_closed_before_their_turn(run: Ru
 def test_those_that_wait_are_served_in_their_order_at_the_rate(run: Run) -> None:
     async def main() -> None:
         async with world() as (handler, clock, acceptor, bound):
-            acceptor.rates = rates()
+            acceptor.admission.rates = rates()
             async with peer(bound) as first, peer(bound) as second, peer(bound) as third, peer(bound) as fourth:
                 await until(lambda: len(acceptor.connections) == 4)
                 for number, each in enumerate((first, second, third, fourth)):
@@ -391,10 +391,10 @@ def test_those_that_wait_are_served_in_their_order_at_the_rate(run: Run) -> None
 def test_those_that_wait_are_all_served_when_the_limit_is_lifted(run: Run) -> None:
     async def main() -> None:
         async with world() as (_, clock, acceptor, bound):
-            acceptor.rates = rates()
+            acceptor.admission.rates = rates()
             async with peer(bound) as first, peer(bound) as second, peer(bound) as third:
                 await until(lambda: len(acceptor.connections) == 3)
-                acceptor.rates = None
+                acceptor.admission.rates = None
                 for each in (first, second, third):
                     each.send(b"E")
                 clock.advance_s(1)
@@ -409,7 +409,7 @@ def test_only_so_many_connections_are_kept_before_they_are_closed(run: Run, monk
 
     async def main() -> None:
         async with world() as (_, clock, acceptor, bound):
-            acceptor.rates = rates(broker=1000, address=1)
+            acceptor.admission.rates = rates(broker=1000, address=1)
             for _ in range(3):
                 async with peer(bound), peer(bound) as held:
                     await until(lambda: len(acceptor.connections) == 2)
@@ -427,7 +427,7 @@ def test_only_so_many_connections_are_kept_before_they_are_closed(run: Run, monk
 def test_a_connection_beyond_the_rate_of_its_address_is_closed_after_a_while(run: Run) -> None:
     async def main() -> None:
         async with world() as (handler, clock, acceptor, bound):
-            acceptor.rates = rates(broker=1000, address=1)
+            acceptor.admission.rates = rates(broker=1000, address=1)
             async with peer(bound) as first, peer(bound) as second:
                 second.send(b"E")
                 await until(lambda: len(acceptor.connections) == 2)

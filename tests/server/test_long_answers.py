@@ -15,7 +15,7 @@ from odradek.protocol.messages.describe_groups import DescribeGroupsResponse
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from odradek.server import long_answers
 from odradek.server.context import RequestContext
-from odradek.server.long_answers import REQUEST_BYTES, TURN_BYTES, TURN_S, Entries, LongAnswers
+from odradek.server.long_answers import REQUEST_BYTES, STEPS_PER_LOOK, TURN_BYTES, TURN_S, Entries, LongAnswers
 from tests.clock import ManualClock
 
 Group = DescribeGroupsResponse.DescribedGroup
@@ -117,6 +117,47 @@ def test_a_turn_has_a_share_of_the_time(line: Line) -> None:
     answer = line.ask(count=10, size=1, takes_s=2 * TURN_S)
     assert line.made["g"] == 1
     assert line.turns(answer) >= 9
+
+
+def test_the_clock_is_read_once_in_a_few_steps_that_make_no_struct(line: Line) -> None:
+    class Counted(ManualClock):
+        readings = 0
+
+        def monotonic(self) -> float:
+            self.readings += 1
+            return super().monotonic()
+
+    def steps() -> Entries[DescribeGroupsResponse]:
+        for _ in range(400):
+            yield None
+        yield from line.steps("g", 3, 10, 0.0)
+        return DescribeGroupsResponse(throttle_time_ms=7)
+
+    clock = line.clock = Counted()
+    line.answers = LongAnswers(clock)
+    assert len(groups_of(line.serve(steps()))) == 3
+    assert clock.readings <= 400 // STEPS_PER_LOOK + 3 + 2
+
+
+@pytest.mark.parametrize("structs_before", [0, 1, 2])
+def test_steps_that_make_no_struct_have_a_share_of_the_time(line: Line, structs_before: int) -> None:
+    taken = 0
+
+    def steps() -> Entries[DescribeGroupsResponse]:
+        nonlocal taken
+        yield from line.steps("g", structs_before, 10, 0.0)
+        for _ in range(40):
+            line.clock.now_s += 2 * TURN_S
+            taken += 1
+            yield None
+        return DescribeGroupsResponse(throttle_time_ms=7)
+
+    answer = line.serve(steps())
+    assert taken == STEPS_PER_LOOK
+    line.clock.turn()
+    assert taken == 2 * STEPS_PER_LOOK
+    line.turns(answer)
+    assert len(groups_of(answer)) == structs_before
 
 
 def test_all_that_wait_share_a_turn(line: Line) -> None:

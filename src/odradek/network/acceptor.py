@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.addresses import host_address, host_port, without_scope
@@ -21,13 +21,13 @@ from odradek.base.errors import OdradekError
 from odradek.network import descriptors
 from odradek.network.admission import Admission
 from odradek.network.connection import Answer, Connection
+from odradek.network.eviction import Eviction
 from odradek.network.frames import FLOOR_CAPACITY, BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
 from odradek.network.owed import OwedAnswers
 
 if TYPE_CHECKING:
     from odradek.network.secure import Handshakes, TlsServing
-    from odradek.quotas.connections import ConnectionRates
 
 logger = logging.getLogger(__name__)
 
@@ -138,13 +138,12 @@ class Acceptor:
         """Told the id of each connection that has ended."""
         self.on_connect: Callable[[Connection], object] | None = None
         """Told of each connection that was admitted."""
-        self.rates: Mapping[str, ConnectionRates] | None = None
-        """Scope -> how many connections a second there may be; None while nobody limits them."""
-        self.protected: str | None = None
-        """The listener on which the broker's own rate does not hold."""
-        self.admission = Admission(self)
+        self.admission = Admission(clock)
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
+        self.eviction = Eviction(
+            self.connections, lambda: self.limits.protected, self.quiet_log, backlog=backlog, descriptor_limit=descriptor_limit
+        )
         self.listeners: list[BoundListener] = []
         self.idle_closed = 0
         """Connections that were closed because nothing came for too long."""
@@ -155,8 +154,6 @@ class Acceptor:
         self.ciphertext: memoryview
         self._handshaking: dict[Connection, float] = {}
         """When they were accepted, the oldest first."""
-        self._ending: set[Connection] = set()
-        """Those that give way to others; asked for membership only, as no set is in an order that repeats."""
         self._line: deque[Connection] = deque()
         """Connections that had more than their share and have more to be served."""
         self._next: deque[Connection] = deque()
@@ -167,7 +164,6 @@ class Acceptor:
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
-        self._descriptor_limit = descriptor_limit
         self._per_ip: dict[str, int] = {}
         self._index = 0
         self._sweep: TimerHandle | None = None
@@ -241,8 +237,7 @@ class Acceptor:
         for server in bound.servers:
             server.close()
         self.listeners.remove(bound)
-        for rates in (self.rates or {}).values():
-            rates.forget_listener(bound.name)
+        self.admission.forget_listener(bound.name)
         self._send_answers()
         for connection in [each for each in self.connections if each.listener is bound.listener]:
             connection.close()
@@ -303,16 +298,17 @@ class Acceptor:
         if connection.listener.closed:  # it was accepted in a turn of the loop that began before
             connection.abort()
             return
-        if self._is_kept(descriptor, connection.listener) and not self._make_way(connection, "nearly all file descriptors are open"):
+        eviction = self.eviction
+        if eviction.is_kept(descriptor, connection.listener) and not eviction.make_way(connection, "nearly all file descriptors are open"):
             self.descriptors_refused += 1
             self._descriptor_log.warning(
                 "refusing %s: nearly all of the %d file descriptors are open; raise the limit (ulimit -n) or set max.connections",
                 connection.connection_id,
-                self._descriptor_limit(),
+                eviction.descriptor_limit(),
             )
             connection.abort()
             return
-        if len(self.connections) - len(self._ending) > limits.max_connections and not self._make_way(connection):
+        if len(self.connections) - eviction.ending > limits.max_connections and not eviction.make_way(connection):
             self.quiet_log.warning("refusing %s: max.connections=%d are open", connection.connection_id, limits.max_connections)
             connection.abort()
             return
@@ -331,33 +327,10 @@ class Acceptor:
         connection.listener.admitted += 1
         if self.on_connect is not None:
             self.on_connect(connection)
-        if self.rates is not None:
+        if self.admission.rates is not None:
             self.admission.connected(connection, transport, descriptor)
         if self._sweep is None:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
-
-    def _is_kept(self, descriptor: int, listener: Listener) -> bool:
-        """Return whether a descriptor is among the last ones, which connections to this listener may not have."""
-        most = self._descriptor_limit()
-        if listener.name in self.limits.protected:
-            return descriptor >= most - descriptors.kept_from_nodes(most, self._backlog)
-        return descriptor >= most - descriptors.kept_from_clients(most, self._backlog)
-
-    def _make_way(self, connection: Connection, reason: str = "max.connections are open") -> bool:
-        """Whether another connection was ended for one to a protected listener: that of the others which was idle for longest
-        (ConnectionQuotas.maxConnectionsExceeded).
-        """
-        protected = self.limits.protected
-        if connection.listener.name not in protected:
-            return False
-        others = (each for each in self.connections if each.listener.name not in protected and each not in self._ending)
-        longest = min(others, key=lambda each: each.idle_since, default=None)
-        if longest is None:
-            return False
-        self.quiet_log.warning("closing %s for %s: %s", longest.connection_id, connection.connection_id, reason)
-        self._ending.add(longest)
-        longest.abort()
-        return True
 
     def make_room_for_login(self, connection: Connection) -> None:
         """Close the connection that holds the most without having logged in, where that is more than `connection` holds."""
@@ -374,7 +347,7 @@ class Acceptor:
     def disconnected(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
         connection.listener.connections -= 1
-        self._ending.discard(connection)
+        self.eviction.disconnected(connection)
         self.admission.disconnected(connection)
         if self.on_disconnect is not None:
             self.on_disconnect(connection.connection_id)
@@ -481,27 +454,6 @@ class Acceptor:
         shortest = min(limits.idle_s, limits.frame_grace_s, limits.handshake_s if self._handshaking else limits.idle_s)
         return max(0.02, min(shortest / 4, _LONGEST_SWEEP_S))
 
-    def _free_descriptors(self) -> None:
-        """Close clients that were idle for longest, where files have come to use what is kept from clients."""
-        lowest, most = descriptors.lowest_free(), self._descriptor_limit()
-        wanted = lowest - (most - descriptors.kept_from_nodes(most, self._backlog))
-        if wanted <= 0:
-            return
-        idle = [
-            each
-            for each in self.connections
-            if each.listener.name not in self.limits.protected and not each.busy and not each.active and each not in self._ending
-        ]
-        idle.sort(key=lambda each: each.idle_since)
-        for each in idle[:wanted]:
-            self._ending.add(each)
-            each.abort()
-        if idle:
-            closed = min(wanted, len(idle))
-            self.quiet_log.warning(
-                "nearly all of the %d file descriptors are open: closing %d clients that were idle for longest", most, closed
-            )
-
     def _sweep_connections(self) -> None:
         """Closes connections that are idle or whose frame arrives too slowly. Timeouts are only as exact as the interval of the sweep."""
         self._sweep = None
@@ -532,7 +484,7 @@ class Acceptor:
                 )
                 connection.abort()
         self.admission.sweep()
-        self._free_descriptors()
+        self.eviction.free_descriptors()
         self.pool.release_spare()
         self.login_pool.release_spare()
         if self.connections or self.pool.retained or self.login_pool.retained:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from odradek.base.addresses import without_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from odradek.base.clock import TimerHandle
-    from odradek.network.acceptor import Acceptor
+    from odradek.base.clock import Clock, TimerHandle
     from odradek.network.connection import Connection
+    from odradek.quotas.connections import ConnectionRates
 
 MOST_HELD: Final = 1000
 """Connections that are kept for a while before they are closed; more are closed at once."""
@@ -54,11 +54,16 @@ class _Line:
 
 
 class Admission:
-    """The lines of all listeners of an acceptor."""
+    """Lines of all listeners of an acceptor.
 
-    def __init__(self, acceptor: Acceptor) -> None:
-        self._acceptor = acceptor
-        self._clock = acceptor.clock
+    `rates` says by scope how many connections a second there may be, None while nothing limits them. `protected` names the listener on
+    which the rate of the whole broker does not hold. Both may be set later.
+    """
+
+    def __init__(self, clock: Clock, rates: Mapping[str, ConnectionRates] | None = None, protected: str | None = None) -> None:
+        self.rates = rates
+        self.protected = protected
+        self._clock = clock
         self._lines: dict[str, _Line] = {}
         self._held = 0
 
@@ -84,6 +89,11 @@ class Admission:
             self._give_back(name, connection)
             self._advance(name)
 
+    def forget_listener(self, name: str) -> None:
+        """Forget what connections to a listener have used of the rates."""
+        for rates in (self.rates or {}).values():
+            rates.forget_listener(name)
+
     def sweep(self) -> None:
         """Close the connections that wait though their peers are gone."""
         for line in self._lines.values():
@@ -92,6 +102,7 @@ class Admission:
                 connection.abort()
 
     def _turn(self, name: str) -> None:
+        """Read the first connection of a listener's line, whose time has come, and go on with the line."""
         line = self._lines[name]
         if self._is_gone(line.first, line.descriptor):
             self._give_back(name, line.first)
@@ -100,7 +111,7 @@ class Admission:
         self._advance(name)
 
     def _advance(self, name: str) -> None:
-        """Let in the connections whose turn it is by now; the first one that has to wait gets a timer."""
+        """Read the connections behind the first one of a listener's line, up to one that has to wait: it becomes the first."""
         waiting = self._lines.pop(name).waiting
         while waiting and name not in self._lines:
             connection = next(iter(waiting))
@@ -129,18 +140,18 @@ class Admission:
         return is_read and not wait_ms
 
     def _give_back(self, name: str, connection: Connection) -> None:
-        rates = self._acceptor.rates
-        if rates is not None:
-            rates[connection.listener.scope].give_back(name, self._now_ms(), protected=name == self._acceptor.protected)
+        """Have the rates forget the first connection of a listener's line, which does not take its turn."""
+        if self.rates is not None:
+            self.rates[connection.listener.scope].give_back(name, self._now_ms(), protected=name == self.protected)
 
     def _admit(self, connection: Connection) -> tuple[int, bool]:
         """Return the milliseconds that a connection has to wait, and whether it is read then; otherwise it is closed after a while."""
-        if self._acceptor.rates is None:
+        if self.rates is None:
             return 0, True
         listener = connection.listener.name
         host = without_scope(connection.peer_host)
-        rates = self._acceptor.rates[connection.listener.scope]
-        wait_ms, close_after_ms = rates.admit(listener, host, self._now_ms(), protected=listener == self._acceptor.protected)
+        rates = self.rates[connection.listener.scope]
+        wait_ms, close_after_ms = rates.admit(listener, host, self._now_ms(), protected=listener == self.protected)
         if close_after_ms is None:
             return wait_ms, True
         if self._held >= MOST_HELD:

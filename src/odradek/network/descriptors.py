@@ -9,6 +9,7 @@ file for one that failed.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 from contextlib import suppress
@@ -39,6 +40,15 @@ def lowest_free() -> int:
         return limit()
     os.close(descriptor)
     return descriptor
+
+
+def is_open(number: int) -> bool:
+    """Return whether this process has a descriptor of this number. Costs less than `lowest_free`."""
+    try:
+        fcntl.fcntl(number, fcntl.F_GETFD)
+    except OSError:
+        return False
+    return True
 
 
 def raise_limit() -> None:

@@ -27,9 +27,9 @@ class ConnectionLimits:
 
     def __init__(self, config: DynamicBrokerConfig, acceptor: Acceptor) -> None:
         self._config = config
-        self._acceptor = acceptor
+        self._admission = acceptor.admission
         self._rates: dict[str, ConnectionRates] = {}
-        acceptor.protected = protected_listener(config.static)
+        acceptor.admission.protected = protected_listener(config.static)
         self.configure()
         config.subscribe((_RATE,), self.configure)
         config.on_set.append(self.configure)
@@ -68,7 +68,7 @@ class ConnectionLimits:
 
     def _settle(self) -> None:
         limited = any(rates.limited for rates in self._rates.values())
-        self._acceptor.rates = self._rates if limited else None
+        self._admission.rates = self._rates if limited else None
 
 
 def protected_listener(config: BrokerConfig) -> str | None:

@@ -47,6 +47,8 @@ Entries: TypeAlias = Generator[Struct | Deferred[Any] | None, None, M]
 
 TURN_S: Final = 0.001
 TURN_BYTES: Final = 256 * 1024
+STEPS_PER_LOOK: Final = 4
+"""Steps without a struct (such as a partition of ListOffsets) after which the clock is read."""
 MOST_BYTES: Final = 128 * 1024 * 1024
 TOGETHER_BYTES: Final = 64 * 1024 * 1024
 REQUEST_BYTES: Final = 4 * 1024 * 1024
@@ -189,6 +191,7 @@ class LongAnswers:
 
     def _made(self, making: _Making, until: float) -> Message | None:
         left = TURN_BYTES if isfinite(until) else MOST_BYTES + 1
+        unseen = STEPS_PER_LOOK
         steps = making.steps
         while True:
             try:
@@ -207,6 +210,10 @@ class LongAnswers:
                 entry = entry.result()
             if entry is not None:
                 left -= self._take(making, entry)
+            elif unseen > 1:
+                unseen -= 1
+                continue
+            unseen = STEPS_PER_LOOK
             if left <= 0 or self._clock.monotonic() > until:
                 return None
 
