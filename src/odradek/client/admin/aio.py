@@ -1,4 +1,4 @@
-"""The asyncio admin client.
+"""Asyncio admin client.
 
 async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
     await admin.create_topics([NewTopic("topic", 3)])
@@ -16,9 +16,11 @@ from odradek.client.admin.transactions import TransactionCalls
 
 
 class AsyncAdmin(TopicCalls, ConfigCalls, OtherGroupCalls, ReplicaCalls, TransactionCalls, QuorumCalls, SecurityCalls):
-    """Every call of Kafka's Admin, by subject in the modules beside this one.
+    """Admin client for asyncio: all calls of Kafka's Admin, by subject in the modules of this package.
 
-    A call for several items has two forms: `x` gives the results and raises the KafkaError of the first item that failed; `try_x` gives
-    for every item its result or its KafkaError. Both settle every item: what may pass is asked again, item by item, until
-    default.api.timeout.ms is over, and one item that fails does not keep the others from theirs.
+    A call for several items has two forms. `x` returns the results and raises the KafkaError of the first item that failed. `try_x` returns
+    a result or a KafkaError per item.
+
+    Both forms settle every item: retriable errors are retried, item by item, until default.api.timeout.ms is over. An item that fails does
+    not stop the others.
     """

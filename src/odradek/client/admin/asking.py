@@ -1,11 +1,9 @@
-"""Whom the admin client asks, and how often: the strategies on which all of its calls are built.
-
-1. A route says for each item which node decides it: the controller, any broker, the leader of a partition, the coordinator of a group or
-   transactional id, a named broker.
-2. The items of one node go there together, those of several nodes at the same time.
-3. An item whose answer is an error that may pass, or whose node was not reached, is routed again after a pause that grows (KIP-580).
-4. That goes on item by item until default.api.timeout.ms is over, or an item was asked for `retries` times again; then the last error of
-   the item is its outcome.
+"""Routing and retries of the admin client's requests, on which all of its calls are built.
+1. A route finds for each item the node that decides it: the controller, any broker, the leader of a partition, the coordinator of a group
+   or transactional id, a named broker.
+2. One request asks a node for all of its items; requests to several nodes run at the same time.
+3. An item with a retriable error, or whose node was not reached, is routed again after an exponential backoff (KIP-580).
+4. Retries of an item end when default.api.timeout.ms is over, or after `retries` of them. The outcome is then the item's last error.
 
 Source: org.apache.kafka.clients.admin.internals (AdminApiDriver and its lookup strategies).
 """
@@ -31,15 +29,15 @@ R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
 _GRACE_MS = 200
-"""A request that ends with the limit of its call says better what went wrong than the limit could."""
+"""Milliseconds after the call's deadline for which a request may go on: its own timeout error says more than the deadline could."""
 
 
 ANY_NODE = BOOTSTRAP
-"""In the place of a node id: whichever can be reached."""
+"""Node id that stands for any broker that can be reached."""
 
 
 class Peer:
-    """A node that is asked, within the time that is left."""
+    """Node to be asked, within the time that the call has left."""
 
     __slots__ = ("_cluster", "_deadline_ms", "_node", "node_id")
 
@@ -51,15 +49,20 @@ class Peer:
 
     @property
     def timeout_ms(self) -> int:
-        """How long the broker may take for what it is asked: request.timeout.ms, or what is left of the call."""
+        """Milliseconds that the broker may take for a request: request.timeout.ms, or the time that the call has left if that is less."""
         return max(1, min(int(self._cluster.request_timeout_s * 1000), self._deadline_ms - self._cluster.now_ms()))
 
     def version(self, api_key: ApiKey, *, at_most: int | None = None) -> int:
-        """The version in which the node is asked; KafkaError(UNSUPPORTED_VERSION)."""
+        """Return the highest common version of the API, `at_most` inclusive. Raises KafkaError(UNSUPPORTED_VERSION) without a common
+        version.
+        """
         return self._node.versions.choose(api_key, at_most=at_most)
 
     async def call(self, request: Message, response: type[R], *, at_most: int | None = None) -> R:
-        """Asks in the highest common version; ConnectionLost, or KafkaError(UNSUPPORTED_VERSION)."""
+        """Send a request in the highest common version and return the response.
+
+        Raises ConnectionLost, and KafkaError(UNSUPPORTED_VERSION) when the broker is too old.
+        """
         try:
             return await self._cluster.call(self._node, request, response, at_most=at_most, timeout_s=self.timeout_ms / 1000)
         except UnsupportedVersionError as error:
@@ -69,33 +72,33 @@ class Peer:
 
 
 Ask: TypeAlias = Callable[[Peer, Sequence[K]], Awaitable[Mapping[K, V | KafkaError]]]
-"""Asks one node for several items; what it raises holds for all of them."""
+"""Function that asks one node for several items. An error that it raises applies to all of them."""
 
 
 class Route(Protocol[K]):
-    """Which node decides which item."""
+    """Route from items to the nodes that decide them."""
 
     async def find(self, cluster: Cluster, keys: Sequence[K]) -> Mapping[K, int | KafkaError]:
-        """Node ids, ANY_NODE, or why there is none; ConnectionLost or KafkaError when that could not be found out."""
+        """Return for each item a node id, ANY_NODE, or a KafkaError. Raises ConnectionLost or KafkaError when no lookup was possible."""
         ...
 
     def doubt(self, cluster: Cluster, keys: Sequence[K], node_id: int, error: KafkaError) -> None:
-        """What the node said of the items, or that it was not reached, may mean that others decide them now."""
+        """Note that other nodes may decide the items now, after an error of the node or a failed connection."""
         ...
 
 
 class AnyNode(Generic[K]):
-    """Any broker may be asked."""
+    """Route to any broker."""
 
     async def find(self, cluster: Cluster, keys: Sequence[K]) -> Mapping[K, int | KafkaError]:
         return dict.fromkeys(keys, ANY_NODE)
 
     def doubt(self, cluster: Cluster, keys: Sequence[K], node_id: int, error: KafkaError) -> None:
-        """Another one is taken when the connection is gone."""
+        """Do nothing: a lost connection makes the cluster choose another broker."""
 
 
 class AtController(Generic[K]):
-    """The node that Metadata names as controller; in KRaft that is any broker, which forwards what it is asked."""
+    """Route to the controller that Metadata names. In KRaft Metadata names any broker, which forwards requests to the controller."""
 
     def __init__(self) -> None:
         self._doubted = False
@@ -112,7 +115,7 @@ class AtController(Generic[K]):
 
 
 class AtLeaders(Generic[K]):
-    """The leader of each item's partition."""
+    """Route to the leader of each item's partition."""
 
     def __init__(self, partition_of: Callable[[K], TopicPartition]) -> None:
         self._partition_of = partition_of
@@ -144,7 +147,7 @@ class AtLeaders(Generic[K]):
 
 
 class AtCoordinators(Generic[K]):
-    """The coordinator of each item's group or transactional id."""
+    """Route to the coordinator of each item's group or transactional id."""
 
     def __init__(self, kind: CoordinatorKind, id_of: Callable[[K], str]) -> None:
         self._kind = kind
@@ -167,7 +170,7 @@ class AtCoordinators(Generic[K]):
 
 
 class AtBrokers(Generic[K]):
-    """The broker that each item names, or ANY_NODE; one that is not in the cluster is an error, and not waited for."""
+    """Route to the broker that each item names, or to ANY_NODE. An item of a broker outside of the cluster fails at once."""
 
     def __init__(self, broker_of: Callable[[K], int]) -> None:
         self._broker_of = broker_of
@@ -189,7 +192,7 @@ class AtBrokers(Generic[K]):
 
 
 class Asking(Generic[K, V]):
-    """One call: the items, the route and the question."""
+    """Call of the admin client: the items, the route and the question."""
 
     def __init__(self, cluster: Cluster, items: Items[K, V], route: Route[K], ask: Ask[K, V], timeout_ms: int) -> None:
         self._cluster = cluster
@@ -201,7 +204,7 @@ class Asking(Generic[K, V]):
         self._deadline_ms = cluster.now_ms() + timeout_ms
 
     async def outcomes(self) -> Outcomes[K, V]:
-        """Asks until every item is settled."""
+        """Ask until every item has an outcome, and return the outcomes."""
         await self._settle(self._items.left, 0)
         return self._items.outcomes()
 
@@ -228,7 +231,7 @@ class Asking(Generic[K, V]):
                     again += self._failed([key], ANY_NODE, node_id)
                 else:
                     groups[node_id].append(key)
-        # What is asked at one node is settled without waiting for the others.
+        # Settle the items of each node without waiting for the other nodes.
         await _all_of(self._settle(again, failures + 1), *(self._settle_at(node_id, asked, failures) for node_id, asked in groups.items()))
 
     async def _settle_at(self, node_id: int, keys: Sequence[K], failures: int) -> None:
@@ -249,7 +252,7 @@ class Asking(Generic[K, V]):
         return await self._ask(Peer(cluster, node, self._deadline_ms), keys)
 
     def _failed(self, keys: Sequence[K], node_id: int, error: KafkaError) -> list[K]:
-        """The items to ask for again after an error that holds for all of them."""
+        """Return the items to retry after an error that applies to all of them."""
         if not error.code.retriable and not isinstance(error, NoBrokersAvailable):
             self._items.refused(keys, error)
             return []
@@ -271,7 +274,7 @@ class Asking(Generic[K, V]):
 
 
 async def _all_of(*actions: Coroutine[Any, Any, None]) -> None:
-    """Ends when all have ended; when one fails, or this is cancelled, the others are cancelled."""
+    """Run all actions to their end. When an action fails, or the caller is cancelled, cancel the other actions."""
     tasks = [asyncio.ensure_future(action) for action in actions]
     try:
         await asyncio.gather(*tasks)
@@ -283,7 +286,9 @@ async def _all_of(*actions: Coroutine[Any, Any, None]) -> None:
 
 
 async def one_by_one(keys: Sequence[K], ask: Callable[[K], Awaitable[V | KafkaError]]) -> Outcomes[K, V]:
-    """For APIs that take one item a request: all are on the wire at once, and each has its own outcome."""
+    """Ask for each key in a separate request, all at the same time, and return an outcome per key. For APIs that take one item a
+    request.
+    """
     answers = await asyncio.gather(*(ask(key) for key in keys), return_exceptions=True)
     found: Outcomes[K, V] = {}
     for key, answer in zip(keys, answers, strict=True):
@@ -306,5 +311,5 @@ async def settle(
     name: Callable[[K], str] = str,
     timeout_ms: int,
 ) -> Outcomes[K, V]:
-    """What came of every item: see the module's text. `retried` are the errors of one item that may pass."""
+    """Return the outcome of every item (see the module). `retried` are the retriable errors of a single item."""
     return await Asking[K, V](cluster, Items[K, V](keys, retried, name), route, ask, timeout_ms).outcomes()

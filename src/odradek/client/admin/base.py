@@ -1,4 +1,4 @@
-"""What all subjects of the asyncio admin client share: the connections, and the strategies with their time limit."""
+"""Base of all subjects of the asyncio admin client: the connections, and the routes with their time limit."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ T = TypeVar("T")
 
 
 class AdminBase:
-    """A started client has a cluster; its calls ask by one of the strategies of `asking`."""
+    """Base class of the admin client: a started client has a cluster, and its calls use the routes of `asking`."""
 
     def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        """Check the settings: keys as Kafka names them in `config`, or keyword arguments with underscores in the place of dots.
+
+        Raises ConfigError, which names the key, for an unknown key or an invalid value.
+        """
         self._config = ClientConfig(ADMIN_CONFIG, config, **settings)
         self._cluster: Cluster | None = None
 
     async def start(self) -> Self:
-        """Makes the client ready; connections are made when they are needed."""
+        """Start the client. It opens connections when it needs them."""
         if self._cluster is None:
             self._cluster = Cluster(self._config)
         return self
@@ -41,17 +44,17 @@ class AdminBase:
 
     @property
     def cluster(self) -> Cluster:
-        """The connections; OdradekError before `start`."""
+        """Connections of the client. Raises OdradekError before `start`."""
         if self._cluster is None:
             raise OdradekError("the admin client is not started: use `async with`, or await start()")
         return self._cluster
 
     def metrics(self) -> dict[MetricName, float]:
-        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        """Return this client's metrics under Kafka's names: rates per second, times in milliseconds, sizes in bytes."""
         return self.cluster.metrics()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         if self._cluster is not None:
             await self._cluster.close()
 
@@ -106,7 +109,7 @@ class AdminBase:
         return await self._settle(keys, AtBrokers[K](broker_of), ask, retried, name)
 
     async def _all_brokers(self) -> list[int]:
-        """The ids of the brokers that are in the cluster now."""
+        """Return the sorted ids of the brokers that are in the cluster now."""
 
         async def attempt() -> list[int]:
             return sorted((await self.cluster.refresh([])).brokers)
@@ -114,7 +117,7 @@ class AdminBase:
         return await self.cluster.retrying("the brokers of the cluster", attempt)
 
     async def _broker_info(self, node_id: int) -> Broker:
-        """Where the broker is."""
+        """Return the address of a broker; host "" and port -1 for a broker that the metadata does not have."""
         view = self.cluster.view
         if node_id not in view.brokers:
             view = await self.cluster.refresh([])
@@ -123,11 +126,11 @@ class AdminBase:
     # -- strategies: one question -----------------------------------------------------------------------------------------------------
 
     async def _controller(self, what: str, ask: Callable[[Peer], Awaitable[T]]) -> T:
-        """One question to the controller; its KafkaError is raised."""
+        """Ask the controller one question and return the answer. Raises the KafkaError of the answer."""
         return _only(await self._at_controller([what], _one(ask)))
 
     async def _any_broker(self, what: str, ask: Callable[[Peer], Awaitable[T]]) -> T:
-        """One question to any broker; its KafkaError is raised."""
+        """Ask any broker one question and return the answer. Raises the KafkaError of the answer."""
         return _only(await self._at_any_broker([what], _one(ask)))
 
 

@@ -1,4 +1,4 @@
-"""The blocking admin client.
+"""Blocking admin client.
 
 with Admin(bootstrap_servers="localhost:9092") as admin:
     admin.create_topics([NewTopic("topic", 3)])
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def _blocking(method: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Admin, P], T]:
-    """The method of `AsyncAdmin`, run in the loop thread."""
+    """Return a blocking form of the method of `AsyncAdmin`, which the loop thread runs."""
 
     @wraps(method)
     def call(self: Admin, /, *arguments: P.args, **keywords: P.kwargs) -> T:
@@ -31,10 +31,13 @@ def _blocking(method: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, T
 
 
 class Admin:
-    """As `AsyncAdmin`, for code without an event loop; its methods may be called from any thread."""
+    """Admin client like `AsyncAdmin` for code without an event loop. Any thread may call its methods."""
 
     def __init__(self, config: Mapping[str, Setting] | None = None, /, **settings: Setting) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        """Start a client: keys as Kafka names them in `config`, or keyword arguments with underscores in the place of dots.
+
+        Raises ConfigError, which names the key, for an unknown key or an invalid value.
+        """
         self._admin = AsyncAdmin(config, **settings)
         self._thread = shared_loop()
         self._thread.run(self._admin.start)
@@ -46,18 +49,20 @@ class Admin:
         self.close()
 
     def run(self, action: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
-        """Runs `action` with the asyncio client in the loop thread, for instance several calls at the same time; Ctrl-C cancels it."""
+        """Run `action` with the asyncio client in the loop thread, for instance for several calls at the same time. Ctrl-C cancels
+        `action`.
+        """
         return self._thread.run(lambda: action(self._admin))
 
     def metrics(self) -> dict[MetricName, float]:
-        """See `AsyncAdmin.metrics`."""
+        """Return this client's metrics; see `AsyncAdmin.metrics`."""
         return self._thread.run(self._metrics)
 
     async def _metrics(self) -> dict[MetricName, float]:
         return self._admin.metrics()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._thread.run(self._admin.close)
 
     # -- topics ----------------------------------------------------------------------------------------------------------------------------

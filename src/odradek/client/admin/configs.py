@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers, their loggers, groups, and of the metrics that clients send."""
+"""Admin calls for configurations: of topics, brokers, brokers' loggers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from odradek.protocol.messages.incremental_alter_configs import IncrementalAlter
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 _TYPES_SINCE = 1
-"""The version of ListConfigResources that knows others than client metrics."""
+"""First version of ListConfigResources that lists other resources than client metrics."""
 
 
 class ConfigCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about configurations."""
+    """Part of `AsyncAdmin` for configurations."""
 
     async def try_describe_configs(
         self,
@@ -40,9 +40,9 @@ class ConfigCalls(AdminBase):
         synonyms: bool = False,
         documentation: bool = False,
     ) -> Outcomes[ConfigResource, list[ConfigEntry]]:
-        """The configuration of resources, all keys or only `names`; a broker is asked for its own.
+        """Return the configuration of each resource: all keys, or only `names`. A broker's own configuration comes from that broker.
 
-        ValueError for a kind of resource that there is not.
+        Raises ValueError for an unknown type of resource.
         """
 
         async def ask(peer: Peer, asked: Sequence[ConfigResource]) -> Outcomes[ConfigResource, list[ConfigEntry]]:
@@ -58,9 +58,9 @@ class ConfigCalls(AdminBase):
     async def try_incremental_alter_configs(
         self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
     ) -> Outcomes[ConfigResource, None]:
-        """Changes single keys and leaves the others as they are; a resource is changed as a whole or not at all.
+        """Change single keys of each resource and leave its other keys as they are. All changes of a resource are made, or none.
 
-        INVALID_CONFIG for a value that does not fit; ValueError for a kind of resource or an operation that there is not.
+        Error of a resource: INVALID_CONFIG for an invalid value. Raises ValueError for an unknown type of resource or operation.
         """
         wanted = {resource: list(operations) for resource, operations in changes.items()}
         alter_request(wanted, validate_only)
@@ -70,7 +70,7 @@ class ConfigCalls(AdminBase):
             request = alter_request({each: wanted[each] for each in asked}, validate_only)
             return altered_configs(await peer.call(request, IncrementalAlterConfigsResponse))
 
-        # A broker judges its own keys, then it forwards them.
+        # A broker validates its own keys, then forwards the request to the controller.
         return await self._at_brokers(
             wanted, ask, broker_of=lambda each: _node(nodes[each]), retried=CONTROLLER_ERRORS, name=resource_label
         )
@@ -78,7 +78,11 @@ class ConfigCalls(AdminBase):
     incremental_alter_configs = raising_only(try_incremental_alter_configs)
 
     async def list_config_resources(self, kinds: Iterable[str] = ()) -> list[ConfigResource]:
-        """The resources that have a configuration (KIP-1142), of all kinds or of these; ValueError for a kind that there is not."""
+        """Return the resources that have a configuration, of all types or only of `kinds` (KIP-1142).
+
+        Raises ValueError for an unknown type. Raises KafkaError(UNSUPPORTED_VERSION) when a broker before Kafka 4.1 is asked for other
+        types than client metrics.
+        """
         wanted = list(kinds)
         numbers = [resource_type(kind) for kind in wanted]
 
@@ -97,7 +101,7 @@ class ConfigCalls(AdminBase):
         return await self._any_broker("listing config resources", ask)
 
     async def list_client_metrics_resources(self) -> list[str]:
-        """The names of the subscriptions to clients' metrics (KIP-714)."""
+        """Return the names of the client metrics subscriptions (KIP-714)."""
         return [resource.name for resource in await self.list_config_resources(["client_metrics"])]
 
 

@@ -1,6 +1,6 @@
-"""The two forms of a call for several items: `try_x` gives for every item its result or its KafkaError, `x` raises the first error.
+"""Two forms of an admin call for several items: `try_x` returns a result or a KafkaError per item, `x` raises the first error.
 
-Only `try_x` is written; `x` is made of it here. (`blocking` makes the blocking methods of both.)
+Only `try_x` is written by hand; the decorators of this module derive `x`. (`blocking` derives the blocking methods of both.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ V = TypeVar("V")
 def raising(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, dict[K, V | KafkaError]]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, dict[K, V]]]:
-    """The form of a `try_` method that gives results only, and raises the first error when every item is settled."""
+    """Return the plain form of a `try_` method: it returns only results, and raises the first error after every item is settled."""
 
     @wraps(method)
     async def plain(self: S, /, *arguments: P.args, **keywords: P.kwargs) -> dict[K, V]:
@@ -34,7 +34,7 @@ def raising(
 def raising_only(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, dict[K, KafkaError | None]]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, None]]:
-    """As `raising`, for calls that have nothing to give when all went well."""
+    """Return the plain form, as `raising` does, of a `try_` method whose items have no result."""
 
     @wraps(method)
     async def plain(self: S, /, *arguments: P.args, **keywords: P.kwargs) -> None:

@@ -1,6 +1,6 @@
-"""Groups: who is in them, and what they have committed.
+"""Admin calls for groups: listing, members and committed offsets.
 
-All calls but `list_groups` go to the coordinator of each group and retry while it moves or loads.
+All calls but `list_groups` go to the coordinator of each group, and retry while the coordinator moves or loads.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ from odradek.protocol.messages.offset_delete import OffsetDeleteResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse
 
 _MEMBERS_SINCE = 3
-"""The version of LeaveGroup that can name several members, and static ones."""
+"""First version of LeaveGroup that can name several members, and static members."""
 
 
 class GroupCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about groups."""
+    """Part of `AsyncAdmin` for groups."""
 
     # -- which there are --------------------------------------------------------------------------------------------------------------
 
@@ -77,10 +77,10 @@ class GroupCalls(AdminBase):
         types: Iterable[GroupType | str] = (),
         protocol_types: Iterable[str] = (),
     ) -> Outcomes[int, list[GroupListing]]:
-        """The groups that each broker coordinates, by broker id; only those in these states, of these types and protocol types.
+        """Return the groups that each broker coordinates, by broker id. Filters: states, group types and protocol types; an empty filter
+        matches all.
 
-        Filters that are empty let all pass; ValueError for a state or type that there is not. UNSUPPORTED_VERSION of a broker that is
-        older than Kafka 2.6 (states) or 3.8 (types).
+        Error of a broker before Kafka 2.6 (states) or 3.8 (types): UNSUPPORTED_VERSION. Raises ValueError for an unknown state or type.
         """
         wanted_states = [known(GroupState, each) for each in states]
         wanted_types = [known(GroupType, each) for each in types]
@@ -106,9 +106,10 @@ class GroupCalls(AdminBase):
         types: Iterable[GroupType | str] = (),
         protocol_types: Iterable[str] = (),
     ) -> list[GroupListing]:
-        """The groups of the cluster by id; only those in these states, of these types and protocol types ("consumer", "connect", "").
+        """Return the groups of the cluster, sorted by id. Filters: states, group types and protocol types ("consumer", "connect", "").
 
-        Filters that are empty let all pass. Raises the KafkaError of the first broker that failed; `try_list_groups` has the others'.
+        An empty filter matches all. Raises the KafkaError of the first broker that failed; `try_list_groups` returns the groups of the
+        others. Raises ValueError for an unknown state or type.
         """
         found = results(await self.try_list_groups(states=states, types=types, protocol_types=protocol_types))
         # While a coordinator moves, two brokers may list its groups.
@@ -118,7 +119,7 @@ class GroupCalls(AdminBase):
     async def list_consumer_groups(
         self, *, states: Iterable[GroupState | str] = (), types: Iterable[GroupType | str] = ()
     ) -> list[GroupListing]:
-        """The groups of consumers by id, classic ones and those of KIP-848, also those that only have offsets."""
+        """Return the groups of consumers, sorted by id: classic groups, groups of KIP-848, and groups that only have offsets."""
         return await self.list_groups(states=states, types=types, protocol_types=(CONSUMER_PROTOCOL, ""))
 
     # -- who is in them ---------------------------------------------------------------------------------------------------------------
@@ -126,7 +127,10 @@ class GroupCalls(AdminBase):
     async def try_describe_consumer_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
     ) -> Outcomes[str, ConsumerGroupDescription]:
-        """State, members and assignments of groups of consumers, classic or of KIP-848; GROUP_ID_NOT_FOUND for one that is not there."""
+        """Return state, members and assignments of groups of consumers, classic or of KIP-848.
+
+        Error of a group that does not exist: GROUP_ID_NOT_FOUND.
+        """
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ConsumerGroupDescription]:
             coordinator = await self._broker_info(peer.node_id)
@@ -140,7 +144,7 @@ class GroupCalls(AdminBase):
                 if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                     raise
             if left:
-                # What is no group of KIP-848 may be a classic one.
+                # A group that is not of KIP-848 may be a classic one.
                 classic = DescribeGroupsRequest(groups=left, include_authorized_operations=include_authorized_operations)
                 for group_id, each in described_classic_groups(await peer.call(classic, DescribeGroupsResponse), coordinator).items():
                     found[group_id] = each if isinstance(each, KafkaError) else consumer_group_of(each)
@@ -153,8 +157,9 @@ class GroupCalls(AdminBase):
     async def try_describe_classic_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
     ) -> Outcomes[str, ClassicGroupDescription]:
-        """State and members of groups of the classic protocol, whatever their protocol type; GROUP_ID_NOT_FOUND for one that is not
-        there, or is of another type.
+        """Return state and members of groups of the classic protocol, with any protocol type.
+
+        Error of a group that does not exist, or is of another type: GROUP_ID_NOT_FOUND.
         """
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ClassicGroupDescription]:
@@ -167,7 +172,7 @@ class GroupCalls(AdminBase):
     describe_classic_groups = raising(try_describe_classic_groups)
 
     async def try_delete_consumer_groups(self, group_ids: Iterable[str]) -> Outcomes[str, None]:
-        """Deletes groups without members, with their offsets; NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
+        """Delete groups without members, with their offsets. Errors of a group: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, None]:
             return deleted_groups(await peer.call(DeleteGroupsRequest(groups_names=list(ids)), DeleteGroupsResponse))
@@ -179,9 +184,9 @@ class GroupCalls(AdminBase):
     async def try_remove_members_from_consumer_group(
         self, group_id: str, members: Iterable[MemberToRemove] | None = None, *, reason: str | None = None
     ) -> Outcomes[str, None]:
-        """Removes static members, or all members when none are named; by group.instance.id, or member id of those who have none.
+        """Remove static members by group.instance.id. Without `members` remove all members, dynamic ones by member id.
 
-        `reason` is for the log of the broker (KIP-800). UNKNOWN_MEMBER_ID for a member that is not there.
+        The broker logs `reason` (KIP-800). Error of a member that does not exist: UNKNOWN_MEMBER_ID.
         """
         if members is None:
             instances, others = members_of((await self.describe_consumer_groups([group_id]))[group_id])
@@ -207,10 +212,10 @@ class GroupCalls(AdminBase):
     async def try_list_consumer_group_offsets(
         self, groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None], *, require_stable: bool = False
     ) -> Outcomes[str, GroupOffsets]:
-        """The committed offsets of groups: of all partitions, or of those that `groups` maps a group to.
+        """Return the committed offsets of groups: of all partitions, or of the partitions to which `groups` maps a group.
 
-        A partition without a committed offset has None if it was named, and is left out if not; one whose offset cannot be told has its
-        KafkaError. `require_stable` waits for open transactions that have offsets (KIP-447). A group that does not exist has no offsets.
+        A partition without a committed offset has the value None if it was named, and is absent if not. A partition that failed has its
+        KafkaError. A group that does not exist has no offsets. `require_stable` waits for open transactions that contain offsets (KIP-447).
         """
         named = _named(groups)
         wanted = {group_id: None if partitions is None else list(partitions) for group_id, partitions in named.items()}
@@ -235,10 +240,10 @@ class GroupCalls(AdminBase):
     async def list_consumer_group_offsets(
         self, groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None], *, require_stable: bool = False
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
-        """The committed offsets of groups: of all partitions, or of those that `groups` maps a group to.
+        """Return the committed offsets of groups: of all partitions, or of the partitions to which `groups` maps a group.
 
-        A partition without a committed offset has None if it was named, and is left out if not. `require_stable` waits for open
-        transactions that have offsets (KIP-447). A group that does not exist has no offsets.
+        A partition without a committed offset has the value None if it was named, and is absent if not. A group that does not exist has no
+        offsets. `require_stable` waits for open transactions that contain offsets (KIP-447).
 
         Raises the KafkaError of the first group or partition that failed.
         """
@@ -248,7 +253,10 @@ class GroupCalls(AdminBase):
     async def try_alter_consumer_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> Outcomes[TopicPartition, None]:
-        """Commits offsets for a group without members (one that does not exist is made); UNKNOWN_MEMBER_ID when it has members."""
+        """Commit offsets for a group without members; the coordinator creates a missing group.
+
+        Error of the partitions when the group has members: UNKNOWN_MEMBER_ID.
+        """
         wanted = {each: offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset) for each, offset in offsets.items()}
 
         async def ask(peer: Peer, partitions: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
@@ -263,7 +271,7 @@ class GroupCalls(AdminBase):
     async def try_delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Outcomes[TopicPartition, None]:
-        """Deletes committed offsets; GROUP_SUBSCRIBED_TO_TOPIC for those of a topic that a member of the group reads."""
+        """Delete committed offsets. Error of a partition whose topic a member of the group reads: GROUP_SUBSCRIBED_TO_TOPIC."""
 
         async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
             return deleted_offsets(await peer.call(offset_delete_request(group_id, asked), OffsetDeleteResponse), asked)

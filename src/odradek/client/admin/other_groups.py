@@ -1,6 +1,6 @@
-"""Share groups (KIP-932) and streams groups (KIP-1071).
+"""Admin calls for share groups (KIP-932) and streams groups (KIP-1071).
 
-The offsets of a streams group are committed as those of a group of consumers are; its calls are named apart as in Kafka's Admin.
+Offsets of a streams group are committed like those of a consumer group. Its calls have names of their own, as in Kafka's Admin.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ from odradek.protocol.messages.streams_group_describe import StreamsGroupDescrib
 
 
 class ShareGroupCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about share groups."""
+    """Part of `AsyncAdmin` for share groups."""
 
     async def try_describe_share_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
     ) -> Outcomes[str, ShareGroupDescription]:
-        """State, members and assignments of share groups; GROUP_ID_NOT_FOUND for one that is not there, or is of another type."""
+        """Return state, members and assignments of share groups.
+
+        Error of a group that does not exist, or is of another type: GROUP_ID_NOT_FOUND.
+        """
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ShareGroupDescription]:
             request = ShareGroupDescribeRequest(group_ids=list(ids), include_authorized_operations=include_authorized_operations)
@@ -51,9 +54,9 @@ class ShareGroupCalls(AdminBase):
     describe_share_groups = raising(try_describe_share_groups)
 
     async def try_list_share_group_offsets(self, groups: Mapping[str, Iterable[TopicPartition] | None]) -> Outcomes[str, ShareOffsets]:
-        """Where share groups begin to read: in all partitions that they know (None), or in these.
+        """Return the start offsets of share groups: in all partitions of the group (None), or in the given ones.
 
-        A partition in which a group has not begun has None; one whose offset cannot be told has its KafkaError.
+        A partition in which the group has no start offset has the value None. A partition that failed has its KafkaError.
         """
         wanted = {group_id: None if partitions is None else list(partitions) for group_id, partitions in groups.items()}
 
@@ -66,15 +69,16 @@ class ShareGroupCalls(AdminBase):
     async def list_share_group_offsets(
         self, groups: Mapping[str, Iterable[TopicPartition] | None]
     ) -> dict[str, dict[TopicPartition, SharePartitionOffsetInfo | None]]:
-        """Where share groups begin to read: in all partitions that they know (None), or in these; None where a group has not begun.
+        """Return the start offsets of share groups: in all partitions of the group (None), or in the given ones.
 
-        Raises the KafkaError of the first group or partition that failed.
+        A partition in which the group has no start offset has the value None. Raises the KafkaError of the first group or partition that
+        failed.
         """
         found = results(await self.try_list_share_group_offsets(groups))
         return {group_id: results(offsets) for group_id, offsets in found.items()}
 
     async def try_alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> Outcomes[TopicPartition, None]:
-        """Lets a share group without members begin at these offsets; NON_EMPTY_GROUP."""
+        """Set the start offsets of a share group without members. Error when the group has members: NON_EMPTY_GROUP."""
 
         async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
             request = alter_share_offsets_request(group_id, {each: offsets[each] for each in asked})
@@ -85,7 +89,7 @@ class ShareGroupCalls(AdminBase):
     alter_share_group_offsets = raising_only(try_alter_share_group_offsets)
 
     async def try_delete_share_group_offsets(self, group_id: str, topics: Iterable[str]) -> Outcomes[str, None]:
-        """Lets a share group without members forget topics; NON_EMPTY_GROUP."""
+        """Delete the offsets of whole topics of a share group without members. Error when the group has members: NON_EMPTY_GROUP."""
 
         async def ask(peer: Peer, asked: Sequence[str]) -> Outcomes[str, None]:
             response = await peer.call(delete_share_offsets_request(group_id, asked), DeleteShareGroupOffsetsResponse)
@@ -97,7 +101,7 @@ class ShareGroupCalls(AdminBase):
 
 
 class OtherGroupCalls(ShareGroupCalls, GroupCalls):
-    """The part of `AsyncAdmin` that is about share and streams groups."""
+    """Part of `AsyncAdmin` for share and streams groups."""
 
     delete_share_groups = GroupCalls.delete_consumer_groups
     try_delete_share_groups = GroupCalls.try_delete_consumer_groups
@@ -105,7 +109,10 @@ class OtherGroupCalls(ShareGroupCalls, GroupCalls):
     async def try_describe_streams_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
     ) -> Outcomes[str, StreamsGroupDescription]:
-        """State, topology, members and tasks of streams groups; GROUP_ID_NOT_FOUND for one that is not there, or is of another type."""
+        """Return state, topology, members and tasks of streams groups.
+
+        Error of a group that does not exist, or is of another type: GROUP_ID_NOT_FOUND.
+        """
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, StreamsGroupDescription]:
             request = StreamsGroupDescribeRequest(group_ids=list(ids), include_authorized_operations=include_authorized_operations)

@@ -1,4 +1,4 @@
-"""The cluster as a whole: its nodes, features, and the quorum of its controllers."""
+"""Admin calls for the cluster as a whole: its nodes, features, and the quorum of its controllers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ _CONTROLLERS: Final = 2
 
 
 class QuorumCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about the cluster as a whole."""
+    """Part of `AsyncAdmin` for the cluster as a whole."""
 
     async def describe_cluster(
         self, *, include_authorized_operations: bool = False, include_fenced_brokers: bool = False
     ) -> ClusterDescription:
-        """Cluster id, controller and brokers; fenced brokers, too, if asked for (KIP-1073). Asked of controllers (`bootstrap.controllers`,
-        KIP-919), `brokers` are the controllers.
+        """Return cluster id, controller and brokers; with `include_fenced_brokers` also fenced brokers (KIP-1073).
+
+        With `bootstrap.controllers` the `brokers` are the controllers (KIP-919).
         """
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=include_authorized_operations,
@@ -56,7 +57,7 @@ class QuorumCalls(AdminBase):
         return await self._any_broker("describing the cluster", ask)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Takes a broker that will not come back out of the cluster's metadata; BROKER_ID_NOT_REGISTERED."""
+        """Remove a broker that will not come back from the cluster's metadata. Raises KafkaError(BROKER_ID_NOT_REGISTERED)."""
 
         async def ask(peer: Peer) -> None:
             response = await peer.call(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
@@ -67,9 +68,10 @@ class QuorumCalls(AdminBase):
     # -- features ---------------------------------------------------------------------------------------------------------------------
 
     async def describe_features(self, *, node_id: int | None = None) -> list[FeatureLevels]:
-        """All features that a broker supports, and those finalized at a level that it does not support (with the range 0 to 0), by name.
+        """Return the features that a broker supports, and features finalized at a level that it does not support (with range 0 to 0), by
+        name.
 
-        Any broker is asked, or the one with `node_id`: BROKER_NOT_AVAILABLE when that is not in the cluster.
+        The broker is `node_id`, by default any. Raises KafkaError(BROKER_NOT_AVAILABLE) when `node_id` is not in the cluster.
         """
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
 
@@ -84,9 +86,9 @@ class QuorumCalls(AdminBase):
     async def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
     ) -> None:
-        """Finalizes these levels, all or none: upward, or with `downgrade` downward. `unsafe`: even if the broker has to drop metadata.
+        """Finalize all of these levels or none: upgrades, or with `downgrade` downgrades. `unsafe` allows a downgrade that loses metadata.
 
-        Raises the KafkaError of the first one that was refused.
+        Raises the KafkaError of the first feature that was refused.
         """
         kind = 1 if not downgrade else 3 if unsafe else 2
 
@@ -99,7 +101,7 @@ class QuorumCalls(AdminBase):
     # -- the quorum -------------------------------------------------------------------------------------------------------------------
 
     async def describe_metadata_quorum(self) -> QuorumInfo:
-        """Leader, voters and observers of the metadata log, and how far each of them is."""
+        """Return leader, voters and observers of the metadata log, and the log end offset of each."""
 
         async def ask(peer: Peer) -> QuorumInfo:
             return described_quorum(await peer.call(describe_quorum_request(), DescribeQuorumResponse))
@@ -109,9 +111,10 @@ class QuorumCalls(AdminBase):
     async def add_raft_voter(
         self, voter_id: int, voter_directory_id: UUID, endpoints: Iterable[RaftVoterEndpoint], *, cluster_id: str | None = None
     ) -> None:
-        """Makes a controller that follows the metadata log a voter (KIP-853); it has to be caught up.
+        """Make a controller that follows the metadata log a voter (KIP-853). The controller has to be caught up.
 
-        DUPLICATE_VOTER; INCONSISTENT_CLUSTER_ID when `cluster_id` is given and another; UNSUPPORTED_VERSION while kraft.version is 0.
+        Raises KafkaError: DUPLICATE_VOTER; INCONSISTENT_CLUSTER_ID when `cluster_id` is that of another cluster; UNSUPPORTED_VERSION while
+        kraft.version is 0.
         """
         listeners = voter_listeners(endpoints)
 
@@ -129,7 +132,7 @@ class QuorumCalls(AdminBase):
         await self._controller(f"adding voter {voter_id}", ask)
 
     async def remove_raft_voter(self, voter_id: int, voter_directory_id: UUID, *, cluster_id: str | None = None) -> None:
-        """Takes a voter out of the quorum (KIP-853); VOTER_NOT_FOUND, and the errors of `add_raft_voter`."""
+        """Remove a voter from the quorum (KIP-853). Raises KafkaError(VOTER_NOT_FOUND), and the errors of `add_raft_voter`."""
         request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=voter_directory_id)
 
         async def ask(peer: Peer) -> None:

@@ -1,4 +1,4 @@
-"""Replicas: the directories they are in, the brokers they move to, and who of them leads."""
+"""Admin calls for replicas: log directories, leader elections and reassignments."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ from odradek.protocol.messages.list_partition_reassignments import ListPartition
 
 
 class ReplicaCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about replicas."""
+    """Part of `AsyncAdmin` for replicas."""
 
     # -- log directories ---------------------------------------------------------------------------------------------------------------
 
     async def try_describe_log_dirs(
         self, brokers: Iterable[int], *, partitions: Iterable[TopicPartition] | None = None
     ) -> Outcomes[int, LogDirs]:
-        """The log directories of brokers with the replicas in them, all or those of `partitions`; BROKER_NOT_AVAILABLE for a broker that
-        is not in the cluster. A directory that failed has its error in its description.
+        """Return the log directories of brokers with their replicas, all replicas or those of `partitions`.
+
+        A failed directory has its error in its description. Error of a broker outside of the cluster: BROKER_NOT_AVAILABLE.
         """
         wanted = None if partitions is None else list(partitions)
 
@@ -56,7 +57,9 @@ class ReplicaCalls(AdminBase):
     async def try_describe_replica_log_dirs(
         self, replicas: Iterable[TopicPartitionReplica]
     ) -> Outcomes[TopicPartitionReplica, ReplicaLogDirInfo]:
-        """In which directory each replica is, and to which it moves; BROKER_NOT_AVAILABLE for a broker that is not in the cluster."""
+        """Return the current log directory of each replica, and its future one. Error of a broker outside of the cluster:
+        BROKER_NOT_AVAILABLE.
+        """
 
         async def ask(peer: Peer, asked: Sequence[TopicPartitionReplica]) -> Outcomes[TopicPartitionReplica, ReplicaLogDirInfo]:
             request = describe_log_dirs_request(each.topic_partition for each in asked)
@@ -67,10 +70,10 @@ class ReplicaCalls(AdminBase):
     describe_replica_log_dirs = raising(try_describe_replica_log_dirs)
 
     async def try_alter_replica_log_dirs(self, places: Mapping[TopicPartitionReplica, str]) -> Outcomes[TopicPartitionReplica, None]:
-        """Has replicas moved to other directories of their brokers; the answer comes before they are there.
+        """Move replicas to other log directories of their brokers. The response comes before the move is complete.
 
-        LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR; for a broker without a replica of the partition REPLICA_NOT_AVAILABLE: where it comes to
-        have one, it is made in that directory.
+        Errors of a replica: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR; REPLICA_NOT_AVAILABLE when the broker does not have the replica. In the
+        last case a later replica of the partition is created in that directory.
         """
 
         async def ask(peer: Peer, asked: Sequence[TopicPartitionReplica]) -> Outcomes[TopicPartitionReplica, None]:
@@ -86,9 +89,9 @@ class ReplicaCalls(AdminBase):
     async def try_elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
     ) -> Outcomes[TopicPartition, None]:
-        """Has leaders elected for these partitions, or for all that would get another one, of which alone the answer tells then.
+        """Elect leaders for these partitions. With None elect for all partitions whose leader would change; the result then has only those.
 
-        ELECTION_NOT_NEEDED where the leader stays, PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE.
+        Errors of a partition: ELECTION_NOT_NEEDED when the leader stays, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
         wanted = None if partitions is None else list(dict.fromkeys(partitions))
         if wanted is not None and not wanted:
@@ -101,10 +104,11 @@ class ReplicaCalls(AdminBase):
         return await self._controller("electing leaders", ask)
 
     async def elect_leaders(self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
-        """Has leaders elected for these partitions, or for all that would get another one; gives those that got one, in order.
+        """Elect leaders for these partitions, or with None for all whose leader would change. Return the partitions with a new leader, in
+        order.
 
-        Raises the KafkaError of the first partition that failed (the others may have new leaders then); that the leader stays
-        (ELECTION_NOT_NEEDED) is no failure.
+        Raises the KafkaError of the first partition that failed; other partitions may have new leaders then. ELECTION_NOT_NEEDED is not a
+        failure.
         """
         outcomes = await self.try_elect_leaders(election_type, partitions)
         return list(results({each: found for each, found in outcomes.items() if not _not_needed(found)}))
@@ -114,10 +118,10 @@ class ReplicaCalls(AdminBase):
     async def try_alter_partition_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
     ) -> Outcomes[TopicPartition, None]:
-        """Has partitions moved to these brokers, the preferred leader first; None takes back the move that is under way.
+        """Move partitions to these brokers, the preferred leader first. None cancels the reassignment under way.
 
-        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS; INVALID_REPLICATION_FACTOR for more or fewer replicas than there are
-        where that is not allowed (KIP-860).
+        Errors of a partition: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS. INVALID_REPLICATION_FACTOR for another number of
+        replicas without `allow_replication_factor_change` (KIP-860).
         """
 
         async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
@@ -132,7 +136,7 @@ class ReplicaCalls(AdminBase):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The moves that are under way, all or those of `partitions`; what does not move is left out."""
+        """Return the reassignments under way, all or those of `partitions`. Partitions without a reassignment are absent."""
         wanted = None if partitions is None else list(partitions)
 
         async def ask(peer: Peer) -> dict[TopicPartition, PartitionReassignment]:

@@ -1,4 +1,4 @@
-"""ACLs, SCRAM credentials, delegation tokens and client quotas."""
+"""Admin calls for ACLs, SCRAM credentials, delegation tokens and client quotas."""
 
 from __future__ import annotations
 
@@ -59,12 +59,14 @@ _SALT_LENGTH = 32
 
 
 class SecurityCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about who may do what, and how much of it."""
+    """Part of `AsyncAdmin` for security and quotas."""
 
     # -- ACLs -------------------------------------------------------------------------------------------------------------------------
 
     async def describe_acls(self, matching: AclBindingFilter = AclBindingFilter()) -> list[AclBinding]:  # noqa: B008  (it is immutable)
-        """The ACLs that match, all by default; SECURITY_DISABLED when the brokers have no authorizer."""
+        """Return the ACLs that match the filter, by default all. Raises KafkaError(SECURITY_DISABLED) when the brokers have no
+        authorizer.
+        """
 
         async def ask(peer: Peer) -> list[AclBinding]:
             return described_acls(await peer.call(describe_acls_request(matching), DescribeAclsResponse))
@@ -72,7 +74,7 @@ class SecurityCalls(AdminBase):
         return await self._any_broker("describing ACLs", ask)
 
     async def try_create_acls(self, bindings: Iterable[AclBinding]) -> Outcomes[AclBinding, None]:
-        """Creates ACLs; one that is there already is no error."""
+        """Create ACLs. An ACL that exists already is not an error."""
 
         async def ask(peer: Peer, asked: Sequence[AclBinding]) -> Outcomes[AclBinding, None]:
             return created_acls(await peer.call(create_acls_request(asked), CreateAclsResponse), asked)
@@ -82,7 +84,7 @@ class SecurityCalls(AdminBase):
     create_acls = raising_only(try_create_acls)
 
     async def try_delete_acls(self, filters: Iterable[AclBindingFilter]) -> Outcomes[AclBindingFilter, list[DeletedAcl]]:
-        """Deletes the ACLs that match any of the filters; gives for each filter what it matched."""
+        """Delete the ACLs that match any of the filters. Return for each filter the ACLs that it matched."""
 
         async def ask(peer: Peer, asked: Sequence[AclBindingFilter]) -> Outcomes[AclBindingFilter, list[DeletedAcl]]:
             return deleted_acls(await peer.call(delete_acls_request(asked), DeleteAclsResponse), asked)
@@ -90,9 +92,9 @@ class SecurityCalls(AdminBase):
         return await self._at_controller(filters, ask)
 
     async def delete_acls(self, filters: Iterable[AclBindingFilter]) -> dict[AclBindingFilter, list[AclBinding]]:
-        """Deletes the ACLs that match any of the filters; gives for each filter what was deleted.
+        """Delete the ACLs that match any of the filters. Return for each filter the ACLs that were deleted.
 
-        Raises the KafkaError of the first filter, or ACL that it matched, that failed; the others may be done then.
+        Raises the KafkaError of the first filter, or matched ACL, that failed. Other ACLs may be deleted then.
         """
         found = results(await self.try_delete_acls(filters))
         for deleted in (each for matches in found.values() for each in matches):
@@ -103,10 +105,10 @@ class SecurityCalls(AdminBase):
     # -- SCRAM credentials ------------------------------------------------------------------------------------------------------------
 
     async def try_describe_user_scram_credentials(self, users: Iterable[str] | None = None) -> Outcomes[str, list[ScramCredentialInfo]]:
-        """Which credentials users have, all users by default; RESOURCE_NOT_FOUND for a user that has none."""
+        """Return the SCRAM credentials of users, by default of all. Error of a user without credentials: RESOURCE_NOT_FOUND."""
         wanted = None if users is None else list(dict.fromkeys(users))
         if wanted is not None and not wanted:
-            return {}  # For the broker no name means all of them.
+            return {}  # The broker takes an empty list for all users.
 
         async def ask(peer: Peer) -> Outcomes[str, list[ScramCredentialInfo]]:
             return described_scram(await peer.call(describe_scram_request(wanted), DescribeUserScramCredentialsResponse))
@@ -114,15 +116,16 @@ class SecurityCalls(AdminBase):
         return await self._any_broker("describing SCRAM credentials", ask)
 
     async def describe_user_scram_credentials(self, users: Iterable[str] | None = None) -> dict[str, list[ScramCredentialInfo]]:
-        """Which credentials users have, all users by default. Raises the KafkaError of the first user that has none."""
+        """Return the SCRAM credentials of users, by default of all. Raises the KafkaError of the first user without credentials."""
         return results(await self.try_describe_user_scram_credentials(users))
 
     async def try_alter_user_scram_credentials(
         self, alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion]
     ) -> Outcomes[str, None]:
-        """Sets and deletes credentials, one of each user in one call: DUPLICATE_RESOURCE for a user with two.
+        """Set and delete SCRAM credentials. One call takes one alteration per user: DUPLICATE_RESOURCE for a user with two.
 
-        UNACCEPTABLE_CREDENTIAL for too few or too many iterations or an empty password, RESOURCE_NOT_FOUND for one to delete.
+        Other errors of a user: UNACCEPTABLE_CREDENTIAL for too few or too many iterations, RESOURCE_NOT_FOUND for a missing credential to
+        delete. An empty password raises KafkaError(UNACCEPTABLE_CREDENTIAL) before anything is sent.
         """
         wanted = list(alterations)
         salts = {
@@ -148,9 +151,9 @@ class SecurityCalls(AdminBase):
     async def create_delegation_token(
         self, *, owner: KafkaPrincipal | None = None, renewers: Iterable[KafkaPrincipal] = (), max_lifetime_ms: int = -1
     ) -> DelegationToken:
-        """A token for the client's own principal, or for `owner` (KIP-373); -1 lets it live as long as the broker allows.
+        """Create a delegation token for the client's own principal, or for `owner` (KIP-373). Lifetime -1 is the broker's maximum.
 
-        DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on a connection without authentication.
+        Raises KafkaError: DELEGATION_TOKEN_AUTH_DISABLED; DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on a connection without authentication.
         """
         allowed = list(renewers)
         request = CreateDelegationTokenRequest(
@@ -169,7 +172,10 @@ class SecurityCalls(AdminBase):
         return await self._controller("creating a delegation token", ask)
 
     async def renew_delegation_token(self, hmac: bytes, *, renew_time_period_ms: int = -1) -> int:
-        """Prolongs a token, by delegation.token.expiry.time.ms by default; gives its new time of expiry."""
+        """Renew a token for `renew_time_period_ms` milliseconds (-1: delegation.token.expiry.time.ms).
+
+        Return the new expiry time in Unix milliseconds.
+        """
 
         async def ask(peer: Peer) -> int:
             request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=renew_time_period_ms)
@@ -181,7 +187,9 @@ class SecurityCalls(AdminBase):
         return await self._controller("renewing a delegation token", ask)
 
     async def expire_delegation_token(self, hmac: bytes, *, expiry_time_period_ms: int = -1) -> int:
-        """Ends a token after that time, by default at once; gives its new time of expiry."""
+        """Let a token expire in `expiry_time_period_ms` milliseconds, by default at once. Return the new expiry time in Unix
+        milliseconds.
+        """
 
         async def ask(peer: Peer) -> int:
             request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=expiry_time_period_ms)
@@ -193,7 +201,7 @@ class SecurityCalls(AdminBase):
         return await self._controller("expiring a delegation token", ask)
 
     async def describe_delegation_token(self, owners: Iterable[KafkaPrincipal] | None = None) -> list[DelegationToken]:
-        """The tokens that the client may see, all or those of `owners`."""
+        """Return the tokens that the client may see, all or those of `owners`."""
         named = (
             None
             if owners is None
@@ -213,7 +221,9 @@ class SecurityCalls(AdminBase):
     async def describe_client_quotas(
         self, components: Iterable[ClientQuotaFilterComponent] = (), *, strict: bool = False
     ) -> Mapping[ClientQuotaEntity, dict[str, float]]:
-        """The quotas of the entities that have all of these components, all entities by default; with `strict` no other components."""
+        """Return the quotas of the entities that match all of these components, by default of all. With `strict` other components are
+        excluded.
+        """
         request = describe_quotas_request(components, strict)
 
         async def ask(peer: Peer) -> Mapping[ClientQuotaEntity, dict[str, float]]:
@@ -224,7 +234,9 @@ class SecurityCalls(AdminBase):
     async def try_alter_client_quotas(
         self, alterations: Iterable[ClientQuotaAlteration], *, validate_only: bool = False
     ) -> Outcomes[ClientQuotaEntity, None]:
-        """Sets and removes quotas of entities; INVALID_REQUEST for a key that an entity of that kind does not have, or a wrong value."""
+        """Set and remove quotas of entities. Error of an entity: INVALID_REQUEST for a key that such entities do not have, or an invalid
+        value.
+        """
         wanted = {each.entity: each for each in alterations}
 
         async def ask(peer: Peer, entities: Sequence[ClientQuotaEntity]) -> Outcomes[ClientQuotaEntity, None]:

@@ -1,4 +1,4 @@
-"""Topics, their partitions, offsets and records."""
+"""Admin calls for topics, their partitions, offsets and records."""
 
 from __future__ import annotations
 
@@ -41,18 +41,20 @@ from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from odradek.protocol.messages.list_offsets import ListOffsetsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
-# A description is about the present: waiting for a topic that is not there would be wrong.
+# A description is about the present: waiting for a topic that does not exist would be wrong.
 _RETRIED_DESCRIBING = RETRIABLE_ERRORS - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 PAGE_SIZE = 2000
-"""Partitions that one answer describes at most, as Java's client asks."""
+"""Maximum number of partitions in one response; the same as Java's client asks for."""
 
 
 class TopicCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about topics."""
+    """Part of `AsyncAdmin` for topics."""
 
     async def try_create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Outcomes[str, CreatedTopic]:
-        """Creates topics, or with `validate_only` says whether they could be; TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, ..."""
+        """Create topics, or with `validate_only` only check them. Errors of a topic: TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR and
+        others.
+        """
         wanted: dict[str, NewTopic] = {}
         for topic in topics:
             wanted.setdefault(topic.name, topic)
@@ -67,7 +69,7 @@ class TopicCalls(AdminBase):
     create_topics = raising(try_create_topics)
 
     async def try_delete_topics(self, topics: Iterable[TopicKey]) -> Outcomes[TopicKey, None]:
-        """Deletes topics by name or by id; UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID for what is not there."""
+        """Delete topics by name or by id. Errors of a missing topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
 
         async def ask(peer: Peer, asked: Sequence[TopicKey]) -> Outcomes[TopicKey, None]:
             request = delete_topics_request(asked, peer.version(ApiKey.DELETE_TOPICS), peer.timeout_ms)
@@ -82,7 +84,7 @@ class TopicCalls(AdminBase):
     delete_topics = raising_only(try_delete_topics)
 
     async def try_create_partitions(self, counts: Mapping[str, int | NewPartitions], *, validate_only: bool = False) -> Outcomes[str, None]:
-        """Raises the number of partitions of topics to these totals; INVALID_PARTITIONS for a total that is not more."""
+        """Raise the number of partitions of topics to these totals. Error of a topic whose total is not greater: INVALID_PARTITIONS."""
 
         async def ask(peer: Peer, names: Sequence[str]) -> Outcomes[str, None]:
             request = create_partitions_request(counts, names, peer.timeout_ms, validate_only)
@@ -93,7 +95,7 @@ class TopicCalls(AdminBase):
     create_partitions = raising_only(try_create_partitions)
 
     async def list_topics(self, *, internal: bool = False) -> list[TopicInfo]:
-        """All topics by name, Kafka's own only with `internal`."""
+        """Return all topics, sorted by name; Kafka's own topics only with `internal`."""
 
         async def ask(peer: Peer) -> list[TopicInfo]:
             response = await peer.call(MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse)
@@ -105,9 +107,11 @@ class TopicCalls(AdminBase):
     async def try_describe_topics(
         self, topics: Iterable[TopicKey], *, include_authorized_operations: bool = False, page_size: int = PAGE_SIZE
     ) -> Outcomes[TopicKey, TopicDescription]:
-        """Partitions and leadership of topics by name or by id; UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID for what is not there.
+        """Return partitions and leaders of topics by name or by id. Errors of a missing topic: UNKNOWN_TOPIC_OR_PARTITION,
+        UNKNOWN_TOPIC_ID.
 
-        Names are asked for by pages of `page_size` partitions, and so know eligible leaders (KIP-966), where the broker can do that.
+        Topics by name come in pages of `page_size` partitions where the broker supports pages. Only then are eligible leaders known
+        (KIP-966).
         """
 
         async def ask(peer: Peer, asked: Sequence[TopicKey]) -> Outcomes[TopicKey, TopicDescription]:
@@ -127,7 +131,7 @@ class TopicCalls(AdminBase):
     describe_topics = raising(try_describe_topics)
 
     async def _described_by_pages(self, peer: Peer, pages: TopicPages) -> Outcomes[str, TopicDescription] | None:
-        """None when the broker has no pages."""
+        """Describe topics by DescribeTopicPartitions. Return None when the broker does not support that API."""
         try:
             while pages.answered(await peer.call(pages.request(), DescribeTopicPartitionsResponse)):
                 pass
@@ -148,10 +152,10 @@ class TopicCalls(AdminBase):
     async def try_list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec | int], *, read_committed: bool = False
     ) -> Outcomes[TopicPartition, ListOffsetsResultInfo]:
-        """Offsets of partitions: those of an OffsetSpec, or the first ones at or after a timestamp (Unix milliseconds).
+        """Return offsets of partitions: those of an OffsetSpec, or of the first record at or after a timestamp (Unix milliseconds).
 
-        With `read_committed` LATEST is the last stable offset. A partition that does not exist is waited for, and fails with
-        UNKNOWN_TOPIC_OR_PARTITION in the end; UNSUPPORTED_VERSION for a spec that the leader does not know.
+        With `read_committed` LATEST is the last stable offset. A missing partition is retried until the time limit, then fails with
+        UNKNOWN_TOPIC_OR_PARTITION. A spec that the leader does not know fails with UNSUPPORTED_VERSION.
         """
         wanted = {partition: int(spec) for partition, spec in specs.items()}
 
@@ -168,7 +172,10 @@ class TopicCalls(AdminBase):
     list_offsets = raising(try_list_offsets)
 
     async def try_delete_records(self, offsets: Mapping[TopicPartition, int]) -> Outcomes[TopicPartition, int]:
-        """Deletes the records before these offsets (-1: all that are there) and gives the new beginnings; OFFSET_OUT_OF_RANGE."""
+        """Delete the records before these offsets (-1: up to the high watermark) and return the new log start offsets.
+
+        Error of a partition: OFFSET_OUT_OF_RANGE.
+        """
 
         async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, int]:
             request = delete_records_request({each: offsets[each] for each in asked}, peer.timeout_ms)

@@ -1,4 +1,4 @@
-"""Transactions and producers: what is open, since when, and how to end what hangs (KIP-664)."""
+"""Admin calls for transactions and producers: open transactions, their age, and the end of hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _OF_ENDING = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 class TransactionCalls(AdminBase):
-    """The part of `AsyncAdmin` that is about transactions."""
+    """Part of `AsyncAdmin` for transactions."""
 
     async def try_describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> Outcomes[TopicPartition, list[ProducerState]]:
-        """The producers that wrote to partitions, as the leaders know them, or the replicas on one broker."""
+        """Return the producers that wrote to partitions, as the leaders know them, or the replicas on the broker `broker_id`."""
 
         async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, list[ProducerState]]:
             return described_producers(await peer.call(describe_producers_request(asked), DescribeProducersResponse))
@@ -60,7 +60,7 @@ class TransactionCalls(AdminBase):
     describe_producers = raising(try_describe_producers)
 
     async def try_describe_transactions(self, transactional_ids: Iterable[str]) -> Outcomes[str, TransactionDescription]:
-        """State, producer and partitions of transactional ids; TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return state, producer and partitions of transactional ids. Error of a missing id: TRANSACTIONAL_ID_NOT_FOUND."""
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, TransactionDescription]:
             request = DescribeTransactionsRequest(transactional_ids=list(ids))
@@ -78,10 +78,10 @@ class TransactionCalls(AdminBase):
         duration_ms: int = -1,
         transactional_id_pattern: str | None = None,
     ) -> Outcomes[int, list[TransactionListing]]:
-        """The transactional ids that each broker coordinates, by broker id; only those in these states, of these producer ids, with a
-        transaction open for longer than `duration_ms` (KIP-994), whose id matches the pattern as a whole (RE2/J, KIP-1152).
+        """Return the transactional ids that each broker coordinates, by broker id.
 
-        Filters that are left out let all pass; ValueError for a state that there is not.
+        Filters: states; producer ids; transactions open for longer than `duration_ms` milliseconds (KIP-994); a pattern that the whole id
+        matches (RE2/J, KIP-1152). A filter that is left out matches all. Raises ValueError for an unknown state.
         """
         request = ListTransactionsRequest(
             state_filters=[known(TransactionState, each) for each in states],
@@ -106,9 +106,10 @@ class TransactionCalls(AdminBase):
         duration_ms: int = -1,
         transactional_id_pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids of the cluster, sorted; filters as in `try_list_transactions`.
+        """Return the transactional ids of the cluster, sorted, with filters as in `try_list_transactions`.
 
-        Raises the KafkaError of the first broker that failed; `try_list_transactions` has the others'.
+        Raises the KafkaError of the first broker that failed; `try_list_transactions` returns the ids of the others. Raises ValueError for
+        an unknown state.
         """
         found = results(
             await self.try_list_transactions(
@@ -118,9 +119,9 @@ class TransactionCalls(AdminBase):
         return sorted(each for listed in found.values() for each in listed)
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
-        """Writes an abort marker to a partition in which a transaction hangs that no coordinator knows.
+        """Write an abort marker to a partition with a hanging transaction that the coordinator does not know.
 
-        INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED when the partition knows better.
+        Raises KafkaError(INVALID_PRODUCER_EPOCH) or KafkaError(TRANSACTION_COORDINATOR_FENCED) when the partition knows a newer epoch.
         """
 
         async def ask(peer: Peer, asked: Sequence[TopicPartition]) -> Outcomes[TopicPartition, None]:
@@ -129,8 +130,8 @@ class TransactionCalls(AdminBase):
         results(await self._at_leaders([spec.topic_partition], ask, partition_of=lambda each: each))
 
     async def try_fence_producers(self, transactional_ids: Iterable[str]) -> Outcomes[str, ProducerIdAndEpoch]:
-        """Turns away the producers that use these transactional ids, and aborts what they have open."""
-        # The timeout is that of the next transaction, which no producer will begin with it.
+        """Fence the producers that use these transactional ids, and abort their open transactions."""
+        # This is the timeout of the next transaction, which no producer will begin with the new epoch.
         timeout_ms = self._config.integer("request.timeout.ms")
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ProducerIdAndEpoch]:
@@ -145,10 +146,11 @@ class TransactionCalls(AdminBase):
     fence_producers = raising(try_fence_producers)
 
     async def try_end_transactions(self, prepared: Iterable[PreparedTransaction], *, commit: bool) -> Outcomes[PreparedTransaction, None]:
-        """Commits or aborts transactions that `Producer.prepare_transaction` has left open. It may be done again, in the same way.
+        """Commit or abort transactions that `Producer.prepare_transaction` has left open. A repetition with the same `commit` is allowed.
 
-        INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING when it was ended otherwise: by the
-        coordinator after its timeout, or because somebody else has taken the transactional id.
+        Errors of a transaction that was ended otherwise: INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED,
+        INVALID_PRODUCER_ID_MAPPING. The coordinator may have ended it after its timeout, or another producer may have taken the
+        transactional id.
         """
 
         async def ask(peer: Peer, asked: Sequence[PreparedTransaction]) -> Outcomes[PreparedTransaction, None]:
@@ -165,7 +167,7 @@ class TransactionCalls(AdminBase):
     end_transactions = raising_only(try_end_transactions)
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
-        """Aborts the transaction of a transactional id, also one that is prepared for two-phase commit (KIP-939)."""
+        """Abort the transaction of a transactional id, even one that is prepared for two-phase commit (KIP-939)."""
         results(await self.try_fence_producers([transactional_id]))
 
 

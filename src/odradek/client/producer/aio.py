@@ -1,4 +1,4 @@
-"""The asyncio producer.
+"""Asyncio producer.
 
 async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
     metadata = await producer.send_and_wait("topic", b"value", key=b"key")
@@ -26,19 +26,24 @@ from odradek.client.producer.transactions import GivenOffsets
 from odradek.client.types import ArrowRows, ConsumerGroupMetadata, Content, HeadersInput, ProducerRecord, RecordMetadata, encode_content
 
 _ENCODED_AT_ONCE = 8
-"""Batches of rows that are encoded in one job beside the loop."""
+"""Number of batches of rows that one executor call encodes."""
 
 
 class AsyncProducer:
-    """Sends records in the background, in batches, without duplicates or reordering (idempotence is the default)."""
+    """Producer for asyncio. It batches records and sends them in the background, by default idempotently: without duplicates or
+    reordering.
+    """
 
     def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        """Check the settings: keys as Kafka names them in `config`, or keyword arguments with underscores in the place of dots.
+
+        Raises ConfigError, which names the key, for an unknown key or an invalid value.
+        """
         self._settings = producer_settings(config, settings)
         self._engine: ProducerEngine | None = None
 
     async def start(self) -> Self:
-        """Starts the sender; connections are made when they are needed."""
+        """Start the sender. The producer opens connections when it needs them."""
         if self._engine is None:
             self._engine = ProducerEngine(self._settings.config, hooks=self._settings.hooks)
         self._engine.cluster.origin.check()
@@ -52,7 +57,7 @@ class AsyncProducer:
 
     @property
     def engine(self) -> ProducerEngine:
-        """The running engine; OdradekError before `start`, in a forked child and in another event loop."""
+        """Running engine. Raises OdradekError before `start`, in a forked child and in another event loop."""
         engine = self._engine
         if engine is None:
             raise OdradekError("the producer is not started: use `async with`, or await start()")
@@ -70,16 +75,17 @@ class AsyncProducer:
         timestamp: int | None = None,
         on_delivery: Delivered | None = None,
     ) -> RecordFuture:
-        """Queues a record; awaiting what it returns gives the RecordMetadata, or raises the KafkaError of a refused record.
+        """Queue a record and return its future. Awaiting the future gives the RecordMetadata, or raises the KafkaError of a refused record.
 
-        Waits for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
+        Waits up to max.block.ms for metadata and for free memory in buffer.memory. `timestamp` is Unix milliseconds (default: the current
+        time).
 
-        `on_delivery(metadata, error)` is called once in the client's event loop, records of a partition in their order: it must not block.
-        What it raises is logged, whatever it is. It is not called for an error that send() raises.
+        The client's event loop calls `on_delivery(metadata, error)` once, for the records of a partition in their order. `on_delivery` must
+        not block. Any exception from `on_delivery` is logged. An error that send() itself raises is not passed to `on_delivery`.
 
-        TypeError for content, headers, partition or timestamp of a wrong type, ValueError for text that UTF-8 cannot write and numbers that
-        do not fit (64 bits for a timestamp): nothing is sent then. OdradekError in a forked child, or in another event loop than that of
-        `start`.
+        Raises TypeError for content, headers, partition or timestamp of a wrong type. Raises ValueError for text that UTF-8 cannot encode
+        and for numbers out of range (64 bits for a timestamp). In both cases the record is not sent. Raises OdradekError in a forked child,
+        and in another event loop than that of `start`.
         """
         engine = self.engine
         if engine.hooks is not None:
@@ -142,20 +148,21 @@ class AsyncProducer:
         headers: HeadersInput = None,
         timestamp: int | None = None,
     ) -> RecordMetadata:
-        """`send`, and waits for the acknowledgement."""
+        """Queue a record as `send` does, wait for the acknowledgement and return the record's metadata."""
         return await (await self.send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp))
 
     async def send_many(
         self, topic: str, values: Sequence[Content], *, partition: int | None = None, timestamp: int | None = None
     ) -> list[RecordFuture]:
-        """The fast way for many records without keys and headers: a few operations per batch instead of per record.
+        """Queue many records without keys and headers. The cost is a few operations per batch instead of per record.
 
-        Returns one future per run of records that went into the same batch, in order; it has the metadata of the run's first record. With
-        serializers, interceptors or partitioner.class it is `send` for each, with as many futures.
+        Return one future per run of records that went into the same batch, in order; it has the metadata of the run's first record. With
+        serializers, interceptors or partitioner.class the call is the same as `send` for each record, with one future per record.
 
-        TypeError, ValueError and KafkaError (MESSAGE_TOO_LARGE) as `send`, before any of the records is taken; with serializers,
-        interceptors or partitioner.class when it is the record's turn. Of what was taken before an error `sent_before(error)` returns the
-        futures, also when buffer.memory stays full (KafkaError) or the call is cancelled.
+        Raises TypeError, ValueError and KafkaError (MESSAGE_TOO_LARGE) as `send` does, before the first record is queued. With serializers,
+        interceptors or partitioner.class the error comes when the call reaches the record. After an error, `sent_before(error)` returns the
+        futures of the records that were queued before. The same holds when buffer.memory stays full (KafkaError) and when the call is
+        cancelled.
         """
         engine = self.engine
         futures: list[RecordFuture] = []
@@ -184,23 +191,29 @@ class AsyncProducer:
         return futures
 
     async def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
-        """Queues rows of Arrow columns, without a Python object per row: `value` and, where they are there, `key` (binary or string),
-        `headers` (list of structs of key and value), `timestamp` (int64 milliseconds or any Arrow timestamp) and `partition`.
+        """Queue rows of Arrow columns, without a Python object per row.
 
-        Rows go to their partition, else where their key says, as with `send`, else all that fit a batch to one partition. One future a
-        batch (`record_count` tells of how many records), in the order of the rows within a partition; each fails for its own rows only.
-        A batch has `batch.size` bytes, or 512 KiB where that is not set.
+        Columns: `value` (required), `key` (binary or string), `headers` (list of structs of key and value), `timestamp` (int64 milliseconds
+        or any Arrow timestamp) and `partition`.
 
-        Before anything is sent: ValueError for a partition or a column that there is not, and for columns and headers that records cannot
-        have; KeyError without `value`; OdradekError without pyarrow, and with serializers, interceptors or partitioner.class. A row larger
-        than max.request.size is a KafkaError (MESSAGE_TOO_LARGE) after those before it. `sent_before(error)` returns the futures of those.
+        A row goes to its partition if it has one, else to the partition of its key as with `send`. All other rows that fit a batch go to
+        one partition. A batch holds up to `batch.size` bytes, or 512 KiB where `batch.size` is not set.
+
+        Return one future per batch, in the order of the rows within a partition; `record_count` is the number of its records. Each future
+        fails for its own rows only.
+
+        Raises before any row is sent: ValueError for an unknown partition or column, and for types or headers that records cannot have;
+        KeyError without `value`; OdradekError without pyarrow, and with serializers, interceptors or partitioner.class.
+
+        Raises KafkaError (MESSAGE_TOO_LARGE) for a row larger than max.request.size, after the rows before it are queued.
+        `sent_before(error)` returns the futures of those rows.
         """
         engine = self.engine
         if engine.hooks is not None:
             engine.hooks.refuse("send_batch()")
         partition = None if partition is None else checked_partition(partition)
         info = engine.cluster.known_topic(topic, partition) or await engine.topic(topic, partition)
-        # Encoding a million rows would hold up the loop.
+        # Encoding a million rows would block the event loop.
         run = asyncio.get_running_loop().run_in_executor
         encoded = await run(None, engine.encode_rows, info, rows, partition)
         futures: list[RecordFuture] = []
@@ -215,9 +228,9 @@ class AsyncProducer:
         return futures
 
     async def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
-        """Queues a whole record batch (magic 2) that was encoded elsewhere, for instance from Arrow.
+        """Queue a whole record batch (magic 2) that the caller encoded, for instance from Arrow.
 
-        TypeError or ValueError for bytes that are not one batch of `record_count` records with the right checksum.
+        Raises TypeError or ValueError when `payload` is not exactly one batch of `record_count` records with a correct checksum.
         """
         engine = self.engine
         if engine.hooks is not None:
@@ -232,49 +245,56 @@ class AsyncProducer:
         return future
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The numbers of the topic's partitions."""
+        """Return the partition numbers of the topic, sorted."""
         return sorted((self.engine.cluster.known_topic(topic) or await self.engine.topic(topic)).partitions)
 
     async def init_transactions(self) -> None:
-        """Takes the transactional.id: producers that had it are fenced, and what they left open is aborted. Once, before all transactions.
+        """Register the transactional.id: fence older producers with the same id and abort their open transactions. Call once, before any
+        transaction.
 
-        This call, and those below that wait, raise KafkaError(REQUEST_TIMED_OUT) after max.block.ms; they go on, and may be made again.
-        A TransactionError says by `abortable` whether to abort the transaction, or to close the producer.
+        This method and the other transaction methods that wait raise KafkaError(REQUEST_TIMED_OUT) after max.block.ms. The operation then
+        goes on, and the same call may be made again. `TransactionError.abortable` tells whether to abort the transaction (True) or to close
+        the producer (False).
         """
         await self.engine.transactions.initialize()
 
     def begin_transaction(self) -> None:
-        """All records from now on belong to one transaction. IllegalTransactionState when there is one already."""
+        """Begin a transaction: all records sent from now on belong to it. Raises IllegalTransactionState when a transaction is open
+        already.
+        """
         self.engine.transactions.begin()
 
     async def send_offsets_to_transaction(self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata) -> None:
-        """Commits a group's offsets with the transaction; with `Consumer.group_metadata()` a member that was replaced is fenced (KIP-447).
-        The consumer itself must not commit.
+        """Commit a group's offsets with the transaction. The consumer itself must not commit.
+
+        With `Consumer.group_metadata()` the coordinator fences a member that was replaced (KIP-447).
         """
         await self.engine.transactions.send_offsets(offsets, group_metadata)
 
     async def commit_transaction(self) -> None:
-        """Sends what waits, and commits all of it or, raising the first error, nothing."""
+        """Send all queued records and commit the transaction. Raises the first error of a record, in which case no record is committed."""
         await self.engine.transactions.commit()
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Sends what waits, and leaves the transaction to whoever gets the result: `Admin.end_transactions` commits or aborts it, in this
-        process or in another. None when nothing is in it. The producer can only be closed then, which ends nothing.
+        """Send all queued records and leave the transaction open. `Admin.end_transactions` commits or aborts it, in this or another
+        process.
 
-        The coordinator aborts it after transaction.timeout.ms, unless transaction.two.phase.commit.enable is set (KIP-939).
+        Return the prepared transaction, or None when the transaction is empty. After a prepared transaction the producer can only be
+        closed, which does not end the transaction. The coordinator aborts the transaction after transaction.timeout.ms, unless
+        transaction.two.phase.commit.enable is set (KIP-939).
         """
         return await self.engine.transactions.prepare()
 
     async def abort_transaction(self) -> None:
-        """Readers of committed records will see nothing of the transaction; records that were not sent yet fail with TransactionAborted."""
+        """Abort the transaction: readers of committed records see none of its records. Unsent records fail with TransactionAborted."""
         await self.engine.transactions.abort()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
-        """A transaction that is committed at the end of the block, and aborted by an exception, which goes on to the caller.
+        """Return a context manager for a transaction: its end commits, an exception aborts and is raised again.
 
-        The first one calls `init_transactions` if nobody has. When the commit does not end within max.block.ms, its KafkaError
-        (REQUEST_TIMED_OUT) leaves the block and the commit goes on; the next block waits for it.
+        The first transaction calls `init_transactions` unless the application has called it. When the commit takes longer than
+        max.block.ms, the block raises KafkaError(REQUEST_TIMED_OUT) and the commit goes on. The next block waits for that commit.
         """
         manager = self.engine.transactions
         await manager.begin_block()
@@ -286,19 +306,19 @@ class AsyncProducer:
             raise
 
     async def flush(self) -> None:
-        """Sends what waits at once and returns when all of it is acknowledged or failed."""
+        """Send all queued records without lingering, and wait until each is acknowledged or has failed."""
         await self.engine.flush()
 
     def metrics(self) -> dict[MetricName, float]:
-        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        """Return this client's metrics under Kafka's names: rates per second, times in milliseconds, sizes in bytes."""
         if self._engine is None:
             raise OdradekError("the producer is not started: use `async with`, or await start()")
         return self._engine.cluster.metrics()
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails.
+        """Flush for at most `timeout_s` seconds (None: no limit), fail the remaining records and close the producer.
 
-        Goes on when it is cancelled; called again it waits for the same end.
+        A cancelled caller does not stop the closing. A second call waits for the same end.
         """
         if self._engine is not None:
             await self._engine.close(timeout_s)

@@ -1,7 +1,7 @@
 # pyarrow has no types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""Rows of Arrow columns as record batches of a topic's partitions, without a Python object per row."""
+"""Encoder of Arrow rows into record batches of a topic's partitions, without a Python object per row."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("key", "value", "headers", "timestamp", "partition")
-"""What rows may say of their records; `value` has to be there."""
+"""Allowed columns of rows; only `value` is required."""
 
 
 class EncodedRows(NamedTuple):
-    """A record batch of a partition, None where any will do."""
+    """Record batch and its partition, None where any partition will do."""
 
     partition: int | None
     payload: bytes | memoryview
@@ -30,7 +30,7 @@ class EncodedRows(NamedTuple):
 
 
 class RowEncoder:
-    """Divides rows among partitions, by their column `partition`, else by their key as `send` does, and encodes them."""
+    """Encoder that assigns rows to partitions, by their column `partition`, else by key as `send` does."""
 
     def __init__(
         self,
@@ -41,7 +41,10 @@ class RowEncoder:
         ignore_keys: bool = False,
         room: Callable[[int], bytearray] = bytearray,
     ) -> None:
-        """`max_batch_bytes` bounds a batch before compression; one row that is larger travels alone. `room` gives buffers for batches."""
+        """Create an encoder of batches of at most `max_batch_bytes` before compression; a single larger row gets a batch to itself.
+
+        `room` returns a buffer of at least the given number of bytes.
+        """
         self._max_batch_bytes = max_batch_bytes
         self._compression = compression
         self._level = level
@@ -49,11 +52,13 @@ class RowEncoder:
         self._room = room
 
     def encode(self, topic: str, rows: ArrowRows, partitions: Sequence[int], partition: int | None, stamp_ms: int) -> Iterator[EncodedRows]:
-        """The rows as batches, in the order of the rows within a partition; each is encoded when it is asked for. `partitions` are the
-        topic's; `partition` is for all rows; rows without a timestamp get `stamp_ms`.
+        """Return batches in the order of the rows within a partition. Each batch is encoded when the iterator reaches it.
 
-        Nothing is encoded before all rows are looked at: ValueError for a partition that there is not, a column that means nothing or has a
-        type that records cannot have, and for headers without a name; KeyError without `value`.
+        `partitions` are the topic's; `partition` is for all rows (None: by row); rows without a timestamp get `stamp_ms` (Unix
+        milliseconds).
+
+        All rows are checked before the first is encoded. Raises ValueError for an unknown partition or column, for a column type that
+        records cannot have, and for headers without a name. Raises KeyError without `value`.
         """
         if unknown := [name for name in rows.schema.names if name not in COLUMNS]:
             raise ValueError(f"{topic}: rows have a column {unknown[0]!r}; those of records are {', '.join(COLUMNS)}")
@@ -96,7 +101,7 @@ class RowEncoder:
 
 
 def _checked(topic: str, piece: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows with headers of one type; ValueError for columns whose type or content no record can have."""
+    """Return the rows with headers cast to one type. Raises ValueError for columns whose type or content records cannot have."""
     import pyarrow as pa
 
     wanted = {"key": pa.binary(), "value": pa.binary(), "partition": pa.int32()}
@@ -105,7 +110,7 @@ def _checked(topic: str, piece: pa.RecordBatch) -> pa.RecordBatch:
         column = piece.column(index)
         try:
             if name in wanted:
-                # Of the type alone: these can be large.
+                # Check the type alone: these columns can be large.
                 column.slice(0, 0).cast(wanted[name])
             elif name == "timestamp" and not pa.types.is_integer(column.type):
                 column.cast(pa.timestamp("ms", getattr(column.type, "tz", None)), safe=False)
@@ -138,7 +143,7 @@ def _asked(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _numbers(rows: pa.RecordBatch, count: int, *, ignore_keys: bool) -> pa.Array | None:
-    """The partition of each row: the column's, else by key unless these are ignored, else null; None when no row has either."""
+    """Return the partition of each row: from its column, else by key unless keys are ignored, else null. None if all would be null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The blocking producer.
+"""Blocking producer.
 
 with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
     producer.send("topic", "value", key="key")
@@ -26,10 +26,13 @@ from odradek.client.waiting import wait_in_moments
 
 
 class Producer:
-    """As `AsyncProducer`, for code without an event loop; may be shared by threads."""
+    """Producer like `AsyncProducer` for code without an event loop. Threads may share it."""
 
     def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
-        """Keys as Kafka names them in `config`, or as keyword arguments with underscores; ConfigError names a key that does not fit."""
+        """Start a producer: keys as Kafka names them in `config`, or keyword arguments with underscores in the place of dots.
+
+        Raises ConfigError, which names the key, for an unknown key or an invalid value.
+        """
         chosen = producer_settings(config, settings)
         self._thread = shared_loop()
         try:
@@ -56,15 +59,17 @@ class Producer:
         timestamp: int | None = None,
         on_delivery: Delivered | None = None,
     ) -> RecordFuture:
-        """Queues a record; `result()` of what it returns gives the RecordMetadata, or raises the KafkaError of a refused record.
+        """Queue a record and return its future. `result()` of the future returns the RecordMetadata, or raises the KafkaError of a refused
+        record.
 
-        Blocks for metadata and for room in buffer.memory, max.block.ms at most. `timestamp` is Unix milliseconds, now when left out.
+        Blocks up to max.block.ms for metadata and for free memory in buffer.memory. `timestamp` is Unix milliseconds (default: the current
+        time).
 
-        `on_delivery(metadata, error)` is called once in the client's event loop, records of a partition in their order: it must not block.
-        What it raises is logged, whatever it is. It is not called for an error that send() raises.
+        The client's event loop calls `on_delivery(metadata, error)` once, for the records of a partition in their order. `on_delivery` must
+        not block. Any exception from `on_delivery` is logged. An error that send() itself raises is not passed to `on_delivery`.
 
-        TypeError for content, headers, partition or timestamp of a wrong type, ValueError for text that UTF-8 cannot write and numbers that
-        do not fit (64 bits for a timestamp): nothing is sent then. OdradekError in a forked child.
+        Raises TypeError for content, headers, partition or timestamp of a wrong type. Raises ValueError for text that UTF-8 cannot encode
+        and for numbers out of range (64 bits for a timestamp). In both cases the record is not sent. Raises OdradekError in a forked child.
         """
         engine = self._engine
         if engine.hooks is not None:
@@ -118,7 +123,7 @@ class Producer:
     def send_many(
         self, topic: str, values: Sequence[Content], *, partition: int | None = None, timestamp: int | None = None
     ) -> list[RecordFuture]:
-        """The fast way for many records without keys and headers; see `AsyncProducer.send_many`."""
+        """Queue many records without keys and headers, at a few operations per batch; see `AsyncProducer.send_many`."""
         engine = self._engine
         futures: list[RecordFuture] = []
         if engine.hooks is not None:
@@ -146,7 +151,7 @@ class Producer:
         return futures
 
     def send_batch(self, topic: str, rows: ArrowRows, *, partition: int | None = None) -> list[RecordFuture]:
-        """Queues rows of Arrow columns, without a Python object per row; see `AsyncProducer.send_batch`."""
+        """Queue rows of Arrow columns, without a Python object per row; see `AsyncProducer.send_batch`."""
         engine = self._engine
         if engine.hooks is not None:
             engine.hooks.refuse("send_batch()")
@@ -163,7 +168,7 @@ class Producer:
         return futures
 
     def send_encoded(self, target: TopicPartition, payload: bytes, record_count: int, timestamp: int = -1) -> RecordFuture:
-        """Queues a whole record batch (magic 2) that was encoded elsewhere; see `AsyncProducer.send_encoded`."""
+        """Queue a whole record batch (magic 2) that the caller encoded; see `AsyncProducer.send_encoded`."""
         if self._engine.hooks is not None:
             self._engine.hooks.refuse("send_encoded()")
         batch, partition = checked_batch(payload, record_count), checked_partition(target.partition)
@@ -176,36 +181,38 @@ class Producer:
         return future
 
     def partitions_for(self, topic: str) -> list[int]:
-        """The numbers of the topic's partitions."""
+        """Return the partition numbers of the topic, sorted."""
         return sorted(self._topic(topic).partitions)
 
     def init_transactions(self) -> None:
-        """Takes the transactional.id; see `AsyncProducer.init_transactions`."""
+        """Register the transactional.id; see `AsyncProducer.init_transactions`."""
         self._thread.run(self._engine.transactions.initialize)
 
     def begin_transaction(self) -> None:
-        """All records from now on belong to one transaction. IllegalTransactionState when there is one already."""
+        """Begin a transaction: all records sent from now on belong to it. Raises IllegalTransactionState when a transaction is open
+        already.
+        """
         self._engine.transactions.begin()
 
     def send_offsets_to_transaction(self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata) -> None:
-        """Commits a group's offsets with the transaction; see `AsyncProducer.send_offsets_to_transaction`."""
+        """Commit a group's offsets with the transaction; see `AsyncProducer.send_offsets_to_transaction`."""
         self._thread.run(lambda: self._engine.transactions.send_offsets(offsets, group_metadata))
 
     def commit_transaction(self) -> None:
-        """Sends what waits, and commits all of it or, raising the first error, nothing."""
+        """Send all queued records and commit the transaction. Raises the first error of a record, in which case no record is committed."""
         self._thread.run(self._engine.transactions.commit)
 
     def prepare_transaction(self) -> PreparedTransaction | None:
-        """Sends what waits, and leaves the transaction to whoever gets the result; see `AsyncProducer.prepare_transaction`."""
+        """Send all queued records and leave the transaction open for `Admin.end_transactions`; see `AsyncProducer.prepare_transaction`."""
         return self._thread.run(self._engine.transactions.prepare)
 
     def abort_transaction(self) -> None:
-        """Readers of committed records will see nothing of the transaction; records that were not sent yet fail with TransactionAborted."""
+        """Abort the transaction: readers of committed records see none of its records. Unsent records fail with TransactionAborted."""
         self._thread.run(self._engine.transactions.abort)
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """A transaction that is committed at the end of the block, and aborted by an exception; see `AsyncProducer.transaction`."""
+        """Return a context manager for a transaction: its end commits, an exception aborts; see `AsyncProducer.transaction`."""
         manager = self._engine.transactions
         self._thread.run(manager.begin_block)
         try:
@@ -216,11 +223,11 @@ class Producer:
             raise
 
     def flush(self) -> None:
-        """Sends what waits at once and returns when all of it is acknowledged or failed."""
+        """Send all queued records without lingering, and wait until each is acknowledged or has failed."""
         self._thread.run(self._engine.flush)
 
     def metrics(self) -> dict[MetricName, float]:
-        """What this client has done, under Kafka's names: rates a second, times in milliseconds, sizes in bytes."""
+        """Return this client's metrics under Kafka's names: rates per second, times in milliseconds, sizes in bytes."""
         metrics = self._engine.cluster.metrics
 
         async def call() -> dict[MetricName, float]:
@@ -229,9 +236,9 @@ class Producer:
         return self._thread.run(call)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flushes, for at most `timeout_s` seconds, and closes; what is left then fails.
+        """Flush for at most `timeout_s` seconds (None: no limit), fail the remaining records and close the producer.
 
-        Interrupted by Ctrl-C it goes on; called again it waits for the same end. OdradekError in a forked child.
+        Ctrl-C does not stop the closing. A second call waits for the same end. Raises OdradekError in a forked child.
         """
         if not self._engine.closed:
             self._thread.run(lambda: self._engine.close(timeout_s))
@@ -250,7 +257,7 @@ class Producer:
             if not engine.is_full:
                 return
             if self._thread.is_current:
-                # Nothing is acknowledged while a callback waits.
+                # The blocked loop thread could not process an acknowledgement.
                 raise engine.no_room()
             if not wait_in_moments(engine.room.wait, (deadline_ms - engine.cluster.now_ms()) / 1000):
                 raise engine.no_room()

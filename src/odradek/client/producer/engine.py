@@ -1,6 +1,7 @@
-"""The producer's shell: runs the accumulator and the sender in an event loop. Both producers, asyncio and blocking, drive this one.
+"""Engine of both producers, asyncio and blocking: runs the accumulator and the sender in an event loop.
 
-`append` may be called from any thread; everything else belongs to the loop. `lock` guards accumulator and sender.
+Any thread may call the methods that take records (`append` and its like); all others belong to the loop. `lock` guards accumulator and
+sender.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ _LOG = logging.getLogger(__name__)
 _NO_TIMEOUT = 2**31 - 1
 _LONG_MS = 3_600_000
 _ROWS_SIZE = 512 * 1024
-"""Bytes of a batch of rows where batch.size is not set: a batch costs as much as a thousand of its rows."""
+"""Bytes of a batch of Arrow rows where batch.size is not set. A batch costs as much as a thousand of its rows."""
 
 
 def sender_config(config: ClientConfig) -> SenderConfig:
-    """The settings of the producer that its core needs."""
+    """Return the settings that the sender needs."""
     compression = Compression[config.text("compression.type").upper()]
     level_key = f"compression.{compression.name.lower()}.level"
     return SenderConfig(
@@ -76,10 +77,10 @@ def sender_config(config: ClientConfig) -> SenderConfig:
 
 
 class ProducerEngine:
-    """Made, started and closed in the loop."""
+    """Engine of one producer; the event loop creates, starts and closes it."""
 
     def __init__(self, config: ClientConfig, cluster: Cluster | None = None, hooks: Hooks | None = None) -> None:
-        """`hooks`: what records have to pass before they come here; None where there is nothing."""
+        """Create the engine; `hooks` are the application's serializers, interceptors and partitioner, None without any."""
         self.hooks = hooks
         self._loop = asyncio.get_running_loop()
         self.cluster = cluster or Cluster(config)
@@ -109,17 +110,19 @@ class ProducerEngine:
         self._router = Router(config, self._accumulator, self._sender.is_late, self.cluster.rng)
         self.gatherers = self._router.gatherers
         self.gather = self._router.gather
-        """See `Router`: the way of most records, without the lock. In a forked child nothing is taken there, so that `append` says why."""
+        """`Router.gather`, by which most records are queued without the lock. In a forked child it takes no record, so that `append` raises
+        the error.
+        """
         self.cluster.origin.at_fork(self._router.forget)
         self._told: Delivered | None = None
-        """The last function that was found to be one: most records have the same."""
+        """Last on_delivery function that passed `check_told`: most records have the same function."""
         self._room_waiters: list[asyncio.Future[None]] = []
         self._on_the_wire: set[Deferred[memoryview]] = set()
         self._helpers: dict[object, asyncio.Task[None]] = {}
         self._closing = False
-        """Whether records are refused."""
+        """True once the producer refuses records."""
         self._closed = False
-        """Whether nothing is sent any more."""
+        """True once sending has stopped."""
         self._ended = False
         self._closer = Ongoing()
         self._flush_until_s: float | None = None
@@ -132,10 +135,10 @@ class ProducerEngine:
     # -- taking records (any thread) ------------------------------------------------------------------------------------------------
 
     def append(self, info: TopicInfo, record: Outgoing, told: Delivered | None = None) -> tuple[RecordFuture, bool] | None:
-        """Take a record: its future, and whether the loop has to be woken; None when there is no room.
+        """Queue a record. Return its future and whether to wake the loop, or None when buffer.memory is full.
 
-        `told` hears what becomes of the record. KafkaError when it is too large or has no such partition, ClientClosed, OdradekError in a
-        forked child.
+        `told` is called with the outcome of the record. Raises KafkaError when the record is too large or the partition does not exist,
+        ClientClosed after close, OdradekError in a forked child.
         """
         self.cluster.origin.check_process()
         self._check_size(record.size)
@@ -156,7 +159,7 @@ class ProducerEngine:
             return future, index == 0 or batch.size >= self._batch_size
 
     def gather_told(self, topic: str, key: bytes | None, value: Content, timestamp: int | None, told: Delivered) -> Ticket | None:
-        """As `gather`; `told` hears what becomes of the record, after those that were sent before it to the same partition."""
+        """Queue a record as `gather` does. `told` is called with its outcome, after those of earlier records of the same partition."""
         self.cluster.origin.check_process()
         if told is not self._told:
             check_told(told)
@@ -170,7 +173,10 @@ class ProducerEngine:
     def append_run(
         self, info: TopicInfo, many: Values, start: int, partition: int | None, timestamp: int | None
     ) -> tuple[RecordFuture, int] | None:
-        """Take as many of the values from `start` on (no keys, no headers) as fill a batch: (their future, count); None without room."""
+        """Queue as many values from index `start` on as fill a batch, without keys and headers.
+
+        Return their future and their number, or None when buffer.memory is full.
+        """
         self.cluster.origin.check_process()
         end, size = self._run_length(many.sizes, start)
         stamp = self.cluster.clock.time_ms() if timestamp is None else timestamp
@@ -187,7 +193,7 @@ class ProducerEngine:
     def append_encoded(
         self, info: TopicInfo, partition: int, payload: bytes | memoryview, record_count: int, timestamp: int
     ) -> RecordFuture | None:
-        """Take a whole record batch that was encoded elsewhere; None without room."""
+        """Queue a record batch that was encoded by the caller. Return None when buffer.memory is full."""
         self._check_size(len(payload))
         with self.lock:
             self._check_open()
@@ -198,7 +204,7 @@ class ProducerEngine:
         return None if batch is None else RecordFuture(batch, 0, timestamp, record_count)
 
     def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> Iterator[EncodedRows]:
-        """The rows as batches, see `RowEncoder.encode`; without the engine's lock, in any thread."""
+        """Return the rows as batches, see `RowEncoder.encode`. Any thread may call this; it does not take the engine's lock."""
         need_pyarrow()
         settings = self._settings
         encoder = RowEncoder(
@@ -211,7 +217,7 @@ class ProducerEngine:
         return encoder.encode(info.name, rows, sorted(info.partitions), partition, self.cluster.clock.time_ms())
 
     def append_rows(self, info: TopicInfo, rows: EncodedRows) -> RecordFuture | None:
-        """Take rows that are encoded; None without room. KafkaError(MESSAGE_TOO_LARGE) for a row that is too large."""
+        """Queue encoded rows. Return None when buffer.memory is full. Raises KafkaError(MESSAGE_TOO_LARGE) for a row that is too large."""
         size = len(rows.payload)
         self._check_size(size)
         timestamp = read_header(rows.payload).base_timestamp
@@ -224,7 +230,9 @@ class ProducerEngine:
             return future
 
     def _run_length(self, sizes: Sequence[int], start: int) -> tuple[int, int]:
-        """End of the run that fills a batch, and its estimated size: by a guess from the first value, then corrected."""
+        """Return the exclusive end of the run that fills a batch, and its estimated bytes: a guess from the first value's size,
+        corrected.
+        """
         end = min(len(sizes), start + max(1, self._batch_size // (sizes[start] + RECORD_OVERHEAD)))
         size = RECORD_OVERHEAD * (end - start) + sum(sizes[start:end])
         while size > self._batch_size and end - start > 1:
@@ -233,7 +241,7 @@ class ProducerEngine:
         return end, size
 
     def check_values(self, many: Values) -> None:
-        """Raise KafkaError(MESSAGE_TOO_LARGE) when one of the values is too large."""
+        """Raise KafkaError(MESSAGE_TOO_LARGE) when a value is too large."""
         self._check_size(max(many.sizes, default=0) + RECORD_OVERHEAD)
 
     def _check_size(self, size: int) -> None:
@@ -253,7 +261,10 @@ class ProducerEngine:
 
     @property
     def transactions(self) -> TransactionManager:
-        """Transactions of the producer; IllegalTransactionState without transactional.id, OdradekError in a forked child."""
+        """Transactions of the producer.
+
+        Raises IllegalTransactionState without transactional.id, ClientClosed after close, OdradekError in a forked child.
+        """
         self.cluster.origin.check_process()
         if self._transactions is None:
             raise IllegalTransactionState("transactions need the configuration transactional.id")
@@ -269,11 +280,11 @@ class ProducerEngine:
                 waiter.set_result(None)
 
     def deadline_ms(self) -> int:
-        """When a call that begins now has waited for max.block.ms, by the cluster's clock."""
+        """Return the time at which a call that begins now reaches max.block.ms, in milliseconds of the cluster's clock."""
         return self.cluster.now_ms() + self.max_block_ms
 
     async def wait_for_room(self, deadline_ms: int) -> None:
-        """Returns when memory was given back (in the loop); KafkaError at the deadline."""
+        """Wait until a batch gives its memory back. Raises KafkaError at `deadline_ms`. Call in the loop."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._room_waiters.append(waiter)
         self.wake()
@@ -285,11 +296,11 @@ class ProducerEngine:
 
     @property
     def is_full(self) -> bool:
-        """Whether something waits or is on the wire, so that room may still come."""
+        """Return whether any record is queued or under way, so that memory may still become free."""
         return self._accumulator.used > 0
 
     def no_room(self) -> KafkaError:
-        """The error of a record that found no room within max.block.ms."""
+        """Return the error of a record for which no memory became free within max.block.ms."""
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"buffer.memory is full and nothing was acknowledged within {self.max_block_ms} ms (max.block.ms)"
         )
@@ -297,24 +308,27 @@ class ProducerEngine:
     # -- the loop -------------------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Sends what can be sent, in the loop's next turn (call in the loop)."""
+        """Schedule a `turn` for the next loop iteration. Call in the loop."""
         if not self._turn_wanted:
             self._turn_wanted = True
             self._loop.call_soon(self.turn)
 
     def turn(self) -> None:
-        """Sends what can be sent (call in the loop)."""
+        """Send whatever can be sent now. Call in the loop."""
         self._turn_wanted = False
         if not self._closed:
             try:
                 self._sleep(self._step())
             except Exception:
-                # One fault must not be the end of all turns.
+                # After one failure the engine must go on sending.
                 _LOG.exception("a turn of the producer failed")
                 self._sleep(self.cluster.backoff.delay_ms(1))
 
     def _sleep(self, wait_ms: int) -> None:
-        """The next turn is in so many milliseconds at the latest. A timer that ends before is left: most turns want another time."""
+        """Schedule the next `turn` in at most `wait_ms` milliseconds.
+
+        A timer that fires earlier stays: most turns want another time, and to move the timer each time would be expensive.
+        """
         due = self._loop.time() + max(wait_ms, 1) / 1000
         if self._timer is not None:
             if self._timer_due <= due:
@@ -323,23 +337,23 @@ class ProducerEngine:
             self._timer = None
         if wait_ms <= _LONG_MS:
             self._timer = self._loop.call_at(due, self._timed_out)
-            self._timer_due = due  # uvloop hands out a handle without a time where that has come already.
+            self._timer_due = due  # uvloop returns a handle without a time when `due` has passed.
 
     def _timed_out(self) -> None:
         self._timer = None
         self.turn()
 
     async def topic(self, name: str, partition: int | None = None) -> TopicInfo:
-        """Return the topic's metadata, asked for again when the topic did not have the partition; the broker may create the topic.
+        """Return the topic's metadata, asking the brokers again when the partition is unknown. The broker may create the topic.
 
-        KafkaError after max.block.ms; TypeError and ValueError for what no topic can be called: a name that no request can carry would stop
-        the metadata of all topics.
+        Raises KafkaError after max.block.ms. Raises TypeError or ValueError for an impossible name: a name that a request cannot carry
+        would stop the metadata of all topics.
         """
         checked_topic(name)
         return await self.cluster.topic(name, partition, allow_auto_create=True, timeout_ms=self.max_block_ms)
 
     async def flush(self) -> None:
-        """Sends what waits without lingering, and returns when all of it is acknowledged or failed."""
+        """Send all queued records without lingering, and wait until each is acknowledged or has failed."""
         with self.lock:
             batches = self._sender.incomplete()
             self._accumulator.flushing += 1
@@ -354,18 +368,19 @@ class ProducerEngine:
             self._accumulator.flushing -= 1
 
     async def _landed(self) -> None:
-        """Wait until what is on the wire now has its answer, or has lost its connection (request.timeout.ms at most)."""
+        """Wait until each request under way has its response or has lost its connection (request.timeout.ms at most)."""
         await asyncio.gather(*[settled(each) for each in self._on_the_wire], return_exceptions=True)
 
     @property
     def closed(self) -> bool:
-        """Whether close() has ended."""
+        """Return whether close() has completed."""
         return self._ended
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most `timeout_s` seconds (None: no limit), fail the rest, and let go of the cluster.
+        """Flush for at most `timeout_s` seconds (None: no limit), fail the remaining records and close the connections.
 
-        Goes on when the caller leaves (`client.ongoing`); called again it waits for the same end, which a shorter `timeout_s` hastens.
+        A cancelled caller does not stop the closing (`client.ongoing`). A second call waits for the same end; a shorter `timeout_s` brings
+        it forward.
         """
         self.cluster.origin.check()
         if timeout_s is not None:
@@ -406,7 +421,7 @@ class ProducerEngine:
         self._ended = True
 
     def _step(self) -> int:
-        """Sends what can be sent; returns the milliseconds until the next step."""
+        """Send whatever can be sent and start the helper tasks needed. Return milliseconds until the next step."""
         with self.lock:
             while True:
                 work = self._sender.poll(self.cluster.view, self._is_connected, self.cluster.now_ms())
@@ -415,7 +430,7 @@ class ProducerEngine:
                 if not work.dispatches:
                     break
             if work.needs_metadata:
-                # Records wait for longer than metadata.max.idle.ms: their topics are no longer asked for otherwise.
+                # Records have waited for longer than metadata.max.idle.ms. Only this call keeps their topics in the metadata requests.
                 self.cluster.metadata.want(self._sender.waiting_topics())
         if work.needs_partitions and self._transactions is not None:
             self._help("partitions", self._transactions.add_partitions)
@@ -432,7 +447,7 @@ class ProducerEngine:
         return min(work.wake_in_ms, due)
 
     def _help(self, what: object, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs one helper task of a kind at a time; there is a turn when it is done."""
+        """Run `action` as a task unless a task of the same kind (`what`) runs. The end of the task wakes the sender."""
         if what in self._helpers:
             return
         task = self._helpers[what] = asyncio.create_task(action())
@@ -510,7 +525,7 @@ class ProducerEngine:
                 expect_response=self._settings.acks != 0,
             )
         except Exception as error:
-            # Whatever it is, other requests have to go on.
+            # An error of any kind must not stop other requests.
             self._sender.on_failure(dispatch, as_kafka_error(error), self.cluster.now_ms())
             self.cluster.metadata.request_update()
             return
@@ -540,7 +555,7 @@ class ProducerEngine:
 
 
 def _in_memory(chunks: Sequence[Any]) -> list[bytes | bytearray | memoryview]:
-    """Produce requests hold bytes only."""
+    """Narrow the type of the chunks: Produce requests contain only bytes."""
     return list(chunks)
 
 

@@ -1,4 +1,4 @@
-"""What `send` hands out: the acknowledgement of a record, or of a run of records that were handed over together."""
+"""Futures that `send` returns: the acknowledgement of a record, or of a run of records that were queued together."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from odradek.records.codec import Ticket
 
 
 class RecordFuture(Ticket):
-    """An acknowledgement: `await` it, or call `result()` from a thread that does not run the event loop.
+    """Acknowledgement of records. `await` it, or call `result()` in a thread that does not run the event loop.
 
-    For a run of `record_count` records it is done when all of them are, has the metadata of the first, and fails when any of them does.
+    The future of a run of `record_count` records is done when all of them are. It has the metadata of the first record, and fails when any
+    record fails.
     """
 
     __slots__ = ()
@@ -27,17 +28,18 @@ class RecordFuture(Ticket):
 
     @property
     def record_count(self) -> int:
-        """How many records it stands for."""
+        """Number of records that the future stands for."""
         return self._record_count
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """Return whether the outcome is known."""
         return self._batch.is_done(self._first, self._record_count)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the outcome, at most `timeout` seconds (TimeoutError); raise the KafkaError of a record that was not accepted.
+        """Wait for the outcome and return the metadata. Raises the KafkaError of a refused record, and TimeoutError after `timeout`
+        seconds.
 
-        OdradekError, as long as the outcome is not known, in a forked child and in the client's event loop: both would wait in vain.
+        Raises OdradekError in a forked child and in the client's event loop while the outcome is unknown: waiting there would never end.
         """
         if not self.done():
             if self._batch.owner is not None and timeout != 0:
@@ -49,15 +51,18 @@ class RecordFuture(Ticket):
         return self._outcome()
 
     def exception(self) -> BaseException | None:
-        """Return the error, None when there is none (yet): a KafkaError, or TransactionAborted for a record that was not sent."""
+        """Return the error, or None when the outcome is unknown or a success. A record that was not sent has TransactionAborted.
+
+        All other errors are KafkaErrors.
+        """
         return self._error() if self.done() else None
 
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
-        """Calls `callback(self)` once the outcome is known, in the client's event loop: it must not block."""
+        """Call `callback(self)` once the outcome is known, in the client's event loop; it must not block."""
         self._when_done(lambda: callback(self))
 
     def when_delivered(self, callback: Callable[[RecordMetadata, BaseException | None], object]) -> None:
-        """Calls `callback(metadata, error)` as `add_done_callback` does; with an error the metadata has no offset and timestamp (-1)."""
+        """Call `callback(metadata, error)` as `add_done_callback` does. With an error, offset and timestamp of the metadata are -1."""
         self._when_done(partial(self._tell, callback))
 
     def _tell(self, callback: Callable[[RecordMetadata, BaseException | None], object]) -> None:
@@ -105,7 +110,7 @@ _SENT = "_odradek_sent"
 
 @contextmanager
 def reachable_after_an_error(futures: list[RecordFuture]) -> Generator[None]:
-    """Leave `futures` with whatever the block raises, for `sent_before`."""
+    """Attach `futures` to any exception that the block raises, for `sent_before`."""
     try:
         yield
     except BaseException as error:
@@ -114,10 +119,10 @@ def reachable_after_an_error(futures: list[RecordFuture]) -> Generator[None]:
 
 
 def sent_before(error: BaseException) -> list[RecordFuture]:
-    """Return the futures of the records that `send_many` or `send_batch` had taken before it raised `error`.
+    """Return the futures of the records that `send_many` or `send_batch` had queued before it raised `error`.
 
-    The records are on their way, and their futures say what becomes of them. For a call that was cancelled by a time limit,
-    `error` may be the TimeoutError of that limit.
+    The producer goes on sending these records, and their futures get the outcome. When a time limit cancelled the call, `error` may be the
+    TimeoutError of that limit.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -141,7 +146,9 @@ def _resolve_here(waiter: asyncio.Future[None]) -> None:
 
 
 def _error_of(batch: Batch, indexes: range) -> BaseException:
-    """The error of records of a failed batch; where the broker names those at fault, the others fell with the batch (KIP-467)."""
+    """Return the error of the records `indexes` of a failed batch. Where the broker names the invalid records, the other records get an
+    error that says so (KIP-467).
+    """
     error, faults = batch.error, batch.record_errors
     assert error is not None
     if not faults or not isinstance(error, KafkaError):

@@ -1,4 +1,4 @@
-"""What of the application a record passes on its way: interceptors, serializers, a partitioner; and back, when it is acknowledged."""
+"""Hooks of the application into the producer: interceptors, serializers, a partitioner, and callbacks on delivery."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from odradek.client.producer.serializers import Serializers, take_serializers
 from odradek.client.types import ProducerRecord, RecordMetadata
 
 Given: TypeAlias = Any
-"""What may be given for a key: a `Setting`; for serializers, partitioner.class and interceptor.classes also objects of the application."""
+"""Value of a configuration key: a `Setting`, or an object of the application for serializers, partitioner.class and interceptor.classes."""
 
 Delivered: TypeAlias = Callable[[RecordMetadata, BaseException | None], object]
-"""Hears of one record: where it stands, or the error, with metadata that has no offset (-1)."""
+"""Callback with the metadata of a delivered record, or with the error and metadata without an offset (-1)."""
 
 _LOG = logging.getLogger(__name__)
 _PARTITIONER = "partitioner.class"
@@ -32,20 +32,20 @@ _ROUND_ROBIN = _JAVA + "RoundRobinPartitioner"
 
 
 def check_told(told: object) -> None:
-    """TypeError for what cannot be told of a record."""
+    """Raise TypeError unless `told` is a plain function that can be called with metadata and error."""
     if not callable(told) or iscoroutinefunction(told):
         raise TypeError(f"on_delivery takes a plain function of (metadata, error), not {told!r}; coroutines can await what send() returns")
 
 
 class _Function:
-    """A function as a partitioner."""
+    """Partitioner made of a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.partition = function
 
 
 class Hooks:
-    """Those of one producer; it has none of them at all where it needs none."""
+    """Interceptors, serializers and partitioner of one producer."""
 
     def __init__(self, serializers: Serializers | None, interceptors: Interceptors | None, partitioner: Partitioner | None) -> None:
         self._serializers = serializers or Serializers(None, None)
@@ -54,20 +54,22 @@ class Hooks:
         self._closed = False
 
     def intercepted(self, record: ProducerRecord) -> ProducerRecord:
-        """The record that is to be sent instead."""
+        """Return the record that the interceptors' on_send returns in the place of `record`."""
         return record if self._interceptors is None else self._interceptors.on_send(record)
 
     def serialized(self, record: ProducerRecord) -> ProducerRecord:
-        """The record with bytes for key and value; SerializationError."""
+        """Return the record with bytes for key and value. Raises SerializationError."""
         return self._serializers.apply(record)
 
     def may_block(self, record: ProducerRecord) -> bool:
-        """Whether `serialized` may have to wait for somebody: not to be called in an event loop then."""
+        """Return whether `serialized` may wait for a server; if so, do not call it in an event loop."""
         return self._serializers.may_block(record)
 
     def partition(self, record: ProducerRecord, serialized: ProducerRecord, info: TopicInfo, view: ClusterView) -> int | None:
-        """The partition that was asked for, else the partitioner's; None without either. KafkaError for one that the topic does not have,
-        TypeError for what is no number; and whatever the partitioner raises.
+        """Return the record's own partition, else the partitioner's choice. Return None when there is neither.
+
+        Raises KafkaError when the topic does not have the chosen partition, TypeError when the choice is not a number, and any error of the
+        partitioner.
         """
         if record.partition is not None or self._partitioner is None:
             return record.partition
@@ -86,7 +88,7 @@ class Hooks:
         return number
 
     def told(self, on_delivery: Delivered | None) -> Delivered | None:
-        """Who hears of a record: the interceptors, then the application. TypeError as `check_told`."""
+        """Return the callback for a record's outcome: it calls the interceptors, then `on_delivery`. Raises TypeError as `check_told`."""
         if on_delivery is not None:
             check_told(on_delivery)
         interceptors = self._interceptors
@@ -102,19 +104,19 @@ class Hooks:
         return tell
 
     def not_sent(self, record: ProducerRecord, error: BaseException) -> None:
-        """`send` raises the error; the interceptors hear of it, too."""
+        """Report the error that `send` raises to the interceptors."""
         if self._interceptors is not None:
             partition = -1 if record.partition is None else record.partition
             self._interceptors.on_acknowledgement(RecordMetadata(record.topic, partition, -1, -1), error)
 
     def refuse(self, call: str) -> NoReturn:
-        """OdradekError for a call whose records nobody could look at on their way."""
+        """Raise OdradekError for a call that sends encoded records, which the hooks cannot process."""
         raise OdradekError(
             f"{call} sends bytes as they are: a producer with serializers, interceptors or partitioner.class has to use send()"
         )
 
     def close(self) -> None:
-        """The producer is closed; once."""
+        """Close interceptors and partitioner, once."""
         if self._closed:
             return
         self._closed = True
@@ -129,14 +131,14 @@ class Hooks:
 
 
 class ProducerSettings(NamedTuple):
-    """A producer's configuration; `hooks` is None where records need no more than to be sent."""
+    """Configuration of a producer; `hooks` is only there when the application has set any."""
 
     config: ClientConfig
     hooks: Hooks | None
 
 
 def producer_settings(config: Mapping[str, Given] | None, keywords: Mapping[str, Given]) -> ProducerSettings:
-    """Checks the settings of a producer; ConfigError names a key that does not fit."""
+    """Check the settings of a producer. Raises ConfigError, which names the key, for an unknown key or an invalid value."""
     given: dict[str, Any] = {}
     for name, value in [*(config or {}).items(), *keywords.items()]:
         if name in given:
@@ -145,7 +147,7 @@ def producer_settings(config: Mapping[str, Given] | None, keywords: Mapping[str,
     given = follow_references(given)
     serializers = take_serializers(given)
     objects = {name: given.pop(name) for name in list(given) if name.replace("_", ".") in (_PARTITIONER, _INTERCEPTORS)}
-    # Objects are made, and told of their settings, only for a producer that can be.
+    # Check the rest first: objects are created and configured only for a producer with valid settings.
     found = ClientConfig(PRODUCER_CONFIG, given)
     given |= objects
     chosen = plugins.take(given, _PARTITIONER)
@@ -158,7 +160,7 @@ def producer_settings(config: Mapping[str, Given] | None, keywords: Mapping[str,
 
 
 def _without_effect(config: ClientConfig, *, has_partitioner: bool) -> Iterator[tuple[str, str]]:
-    """Keys that were given and do nothing, as with Kafka's producer, and why."""
+    """Yield each given key that has no effect, as in Kafka's producer, with the reason."""
     for key in _BUILT_IN:
         if has_partitioner and config.was_given(key):
             yield key, f"{_PARTITIONER} decides"

@@ -1,6 +1,7 @@
-"""Interceptors of the producer: objects that see, and may change, what is sent, and hear what became of it.
+"""Interceptors of the producer: objects that see and may change each record, and are told the outcome.
 
-Source: org.apache.kafka.clients.producer.ProducerInterceptor, internals.ProducerInterceptors. What they raise is logged and swallowed.
+The producer logs their exceptions and goes on. Source: org.apache.kafka.clients.producer.ProducerInterceptor,
+internals.ProducerInterceptors.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from odradek.client import plugins
 from odradek.client.types import ProducerRecord, RecordMetadata
 
 Interceptor: TypeAlias = Any
-"""An object with any of: on_send(record) -> record, on_acknowledgement(metadata, error), close(), configure(settings)."""
+"""Object with any of the methods on_send(record) -> record, on_acknowledgement(metadata, error), close() and configure(settings)."""
 
 _LOG = logging.getLogger(__name__)
 _KEY = "interceptor.classes"
@@ -21,15 +22,19 @@ _METHODS = ("on_send", "on_acknowledgement", "close")
 
 
 class Interceptors:
-    """Those of one producer, in the order of the key. `on_send` and `close` are called in the application's thread,
-    `on_acknowledgement` in that of the client's event loop, but for an error that send() raises: then it is the application's.
+    """Interceptors of one producer, in the order of the key.
+
+    The application's thread calls `on_send` and `close`. The event loop's thread calls `on_acknowledgement`, except for an error that
+    send() raises: that call comes from the application's thread.
     """
 
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
         self._interceptors = interceptors
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """What the last of them makes of the record; each gets what the one before it gave, unless that one failed."""
+        """Call on_send of each interceptor with the record and return the last result. A failing interceptor leaves the record
+        unchanged.
+        """
         for function in self._having("on_send"):
             try:
                 changed = function(record)
@@ -41,16 +46,15 @@ class Interceptors:
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
-        """The record is written, or with an error it is not, and the metadata has no offset then."""
+        """Report a written record, or a failed record with its error and without an offset."""
         for function in self._having("on_acknowledgement"):
             try:
                 function(metadata, error)
             except BaseException:
-                # CancelledError and SystemExit would keep the acknowledgement from the others, and end the event loop.
+                # CancelledError and SystemExit would skip the other interceptors and end the event loop.
                 _LOG.warning("an interceptor failed on an acknowledgement", exc_info=True)
 
     def close(self) -> None:
-        """The producer is closed."""
         for function in self._having("close"):
             try:
                 function()
@@ -62,9 +66,10 @@ class Interceptors:
 
 
 def take_interceptors(settings: dict[str, Any]) -> Interceptors | None:
-    """Takes the key out of the settings: objects, classes, or import paths ("package.module.Class", several with commas). None without any.
+    """Remove the key from the settings and return the interceptors: objects, classes, or import paths ("package.module.Class", separated by
+    commas). Return None without any.
 
-    ConfigError for what cannot be imported or made, has none of an interceptor's methods, or is named twice.
+    Raises ConfigError for a value that cannot be imported or created, lacks all of an interceptor's methods, or is named twice.
     """
     interceptors = plugins.made_all(_KEY, plugins.take(settings, _KEY), _METHODS, settings)
     return Interceptors(interceptors) if interceptors else None

@@ -1,4 +1,4 @@
-"""Where the producer's records go: the partition of each, and the open batches that take records without a look at anything else."""
+"""Routing of the producer's records: the partition of each, and the open batches (gatherers) that take records without further checks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from odradek.client.core.partitioner import PartitionLoad, StickyPartitioner, pa
 from odradek.records.codec import Gatherer, Ticket
 
 _STICKY_BYTES = 16 * 1024
-"""After so many bytes records without a key move to another partition, where batch.size is not set: as with Java's producer."""
+"""Bytes of records without a key after which they move to another partition, where batch.size is not set: as with Java's producer."""
 
 
 class Router:
-    """Belongs to the engine, whose lock guards it; only `gather` needs none.
+    """Router of the engine, whose lock guards all methods but `gather`.
 
-    Records that may go anywhere share a gatherer per topic, records with a key have one per partition. What closes a batch closes its
-    gatherer: the next record comes to `target` again.
+    Records without partition and key share a gatherer per topic; records with a key have one per partition. Closing a batch closes its
+    gatherer: the next record goes through `target` again.
     """
 
     def __init__(self, config: ClientConfig, accumulator: Accumulator, is_late: Callable[[int], bool], rng: random.Random) -> None:
-        """`is_late(node id)`: whether the node has taken nothing for partitioner.availability.timeout.ms."""
+        """Create a router; `is_late(node id)` tells whether the node has accepted no request for partitioner.availability.timeout.ms."""
         self._accumulator = accumulator
         self._is_late = is_late
         self._rng = rng
@@ -36,18 +36,19 @@ class Router:
         self._gathers = self._batch_size <= config.integer("max.request.size")
         self._sticky: dict[str, StickyPartitioner] = {}
         self.gatherers: dict[str, Gatherer] = {}
-        """By topic, what takes records that may go anywhere."""
+        """By topic, the gatherer of records without partition and key."""
         self._keyed: dict[str, list[Gatherer | None]] = {}
         self._gathered_from: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Let no open batch take records without a look at anything else."""
+        """Drop all gatherers, so that each record goes through `target`."""
         self.gatherers.clear()
         self._keyed.clear()
 
     def gather(self, topic: str, key: bytes | None, value: object, timestamp: int | None) -> Ticket | None:
-        """The ticket of a record without partition and headers, which an open batch has taken; None when it has to be looked at. In any
-        thread.
+        """Queue a record without partition and headers in an open batch. Return its ticket, or None when no gatherer has taken the record.
+
+        Any thread may call this.
         """
         if key is None or self._ignore_keys:
             gatherer = self.gatherers.get(topic)
@@ -57,7 +58,7 @@ class Router:
         return None if gatherer is None else gatherer.take(key, value, timestamp)
 
     def target(self, info: TopicInfo, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
-        """Where a record of so many bytes goes; KafkaError for a partition that there is not."""
+        """Return the partition for a record of `size` bytes. Raises KafkaError for a partition that does not exist."""
         if partition is not None:
             if partition not in info.partitions:
                 raise KafkaError(
@@ -92,7 +93,7 @@ class Router:
         return loads
 
     def took(self, info: TopicInfo, key: bytes | None, partition: int | None, size: int, batch: Batch | None = None) -> None:
-        """So many bytes went where `target` said. More records like them may go into the batch, until it has no room or is closed."""
+        """Note `size` bytes for the partition that `target` chose. `batch` may take more such records until it is full or closed."""
         if partition is not None:
             return
         gatherer = None if batch is None else batch.gatherer

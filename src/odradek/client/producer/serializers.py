@@ -1,4 +1,4 @@
-"""key.serializer and value.serializer: how keys and values become bytes (org.apache.kafka.common.serialization.Serializer)."""
+"""Serializers of keys and values: key.serializer and value.serializer (org.apache.kafka.common.serialization.Serializer)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class _Chosen(NamedTuple):
 
 
 class Serializers(NamedTuple):
-    """Both; None takes bytes and text as they are."""
+    """Serializers of one producer; None passes bytes and text through."""
 
     key: _Chosen | None
     value: _Chosen | None
 
     def apply(self, record: ProducerRecord) -> ProducerRecord:
-        """The record with bytes for key and value; SerializationError says which of them cannot be written, and what to do."""
+        """Return the record with bytes for key and value. Raises SerializationError, which names the failing part and the remedy."""
         if (self.key is not None and self.key.of_records) or (self.value is not None and self.value.of_records):
             # A serializer may add headers.
             headers = list(encode_headers(record.headers))
@@ -32,7 +32,7 @@ class Serializers(NamedTuple):
         return record._replace(key=key, value=_written(record.topic, "value", self.value, record.value, []))
 
     def may_block(self, record: ProducerRecord) -> bool:
-        """Whether `apply` may have to wait for somebody."""
+        """Return whether `apply` may wait for a server."""
         return _may_block(record.topic, "key", self.key, record.key) or _may_block(record.topic, "value", self.value, record.value)
 
 
@@ -42,7 +42,7 @@ def _may_block(topic: str, part: str, chosen: _Chosen | None, content: object) -
     try:
         return not chosen.of_records.is_ready(topic, part, content)
     except Exception:
-        # `apply` raises it in its own words.
+        # `apply` raises this error with a better message.
         return False
 
 
@@ -62,7 +62,10 @@ def _written(topic: str, part: str, chosen: _Chosen | None, content: object, hea
 
 
 def take_serializers(settings: dict[str, Any]) -> Serializers | None:
-    """Takes the two keys out of the settings; ConfigError for what is no function and no known name. None without either."""
+    """Remove both keys from the settings and return the serializers, or None without any.
+
+    Raises ConfigError for a value that is neither a function nor a known name.
+    """
     found = Serializers(*(_resolve(name, settings) for name in ("key.serializer", "value.serializer")))
     return found if found.key is not None or found.value is not None else None
 

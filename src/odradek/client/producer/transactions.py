@@ -1,9 +1,10 @@
-"""The shell around a producer's transactions: asks coordinators, one call of the application at a time. Belongs to the loop.
+"""Transactions of a producer: requests to coordinators, one call of the application at a time. Belongs to the event loop.
 
-Calls go on when their caller leaves (`client.ongoing`), which waits for max.block.ms at most:
-- init_transactions, commit_transaction, prepare_transaction and abort_transaction can be made again then; another of them is refused.
-- send_offsets_to_transaction is never joined: each call sends its own offsets, one after the other. The commit waits for those that are on
-  their way, and fails if one of them fails; abort gives them up.
+An operation goes on when its caller leaves (`client.ongoing`). A caller waits for at most max.block.ms. After that:
+- init_transactions, commit_transaction, prepare_transaction and abort_transaction may be called again and join the operation. Any other of
+  these calls is refused.
+- send_offsets_to_transaction never joins: each call sends its own offsets, one call after the other. A commit waits for offsets that are
+  being sent, and fails if one of them fails. An abort gives them up.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ _IMPLICIT_SINCE = 2
 _LAST_INIT_VERSION = 5
 _TWO_PHASE_INIT_VERSION = 6
 _LAST_VERSION_FOR_PRODUCERS = 3
-"""Of AddPartitionsToTxn: later ones are for brokers."""
+"""Last version of AddPartitionsToTxn for producers; later versions are for brokers."""
 _LAST_EXPLICIT_VERSION: dict[type[Message], int] = {EndTxnRequest: 4, TxnOffsetCommitRequest: 4}
-"""What a producer of transaction version 1 may send: the next versions mean version 2."""
+"""Last versions that a producer of transaction version 1 may send: later ones mean transaction version 2."""
 _SHORT_PAUSE_MS = 20
 _NO_EPOCH = -1
 _SENDING_OFFSETS = "send_offsets_to_transaction"
@@ -64,7 +65,7 @@ GivenOffsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 class TransactionManager:
-    """One producer's; `lock` guards `core` and the sender."""
+    """Transactions of one producer; `lock` guards `core` and the sender."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class TransactionManager:
         flush: Callable[[], Awaitable[None]],
         landed: Callable[[], Awaitable[None]],
     ) -> None:
-        """`flush` waits until every record has its outcome, `landed` until no request is on the wire."""
+        """Create the manager: `flush` waits until every record has its outcome, `landed` until no request is under way."""
         config = cluster.config
         self.core = core
         self._cluster = cluster
@@ -90,28 +91,29 @@ class TransactionManager:
         self._groups: dict[str, Coordinator] = {}
         self._call = Ongoing()
         self._sending: set[asyncio.Task[None]] = set()
-        """Offsets on their way."""
+        """Tasks that send offsets."""
         self._turn = asyncio.Lock()
-        """Of the offsets: one call after the other."""
+        """Lock that lets offsets be sent one call after the other."""
         self._adding = asyncio.Lock()
         self._giving_up = False
-        """Whether what is asked for the transaction is not wanted any more."""
+        """True while an abort waits for the requests that send offsets to stop."""
 
     # -- calls of the application -------------------------------------------------------------------------------------------------------
 
     async def initialize(self) -> None:
-        """Gets a producer id and epoch, which fences producers with the same transactional.id and ends what they left open."""
+        """Get a producer id and epoch. The coordinator fences producers with the same transactional.id and ends their transactions."""
         await self._only("init_transactions", self._initialize)
 
     def begin(self) -> None:
-        """Begins a transaction."""
         with self._lock:
             self._check_no_call("begin_transaction")
             self.core.begin(implicit=self._is_implicit())
             self._call.forget()
 
     async def begin_block(self) -> None:
-        """Begin a transaction, after what the block before has left under way, and after `initialize` if nobody has called that."""
+        """Begin a transaction. First wait for the call that the last block left under way, and call `initialize` if the application has
+        not.
+        """
         await self._call.settled(self._max_block_ms)
         if self.core.state is State.ABORTABLE:
             logger.warning("the last transaction of %s is aborted: %s", self.core.transactional_id, self.core.error)
@@ -121,7 +123,7 @@ class TransactionManager:
         self.begin()
 
     async def send_offsets(self, offsets: GivenOffsets, group: ConsumerGroupMetadata) -> None:
-        """Makes a group's offsets part of the transaction. TypeError or ValueError for offsets that are none, before anything is sent."""
+        """Make a group's offsets part of the transaction. Raises TypeError or ValueError for invalid offsets, before any is sent."""
         taken = checked_offsets(offsets)
         if not taken:
             return
@@ -135,11 +137,11 @@ class TransactionManager:
         task.result()
 
     async def commit(self) -> None:
-        """Sends what waits, and commits."""
+        """Send all queued records and commit."""
         await self._only("commit_transaction", self._commit)
 
     async def prepare(self) -> PreparedTransaction | None:
-        """Sends what waits, and leaves the transaction open for somebody else to end; None when nothing is in it."""
+        """Send all queued records and leave the transaction open. Return None when the transaction is empty."""
         await self._only("prepare_transaction", self._prepare)
         if not self.core.started:
             return None
@@ -147,7 +149,7 @@ class TransactionManager:
         return PreparedTransaction(self.core.transactional_id, self._sender.producer_id, self._sender.producer_epoch, version)
 
     async def abort(self) -> None:
-        """Drops what was not sent, and aborts. Offsets that are still on their way are waited for no longer than that takes."""
+        """Drop unsent records and abort. Requests that are sending offsets are given up: the abort waits only for their current attempt."""
         await self._only("abort_transaction", self._abort)
 
     async def _only(self, name: str, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -167,12 +169,12 @@ class TransactionManager:
                 self.core.initialize()
         await self._new_epoch()
         with self._lock:
-            # Remembered for a transaction that begins while the coordinator's connection is away.
+            # Remember the version for a transaction that begins while the coordinator's connection is down.
             self.core.implicit = self._is_implicit()
             self.core.end()
 
     async def _new_epoch(self) -> None:
-        """Asks for the next epoch of the producer id, or for both."""
+        """Request the next epoch of the producer id, or a new id and epoch."""
 
         def request() -> InitProducerIdRequest:
             return InitProducerIdRequest(
@@ -220,10 +222,10 @@ class TransactionManager:
             self.core.abort()
             self._sender.abort(TransactionAborted("its transaction was aborted"))
         await self._flush()
-        # A record that has failed for its time may still arrive: not after the end of its transaction.
+        # A record that has timed out may still reach the broker. It must not arrive after the end of its transaction.
         await self._landed()
         async with self._adding:
-            pass  # Now the coordinator has heard of the partitions, or it has not.
+            pass  # The AddPartitionsToTxn request under way has ended now, with a response or without.
         if self.core.error is None or self.core.error.code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             await self._end(committed=False)
 
@@ -257,7 +259,7 @@ class TransactionManager:
             except (TransactionError, TransactionAborted):
                 raise
             except Exception as error:
-                # Nobody may be there to hear of it: a commit without them must not succeed.
+                # The caller may have left and not see the error: a commit without these offsets must not succeed.
                 with self._lock:
                     raise self.core.fail(ErrorCode.UNKNOWN_SERVER_ERROR, f"{_SENDING_OFFSETS}: {error}", abortable=True) from error
 
@@ -286,7 +288,7 @@ class TransactionManager:
         )
 
     async def add_partitions(self) -> None:
-        """Tells the coordinator of the partitions that are wanted; what comes of it is in the core."""
+        """Add the wanted partitions to the transaction at the coordinator. The core keeps the outcome."""
         async with self._adding:
             with self._lock:
                 partitions = self.core.wanted
@@ -338,10 +340,11 @@ class TransactionManager:
         wanted: Callable[[], bool] | None = None,
         may_be_lost: bool = False,
     ) -> R:
-        """Ask until the answer is one that counts. Raises TransactionError, which the core has noted, for one that ends the transaction.
+        """Send a request, with retries, until the response is a success, and return the response.
 
-        When the answer is not `wanted` any more, raises after the next one TransactionAborted, or the error that the transaction has failed
-        with. A request without an answer is sent again unless it `may_be_lost`: the coordinator may have heard it or not.
+        Raises TransactionError, which the core has noted, for an error that ends the transaction. Once `wanted` returns False, raises after
+        the next response: the error that the transaction has failed with, else TransactionAborted. A request without a response is sent
+        again, as the coordinator may not have received it, unless `may_be_lost`.
         """
         failures = 0
         while True:
@@ -380,7 +383,7 @@ class TransactionManager:
         return self.core.is_sending and not self._giving_up
 
     def _end_of_transaction(self) -> TransactionError | TransactionAborted:
-        """Return why the transaction takes nothing more: the error that it has failed with, or that it was ended meanwhile."""
+        """Return why the transaction accepts nothing more: the error that it has failed with, else TransactionAborted."""
         return self.core.error or TransactionAborted("the transaction has ended")
 
     def _is_implicit(self) -> bool:
@@ -391,9 +394,9 @@ class TransactionManager:
         return node.versions.features.get(_FEATURE, 0) >= _IMPLICIT_SINCE
 
     async def abandon(self, *, waiting: bool = False) -> None:
-        """Abort a transaction that is open, as far as the coordinator lets it; not while a call is under way, unless `waiting` for its end.
+        """Abort an open transaction, if the coordinator allows it. While a call is under way, do nothing unless `waiting` for its end.
 
-        Takes as long as two calls at most.
+        Takes up to twice max.block.ms. Logs errors instead of raising them.
         """
         try:
             if waiting:
@@ -404,7 +407,7 @@ class TransactionManager:
             logger.warning("the open transaction of %s was not aborted: %s", self.core.transactional_id, error)
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Cancel all operations and close the connections to coordinators."""
         for task in self._sending:
             task.cancel()
         if self._sending:
@@ -420,13 +423,13 @@ def _error_code(answer: InitProducerIdResponse | EndTxnResponse | AddOffsetsToTx
 
 
 def _worst(codes: Iterable[int], judged: Judge) -> int:
-    """The one that decides: a fatal one before an abortable one, and this before one that may pass."""
+    """Return the most severe error code: fatal, then abortable, then retriable."""
     return max(codes, key=lambda code: judged(code_of(code)).value, default=0)
 
 
 def _worst_partition(answer: AddPartitionsToTxnResponse) -> int:
     codes = [each.partition_error_code for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition]
-    # Partitions that were not tried say nothing of why.
+    # The code of partitions that were not tried does not say why.
     return _worst([code for code in codes if code != ErrorCode.OPERATION_NOT_ATTEMPTED] or codes, judge_partition)
 
 

@@ -1,2 +1,3 @@
-"""What the admin client takes and hands out, in Kafka's terms: frozen tuples, by subject. Times are Unix milliseconds unless they say
-otherwise, sizes are bytes."""
+"""Arguments and results of the admin client in Kafka's terms: named tuples, by subject. Times are Unix milliseconds and sizes are bytes,
+except where noted.
+"""

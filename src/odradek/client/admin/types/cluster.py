@@ -1,4 +1,4 @@
-"""The quorum of the controllers."""
+"""Types of the controllers' quorum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class RaftVoterEndpoint(NamedTuple):
-    """Where a voter listens for the other controllers."""
+    """Address on which a voter listens for other controllers."""
 
     listener: str
     host: str
@@ -16,7 +16,7 @@ class RaftVoterEndpoint(NamedTuple):
 
 
 class QuorumReplicaState(NamedTuple):
-    """How far a voter or observer is in the metadata log; times are None where the leader does not say."""
+    """Progress of a voter or observer in the metadata log. Times are None where the leader does not report them."""
 
     replica_id: int
     replica_directory_id: UUID
@@ -26,7 +26,7 @@ class QuorumReplicaState(NamedTuple):
 
 
 class QuorumInfo(NamedTuple):
-    """The Raft quorum as its leader knows it; `nodes` has the listeners of the voters by node id."""
+    """Raft quorum as its leader knows it; `nodes` has the listeners of the voters by node id."""
 
     leader_id: int
     leader_epoch: int

@@ -1,4 +1,4 @@
-"""Groups of all types, their members and offsets."""
+"""Types of groups, their members and offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
 
 
 class GroupType(StrEnum):
-    """Which protocol a group follows, as Kafka spells it."""
+    """Protocol of a group, as Kafka spells it."""
 
     UNKNOWN = "Unknown"
     CONSUMER = "Consumer"
@@ -23,7 +23,7 @@ class GroupType(StrEnum):
 
 
 class GroupState(StrEnum):
-    """What a group is about, as Kafka spells it."""
+    """State of a group, as Kafka spells it."""
 
     UNKNOWN = "Unknown"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -37,8 +37,11 @@ class GroupState(StrEnum):
 
 
 class GroupListing(NamedTuple):
-    """A group as its coordinator lists it. `protocol` is the protocol type ("consumer", "connect", "" without members and protocol);
-    `state` and `group_type` are None where the broker is too old to say (before Kafka 2.6 and 3.8)."""
+    """Group as its coordinator lists it. `protocol` is the protocol type ("consumer", "connect"; "" for groups without members and
+    protocol).
+
+    Brokers before Kafka 2.6 report no `state`, brokers before 3.8 no `group_type` (None).
+    """
 
     group_id: str
     group_type: GroupType | None
@@ -47,13 +50,16 @@ class GroupListing(NamedTuple):
 
     @property
     def is_simple_consumer_group(self) -> bool:
-        """Whether it only has offsets that somebody committed without being a member."""
+        """Return whether the group only has offsets that were committed by clients that are not members."""
         return self.group_type in (GroupType.CLASSIC, None) and not self.protocol
 
 
 class MemberDescription(NamedTuple):
-    """A member of a classic or a consumer group. `target_assignment` is what it is on its way to, `member_epoch` how far it is; both None
-    in classic groups. `upgraded` says whether a member of a consumer group speaks the protocol of KIP-848 (False: the classic one)."""
+    """Member of a classic or a consumer group.
+
+    `target_assignment` is the assignment that the member moves to, `member_epoch` the epoch that it has reached; both None in classic
+    groups. `upgraded` tells whether a member of a consumer group uses the protocol of KIP-848 (False: the classic protocol).
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -67,8 +73,7 @@ class MemberDescription(NamedTuple):
 
 
 class ConsumerGroupDescription(NamedTuple):
-    """A group of consumers, classic or of KIP-848. The epochs are None in classic groups; `authorized_operations` is None unless asked
-    for."""
+    """Group of consumers, classic or of KIP-848. The epochs are None in classic groups; `authorized_operations` only if requested."""
 
     group_id: str
     is_simple_consumer_group: bool
@@ -83,8 +88,9 @@ class ConsumerGroupDescription(NamedTuple):
 
 
 class ClassicGroupDescription(NamedTuple):
-    """A group of the classic protocol, of consumers or of others. `protocol` is its type ("consumer", "connect"), `protocol_data` what its
-    members agreed on (the assignor)."""
+    """Group of the classic protocol, of consumers or of others. `protocol` is its type ("consumer", "connect"), `protocol_data` the
+    protocol that its members chose (the assignor).
+    """
 
     group_id: str
     protocol: str
@@ -96,18 +102,18 @@ class ClassicGroupDescription(NamedTuple):
 
     @property
     def is_simple_consumer_group(self) -> bool:
-        """Whether it only has offsets that somebody committed without being a member."""
+        """Return whether the group only has offsets that were committed by clients that are not members."""
         return not self.protocol
 
 
 class MemberToRemove(NamedTuple):
-    """A static member, by its group.instance.id."""
+    """Static member of a group, by its group.instance.id."""
 
     group_instance_id: str
 
 
 class ShareMemberDescription(NamedTuple):
-    """A member of a share group (KIP-932)."""
+    """Member of a share group (KIP-932)."""
 
     member_id: str
     rack_id: str | None
@@ -119,7 +125,7 @@ class ShareMemberDescription(NamedTuple):
 
 
 class ShareGroupDescription(NamedTuple):
-    """A share group (KIP-932)."""
+    """Share group (KIP-932)."""
 
     group_id: str
     members: tuple[ShareMemberDescription, ...]
@@ -131,7 +137,7 @@ class ShareGroupDescription(NamedTuple):
 
 
 class SharePartitionOffsetInfo(NamedTuple):
-    """Where a share group begins in a partition; `lag` is None where the broker does not say."""
+    """Start offset of a share group in a partition; `lag` can be None: older brokers do not report it."""
 
     start_offset: int
     leader_epoch: int | None
@@ -139,14 +145,14 @@ class SharePartitionOffsetInfo(NamedTuple):
 
 
 class StreamsTask(NamedTuple):
-    """A task of Kafka Streams: one partition of a subtopology."""
+    """Task of Kafka Streams: one partition of a subtopology."""
 
     subtopology_id: str
     partition: int
 
 
 class StreamsAssignment(NamedTuple):
-    """What a member of a streams group works at."""
+    """Tasks of a member of a streams group."""
 
     active: tuple[StreamsTask, ...]
     standby: tuple[StreamsTask, ...]
@@ -154,7 +160,9 @@ class StreamsAssignment(NamedTuple):
 
 
 class StreamsGroupMemberDescription(NamedTuple):
-    """A member of a streams group (KIP-1071). The task offsets say how far its state stores are, and how far they have to come."""
+    """Member of a streams group (KIP-1071). `task_offsets` are the offsets of its state stores, `task_end_offsets` the ends of their
+    changelogs.
+    """
 
     member_id: str
     member_epoch: int
@@ -174,7 +182,7 @@ class StreamsGroupMemberDescription(NamedTuple):
 
 
 class StreamsTopicInfo(NamedTuple):
-    """A topic that a subtopology needs; 0 partitions or replicas leave the number to others."""
+    """Topic that a subtopology needs. 0 partitions or replicas mean that the number is chosen elsewhere."""
 
     name: str
     partitions: int
@@ -183,7 +191,7 @@ class StreamsTopicInfo(NamedTuple):
 
 
 class StreamsSubtopology(NamedTuple):
-    """A part of the topology whose tasks are assigned as one."""
+    """Part of the topology whose tasks are assigned as one."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
@@ -193,7 +201,7 @@ class StreamsSubtopology(NamedTuple):
 
 
 class StreamsGroupDescription(NamedTuple):
-    """A streams group (KIP-1071); `topology_epoch` is None and there are no subtopologies while it has no topology."""
+    """Streams group (KIP-1071). While it has no topology, it has neither `topology_epoch` (None) nor subtopologies."""
 
     group_id: str
     group_epoch: int

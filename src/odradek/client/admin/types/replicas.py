@@ -1,4 +1,4 @@
-"""Replicas: where they are, where they are going, who leads."""
+"""Types of replicas: log directories, reassignments, leader elections."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from odradek.base.ids import TopicPartition
 
 
 class ElectionType(IntEnum):
-    """Who may become leader: the first replica if it is in sync, or any replica, which may lose records."""
+    """Candidates of a leader election: PREFERRED is the first replica if it is in sync, UNCLEAN any replica, which may lose records."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class PartitionReassignment(NamedTuple):
-    """A change of replicas that is under way."""
+    """Reassignment of a partition that is under way."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -26,7 +26,7 @@ class PartitionReassignment(NamedTuple):
 
 
 class TopicPartitionReplica(NamedTuple):
-    """The replica of a partition on one broker."""
+    """Replica of a partition on one broker."""
 
     topic: str
     partition: int
@@ -41,8 +41,9 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class ReplicaInfo(NamedTuple):
-    """A replica in a log directory. `offset_lag` is how far it is behind the high watermark, or, of the future replica that is to replace
-    the present one in another directory, behind that one."""
+    """Replica in a log directory. `offset_lag` is its lag behind the high watermark; that of a future replica is its lag behind the current
+    replica.
+    """
 
     size: int
     offset_lag: int
@@ -50,7 +51,7 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """A log directory; `error` says why it cannot be used. The bytes of its file system are None where the broker is too old to say."""
+    """Log directory; `error` tells why it cannot be used. The bytes of its file system are None from brokers too old to report them."""
 
     error: KafkaError | None
     replicas: Mapping[TopicPartition, ReplicaInfo]
@@ -60,7 +61,7 @@ class LogDirDescription(NamedTuple):
 
 
 class ReplicaLogDirInfo(NamedTuple):
-    """Where a replica is, None when the broker has none; and where its future replica is, while it moves between directories."""
+    """Log directory of a replica, None when the broker does not have the replica. While the replica moves, `future_log_dir` is set."""
 
     current_log_dir: str | None = None
     current_offset_lag: int | None = None

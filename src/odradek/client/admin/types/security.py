@@ -1,4 +1,4 @@
-"""ACLs, SCRAM credentials, delegation tokens and client quotas."""
+"""Types of ACLs, SCRAM credentials, delegation tokens and client quotas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.base.errors import KafkaError
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about (org.apache.kafka.common.resource.ResourceType)."""
+    """Type of resource of an ACL (org.apache.kafka.common.resource.ResourceType)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -23,7 +23,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How an ACL names its resources (KIP-290); ANY and MATCH are for filters."""
+    """Kind of name in an ACL (KIP-290); ANY and MATCH are for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,7 +33,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What may be done to a resource (org.apache.kafka.common.acl.AclOperation); ANY is for filters."""
+    """Operation on a resource (org.apache.kafka.common.acl.AclOperation); ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -54,7 +54,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermissionType(IntEnum):
-    """Whether an ACL allows or denies; ANY is for filters."""
+    """Permission of an ACL: allow or deny; ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -63,7 +63,7 @@ class AclPermissionType(IntEnum):
 
 
 class AclBinding(NamedTuple):
-    """An ACL and the resources it holds for. `principal` is "User:name", `host` an address or "*"."""
+    """ACL and its resource. `principal` is "User:name", `host` an address or "*"."""
 
     resource_type: ResourceType
     resource_name: str
@@ -75,7 +75,7 @@ class AclBinding(NamedTuple):
 
 
 class AclBindingFilter(NamedTuple):
-    """Which ACLs are meant; None and ANY mean all. MATCH finds what holds for the resource of that name, by whichever pattern."""
+    """Filter of ACLs; None and ANY match all. MATCH matches all ACLs that apply to the resource of that name, by any pattern type."""
 
     resource_type: ResourceType = ResourceType.ANY
     resource_name: str | None = None
@@ -87,28 +87,28 @@ class AclBindingFilter(NamedTuple):
 
 
 class DeletedAcl(NamedTuple):
-    """An ACL that a filter matched; `error` says why it is still there."""
+    """ACL that a filter matched; `error` tells why it was not deleted."""
 
     binding: AclBinding
     error: KafkaError | None
 
 
 class ScramMechanism(IntEnum):
-    """How a password is hashed (RFC 5802, RFC 7677)."""
+    """Hash of SCRAM passwords (RFC 5802, RFC 7677)."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
 
 class ScramCredentialInfo(NamedTuple):
-    """What may be known of a credential."""
+    """Public part of a SCRAM credential."""
 
     mechanism: ScramMechanism
     iterations: int
 
 
 class UserScramCredentialUpsertion(NamedTuple):
-    """A credential to set. The password never leaves the client, only its salted hash; the salt is random unless given."""
+    """SCRAM credential to set. The client sends the salted hash, never the password. The salt is random unless given."""
 
     user: str
     mechanism: ScramMechanism
@@ -121,14 +121,14 @@ class UserScramCredentialUpsertion(NamedTuple):
 
 
 class UserScramCredentialDeletion(NamedTuple):
-    """A credential to delete."""
+    """SCRAM credential to delete."""
 
     user: str
     mechanism: ScramMechanism
 
 
 class KafkaPrincipal(NamedTuple):
-    """Who somebody is to the authorizer."""
+    """Principal of a user as the authorizer knows it."""
 
     principal_type: str
     name: str
@@ -138,7 +138,9 @@ class KafkaPrincipal(NamedTuple):
 
 
 class DelegationToken(NamedTuple):
-    """A token (KIP-48): whoever has `token_id` and `hmac` acts for its owner until `expiry_timestamp`, `max_timestamp` at the latest."""
+    """Delegation token (KIP-48). A client with `token_id` and `hmac` acts as the owner until `expiry_timestamp`, which renewals move up to
+    `max_timestamp`.
+    """
 
     token_id: str
     hmac: bytes
@@ -154,7 +156,9 @@ class DelegationToken(NamedTuple):
 
 
 class ClientQuotaEntity(NamedTuple):
-    """Whose quota: `user`, `client_id` or both, or `ip`. "" is the default of that kind, None that the kind is no part of it."""
+    """Entity of a quota: `user`, `client_id` or both, or `ip`. "" is the default entity of that kind, None means that the kind is
+    absent.
+    """
 
     user: str | None = None
     client_id: str | None = None
@@ -162,7 +166,7 @@ class ClientQuotaEntity(NamedTuple):
 
 
 class ClientQuotaFilterComponent(NamedTuple):
-    """One kind of entity ("user", "client-id" or "ip"): the one with this name, "" for the default, None for any that is named."""
+    """Filter of one kind of entity ("user", "client-id" or "ip"): by exact name, "" for the default, None for any named entity."""
 
     entity_type: str
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Topics, partitions and offsets."""
+"""Types of topics, partitions and offsets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from odradek.client.admin.types.security import AclOperation
 
 
 class NewPartitions(NamedTuple):
-    """How many partitions a topic is to have in all, and who gets the new ones (broker ids of each, the leader's first)."""
+    """New total number of partitions of a topic, and the replicas of the new ones (broker ids for each, the preferred leader first)."""
 
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
 
 
 class TopicPartitionInfo(NamedTuple):
-    """A partition; `leader` is -1 while there is none. The eligible leaders beside the in-sync replicas (KIP-966) are None where the
-    broker does not say."""
+    """Partition of a topic; `leader` is -1 without a leader. The eligible leaders outside of the ISR (KIP-966) are None where the broker
+    does not report them.
+    """
 
     partition: int
     leader: int
@@ -32,7 +33,7 @@ class TopicPartitionInfo(NamedTuple):
 
 
 class TopicDescription(NamedTuple):
-    """A topic and its partitions by number; `authorized_operations` is None unless asked for."""
+    """Topic and its partitions by number; `authorized_operations` only if requested (else None)."""
 
     name: str
     topic_id: UUID
@@ -42,22 +43,24 @@ class TopicDescription(NamedTuple):
 
 
 class OffsetSpec(IntEnum):
-    """Which offset of a partition is meant; a timestamp (0 or more) means the first record at or after it."""
+    """Offset of a partition to be looked up. A timestamp (0 or more) in its place means the first record at or after it."""
 
     LATEST = -1
     EARLIEST = -2
     MAX_TIMESTAMP = -3
-    """That of the record with the greatest timestamp (KIP-734)."""
+    """Offset of the record with the greatest timestamp (KIP-734)."""
     EARLIEST_LOCAL = -4
-    """The first that is on the leader's own disk (KIP-405)."""
+    """First offset on the leader's own disk (KIP-405)."""
     LATEST_TIERED = -5
-    """The last that is in remote storage (KIP-1005)."""
+    """Last offset in remote storage (KIP-1005)."""
     EARLIEST_PENDING_UPLOAD = -6
-    """The first that is not in remote storage yet (KIP-1023)."""
+    """First offset that is not in remote storage yet (KIP-1023)."""
 
 
 class ListOffsetsResultInfo(NamedTuple):
-    """An offset, -1 where there is none; `timestamp` is -1 where it was not asked by time, `leader_epoch` None where not known."""
+    """Result of an offset lookup: -1 where nothing was found, `timestamp` -1 for lookups not by time, `leader_epoch` None where
+    unknown.
+    """
 
     offset: int
     timestamp: int

@@ -1,4 +1,4 @@
-"""Transactions and producers, as an administrator sees them."""
+"""Types of transactions and producers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.base.ids import TopicPartition
 
 
 class TransactionState(StrEnum):
-    """How far a transaction is, as Kafka spells it."""
+    """State of a transaction, as Kafka spells it."""
 
     UNKNOWN = "Unknown"
     EMPTY = "Empty"
@@ -22,8 +22,11 @@ class TransactionState(StrEnum):
 
 
 class ProducerState(NamedTuple):
-    """A producer that wrote to a partition. `current_transaction_start_offset` is None without an open transaction, `coordinator_epoch`
-    None when it never ended one, `last_timestamp` -1 when it only ended transactions."""
+    """Producer that wrote to a partition.
+
+    Without an open transaction `current_transaction_start_offset` has the value None; so has `coordinator_epoch` if the producer never
+    ended a transaction. `last_timestamp` is -1 if it only ended transactions.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +37,7 @@ class ProducerState(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id as its coordinator knows it; `transaction_start_time_ms` is None without an open transaction."""
+    """Transactional id as its coordinator knows it; `transaction_start_time_ms` has the value None without an open transaction."""
 
     coordinator_id: int
     state: TransactionState
@@ -46,7 +49,7 @@ class TransactionDescription(NamedTuple):
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id as its coordinator lists it."""
+    """Transactional id as its coordinator lists it."""
 
     transactional_id: str
     producer_id: int
@@ -54,7 +57,7 @@ class TransactionListing(NamedTuple):
 
 
 class AbortTransactionSpec(NamedTuple):
-    """A transaction that hangs in a partition, as `describe_producers` shows it."""
+    """Transaction that hangs in a partition, as `describe_producers` shows it."""
 
     topic_partition: TopicPartition
     producer_id: int
@@ -63,7 +66,7 @@ class AbortTransactionSpec(NamedTuple):
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What a fenced transactional id has now; whoever has an older epoch is turned away."""
+    """Current producer id and epoch of a fenced transactional id; brokers refuse producers with an older epoch."""
 
     producer_id: int
     producer_epoch: int
