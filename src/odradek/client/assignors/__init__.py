@@ -1,1 +1,1 @@
-"""Who of a classic group gets which partitions: the assignors that run in the group's leader. Pure functions of what members say."""
+"""Partition assignors, which the leader of a classic group runs: pure functions of the members' subscriptions."""

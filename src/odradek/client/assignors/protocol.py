@@ -1,4 +1,4 @@
-"""What members and leader of a classic group tell each other in JoinGroup and SyncGroup (ConsumerProtocol; KIP-429, KIP-792, KIP-881)."""
+"""Consumer protocol: subscriptions in JoinGroup, assignments in SyncGroup (ConsumerProtocol; KIP-429, KIP-792, KIP-881)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LATEST = 3
 
 
 class Subscription(NamedTuple):
-    """What a member says when it joins; `user_data` is its assignor's."""
+    """Subscription that a member sends when it joins; `user_data` belongs to its assignor."""
 
     topics: Sequence[str]
     owned: Sequence[TopicPartition] = ()
@@ -28,14 +28,14 @@ class Subscription(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """What the leader has a member told."""
+    """Assignment that the leader sends to a member."""
 
     partitions: Sequence[TopicPartition]
     user_data: bytes | None = None
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """As Java's clients write it, in the latest version; older members read what they know of it."""
+    """Encode in the latest version, as Java's clients do. Older members read the fields that they know."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
@@ -49,14 +49,14 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
-    """ProtocolError for what is none; of versions to come what this one knows is read."""
+    """Decode a subscription. Fields of newer versions are ignored. Raises ProtocolError for invalid bytes."""
     message = ConsumerProtocolSubscription.decode(memoryview(data)[_VERSION.size :], _version(data))
     owned = [TopicPartition(each.topic, number) for each in message.owned_partitions for number in each.partitions]
     return Subscription(message.topics, owned, message.generation_id, message.rack_id, message.user_data)
 
 
 def encode_assignment(assigned: Assigned) -> bytes:
-    """As Java's clients write it."""
+    """Encode in the latest version, as Java's clients do."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in _by_topic(assigned.partitions)
@@ -67,7 +67,10 @@ def encode_assignment(assigned: Assigned) -> bytes:
 
 
 def decode_assignment(data: bytes | memoryview) -> Assigned:
-    """ProtocolError for what is none. Nothing at all means no partitions: so says a leader that leaves a member out."""
+    """Decode an assignment. Raises ProtocolError for invalid bytes.
+
+    Empty bytes mean no partitions: the leader has left the member out of its assignments.
+    """
     if not data:
         return Assigned(())
     message = ConsumerProtocolAssignment.decode(memoryview(data)[_VERSION.size :], _version(data))

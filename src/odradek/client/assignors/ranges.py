@@ -1,8 +1,8 @@
-"""Ranges of each topic's partitions, in the order of the members (org.apache.kafka.clients.consumer.RangeAssignor).
+"""Range assignor: each topic's partitions in ranges, in the order of the members (org.apache.kafka.clients.consumer.RangeAssignor).
 
-Of every topic each member gets as many partitions as any other, or one more. Where racks make a difference a member gets, within that,
-first the partitions with a replica on its rack; topics with as many partitions and the same members stay aligned: a member has the same
-partition numbers of all of them (KIP-881).
+The numbers of partitions of one topic differ by at most one among members. Where racks matter, a member first gets partitions with a
+replica on its rack, within its share. Topics with the same members and number of partitions stay aligned: a member has the same partition
+numbers of each of them (KIP-881).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from odradek.client.assignors.spec import Assignment, Members, Topics, in_order,
 
 
 class _Topic:
-    """One topic while its partitions are handed out."""
+    """State of one topic during the assignment."""
 
     __slots__ = ("_extra", "_share", "_taken", "members", "name", "needs_racks", "racks", "unassigned")
 
     def __init__(self, name: str, racks: Sequence[frozenset[str]], members: Mapping[str, str | None]) -> None:
-        """`members`: its subscribers in order, with their racks."""
+        """Create the state; `members` are the topic's subscribers in order, with their racks."""
         self.name = name
         self.members = members
         self.unassigned = dict.fromkeys(range(len(racks)))
@@ -30,11 +30,11 @@ class _Topic:
 
     @property
     def has_racks(self) -> bool:
-        """Whether a member has a rack, without which topics are not aligned by it."""
+        """Return whether any member has a rack; topics are aligned only then."""
         return any(rack is not None for rack in self.members.values())
 
     def room(self, member_id: str) -> int:
-        """How many more partitions the member may get."""
+        """Return how many more partitions the member may get."""
         return max(0, self._share + (self._extra > 0) - self._taken[member_id])
 
     def is_near(self, member_id: str, partition: int) -> bool:
@@ -50,7 +50,7 @@ class _Topic:
 
 
 def assign(topics: Topics, members: Members) -> Assignment:
-    """The range of each member."""
+    """Return the partitions of each member, sorted."""
     assignment: Assignment = {member_id: [] for member_id in members}
     order = in_order(members)
     states: list[_Topic] = []
@@ -72,7 +72,7 @@ def assign(topics: Topics, members: Members) -> Assignment:
 
 
 def _alike(states: Sequence[_Topic]) -> list[list[_Topic]]:
-    """Topics with the same subscribers and as many partitions, together."""
+    """Group topics with the same subscribers and, if members have racks, the same number of partitions."""
     groups: dict[tuple[frozenset[tuple[str, str | None]], int], list[_Topic]] = {}
     for state in states:
         key = (frozenset(state.members.items()), len(state.racks) if state.has_racks else 0)
@@ -90,7 +90,7 @@ def _assign_ranges(topic: _Topic, may_have: Callable[[str, int], bool] | None, a
 
 
 def _assign_aligned(topics: Sequence[_Topic], assignment: Assignment) -> None:
-    """The same partition of all topics to the first member that is near to all of them and has room."""
+    """Assign the same partition of all topics to the first member that is near to all of these replicas and below its share."""
     remaining = dict.fromkeys(topics[0].members)
     for partition in range(len(topics[0].racks)):
         near = (each for each in remaining if all(topic.is_near(each, partition) and topic.room(each) for topic in topics))

@@ -1,4 +1,4 @@
-"""The assignors by the names that members of a group agree on (partition.assignment.strategy)."""
+"""Registry of the assignors, by the names that members of a group agree on (partition.assignment.strategy)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GENERATION: Final = struct.Struct(">i")
 
 
 class _StickyUserData(Message):
-    """What a member of the sticky assignor held last, and since when."""
+    """User data of the sticky assignor: the member's last assignment and its generation."""
 
     VALID_VERSIONS = Versions(0, 1)
 
@@ -38,19 +38,19 @@ def _held_as_said(said: Subscription) -> tuple[Sequence[TopicPartition], int]:
 
 
 class Assignor(NamedTuple):
-    """One of Kafka's. `cooperative`: members keep what they hold during a rebalance, and give up only what somebody else is to get."""
+    """Assignor of Kafka. With `cooperative` members keep their partitions in a rebalance, and give up only those that move."""
 
     name: str
     java_class: str
     assign: Callable[[Topics, Members], Assignment]
     cooperative: bool = False
     user_data: Callable[[Sequence[TopicPartition], int], bytes | None] = _no_user_data
-    """What a member sends along, given what it held last and in which generation."""
+    """Function that returns the member's user data, given its last partitions and their generation."""
     held: Callable[[Subscription], tuple[Sequence[TopicPartition], int]] = _held_as_said
-    """What a member held last, and in which generation, by what it says."""
+    """Function that returns the member's last partitions and their generation from its subscription."""
 
     def members(self, said: Mapping[str, Subscription], instance_ids: Mapping[str, str | None]) -> Members:
-        """What `assign` needs of what the members say."""
+        """Return the members in the form that `assign` takes."""
         members: dict[str, Member] = {}
         for member_id, subscription in said.items():
             owned, generation = self.held(subscription)
@@ -63,7 +63,7 @@ def _assign_sticky(topics: Topics, members: Members) -> Assignment:
 
 
 def _assign_cooperative(topics: Topics, members: Members) -> Assignment:
-    """As sticky; but nobody gets what another has not given up yet: that follows with the next rebalance (KIP-429)."""
+    """Assign as sticky does, without the partitions that their owners have yet to give up: the next rebalance assigns those (KIP-429)."""
     assignment, moved = sticky.assign(topics, members)
     for partition, member_id in moved.items():
         assignment[member_id].remove(partition)
@@ -85,7 +85,10 @@ def _cooperative_user_data(_: Sequence[TopicPartition], generation: int) -> byte
 
 
 def _held_by_user_data(said: Subscription) -> tuple[Sequence[TopicPartition], int]:
-    """By the assignor's own data: members have given up everything before they join. What cannot be read is nothing."""
+    """Return the member's last partitions from its user data: eager members give up all partitions before they join.
+
+    Unreadable user data count as no partitions.
+    """
     if not said.user_data:
         return (), UNKNOWN_GENERATION
     for version in (1, 0):
@@ -99,7 +102,7 @@ def _held_by_user_data(said: Subscription) -> tuple[Sequence[TopicPartition], in
 
 
 def _held_by_generation(said: Subscription) -> tuple[Sequence[TopicPartition], int]:
-    """Members of before version 2 of the protocol tell the generation in the assignor's data."""
+    """Return the member's partitions and generation. Members before version 2 of the protocol put the generation into the user data."""
     if said.generation == UNKNOWN_GENERATION and said.user_data is not None and len(said.user_data) >= _GENERATION.size:
         return said.owned, _GENERATION.unpack_from(said.user_data)[0]
     return said.owned, said.generation
@@ -123,4 +126,4 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = {
         ),
     )
 }
-"""By name; configuration may also give the class that Java calls it by."""
+"""Assignors by name. Configuration may also use the names of Java's classes."""

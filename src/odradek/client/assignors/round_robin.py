@@ -1,4 +1,6 @@
-"""All partitions of all topics in turns, in the order of the members (org.apache.kafka.clients.consumer.RoundRobinAssignor)."""
+"""Round-robin assignor: all partitions of all topics, in the order of the members
+(org.apache.kafka.clients.consumer.RoundRobinAssignor).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from odradek.client.assignors.spec import Assignment, Members, Topics, in_order
 
 
 def assign(topics: Topics, members: Members) -> Assignment:
-    """Each partition goes to the next member that subscribes to its topic."""
+    """Assign each partition to the next member that subscribes to its topic."""
     assignment: Assignment = {member_id: [] for member_id in members}
     order = in_order(members)
     subscribed = {topic for member in members.values() for topic in member.topics}

@@ -1,4 +1,4 @@
-"""What assignors are given, and what they have in common (org.apache.kafka.clients.consumer.internals.AbstractPartitionAssignor)."""
+"""Arguments, results and shared functions of assignors (org.apache.kafka.clients.consumer.internals.AbstractPartitionAssignor)."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ UNKNOWN_GENERATION = -1
 
 
 class Member(NamedTuple):
-    """What a member tells the leader of its group."""
+    """Member of a group as its leader sees it."""
 
     topics: Sequence[str]
-    """What it subscribes to; topics that do not exist are passed over."""
+    """Topics to which the member subscribes. Topics that do not exist are ignored."""
     owned: Sequence[TopicPartition] = ()
-    """What it holds from the assignment of `generation`."""
+    """Partitions of the member in the assignment of `generation`."""
     generation: int = UNKNOWN_GENERATION
-    """-1 when it does not say."""
+    """Generation of `owned`, -1 if unknown."""
     instance_id: str | None = None
-    """group.instance.id: keeps its place in the order of members when it comes back under another member id."""
+    """group.instance.id, which keeps the member's place in the order when it returns with another member id."""
     rack: str | None = None
-    """client.rack; None or empty where there is none."""
+    """client.rack; None or empty without a rack."""
 
 
 Members = Mapping[str, Member]
-"""By member id."""
+"""Members by member id."""
 
 Topics = Mapping[str, Sequence[frozenset[str]]]
-"""For each topic that exists the racks of every partition's replicas, by partition number; empty sets where no rack is known."""
+"""For each existing topic the racks of each partition's replicas, by partition number; empty sets where racks are unknown."""
 
 Assignment = dict[str, list[TopicPartition]]
-"""For every member, the partitions that it gets."""
+"""Partitions of every member."""
 
 
 def in_order(members: Members) -> list[str]:
-    """Member ids as ranges and rounds go over them: static members first, by instance id, then the others by member id."""
+    """Return member ids in the order of ranges and rounds: static members first, by instance id, then the others by member id."""
     return sorted(members, key=lambda member_id: _rank(member_id, members[member_id].instance_id))
 
 
@@ -45,8 +45,8 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
 
 
 def needs_racks(member_racks: Collection[str], partitions: Iterable[frozenset[str]]) -> bool:
-    """Whether racks can make a difference (KIP-881): some member has one that some replica has, and not every partition has replicas
-    on all of them.
+    """Return whether racks can make a difference (KIP-881): a member's rack has a replica, and some partition lacks a replica on a rack
+    that other partitions use.
     """
     if not member_racks:
         return False

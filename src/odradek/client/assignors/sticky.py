@@ -1,11 +1,12 @@
-"""As even as can be, with as few partitions as can be taken from those who have them (AbstractStickyAssignor; KIP-54, KIP-341, KIP-881).
+"""Sticky assignor: as even as possible, with as few moved partitions as possible (AbstractStickyAssignor; KIP-54, KIP-341, KIP-881).
 
-Members that all subscribe to the same topics are served in one pass (`_Even`): each keeps what it owns up to its share, and the rest is
-dealt out in turns. Otherwise (`_Balanced`) what is owned stays, what is free goes to whoever has least, and then partitions move from those
-who have more to those who have less, until no move makes the whole more even. Where racks make a difference, a member keeps and gets first
-what has a replica on its rack; evenness comes before nearness.
+If all members subscribe to the same topics, one pass is enough (`_Even`): each member keeps its partitions up to its share, and the rest
+are dealt round robin. Otherwise (`_Balanced`) owned partitions stay and free ones go to the member with the fewest. Then partitions move
+from members with more to members with fewer, until no move makes the assignment more even.
 
-A partition that two members claim belongs to the one whose claim is of the later generation; of the same generation, to neither.
+Where racks matter, a member keeps and gets first the partitions with a replica on its rack. Evenness comes before nearness.
+
+A partition that two members claim belongs to the claim of the later generation. With equal generations it belongs to neither.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _Change = Callable[[list[TopicPartition]], None]
 
 
 class Sticky(NamedTuple):
-    """An assignment, and the partitions in it that somebody else has to give up first, with their new owners."""
+    """Assignment, and those of its partitions that another member has to give up first, with their new owners."""
 
     assignment: Assignment
     moved: Mapping[TopicPartition, str]
 
 
 class _Racks:
-    """Who is near to what; without racks everybody is."""
+    """Racks of members and partitions. Without racks every member is near to every partition."""
 
     def __init__(self, topics: Topics, members: Members) -> None:
         ids = sorted(members)
@@ -41,17 +42,17 @@ class _Racks:
         self._of_partition = dict(partitions) if useful else {}
 
     def are_far(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack, and the partition no replica on it."""
+        """Return whether the member has a rack on which the partition has no replica."""
         rack = self.of_member.get(member_id)
         return rack is not None and rack not in self._of_partition[partition]
 
     def share(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether both are known to be on one rack."""
+        """Return whether the member has a rack on which the partition has a replica."""
         rack = self.of_member.get(member_id)
         return rack is not None and rack in self._of_partition[partition]
 
     def fewest_near_first(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """In the order of how many members are near."""
+        """Return the partitions sorted by the number of members near to them, fewest first."""
         if not self.of_member:
             return partitions
         near = {partition: sum(rack in self._of_partition[partition] for rack in self.of_member.values()) for partition in partitions}
@@ -59,7 +60,7 @@ class _Racks:
 
 
 def assign(topics: Topics, members: Members) -> Sticky:
-    """Of what each member owns only partitions that exist count."""
+    """Assign all partitions. Owned partitions that do not exist are ignored."""
     subscribed = {name for member in members.values() for name in member.topics}
     topics = {name: racks for name, racks in topics.items() if name in subscribed}
     owned, disputed = _claims(topics, members)
@@ -72,7 +73,7 @@ def assign(topics: Topics, members: Members) -> Sticky:
 
 
 def moved_between(assignment: Assignment, owned: Mapping[str, Collection[TopicPartition]]) -> dict[TopicPartition, str]:
-    """The partitions that some member owns and is to lose, and another is to get, with the latter."""
+    """Return the partitions that move from one member to another, with their new owners."""
     before = {(member_id, each) for member_id, partitions in owned.items() for each in partitions}
     after = {(member_id, each) for member_id, partitions in assignment.items() for each in partitions}
     lost = {each for _, each in before - after}
@@ -80,7 +81,7 @@ def moved_between(assignment: Assignment, owned: Mapping[str, Collection[TopicPa
 
 
 def _claims(topics: Topics, members: Members) -> tuple[Owned, set[TopicPartition]]:
-    """What each member owns, and what two members claim to own in one generation, which belongs to none of them."""
+    """Return the partitions of each member, and the disputed ones: two members claim them in the same generation, so neither owns them."""
     owned: Owned = {}
     disputed: set[TopicPartition] = set()
     owners: dict[TopicPartition, str] = {}
@@ -107,7 +108,10 @@ def _claims(topics: Topics, members: Members) -> tuple[Owned, set[TopicPartition
 
 
 class _Even:
-    """Everybody may have everything. Shares differ by one at most: `least`, or `most` for as many members as there is a remainder."""
+    """Assignment when all members subscribe to the same topics. A share is `least` or `most`, which differ by at most one.
+
+    As many members may get `most` as the division of partitions by members leaves a remainder.
+    """
 
     def __init__(self, topics: Topics, owned: Owned, disputed: set[TopicPartition], racks: _Racks) -> None:
         self._owned = owned
@@ -118,13 +122,13 @@ class _Even:
         self._most = self._least + (self._with_most > 0)
         self._assignment: Assignment = {member_id: [] for member_id in owned}
         self._revoked: dict[TopicPartition, str] = {}
-        """What somebody owns beyond its share, or far away, and who."""
+        """Owners of partitions beyond the owner's share, or without a replica on its rack."""
         self._below: list[str] = []
-        """Members that have less than the least."""
+        """Members that have fewer than `least` partitions."""
         self._at_least: deque[str] = deque()
-        """Those that have the least and may get one more."""
+        """Members that have `least` partitions and may get one more."""
         self._full = 0
-        """How many have the most already."""
+        """Number of members that have `most` partitions."""
         self._moved: dict[TopicPartition, str] = {}
 
     def result(self) -> Sticky:
@@ -151,17 +155,18 @@ class _Even:
                     self._at_least.append(member_id)
                 share = self._least
             self._assignment[member_id] += kept[:share]
-            # Also what is far from its owner, which Kafka forgets: there a cooperative member gets it before it is given up.
+            # Include partitions far from their owner, which Kafka forgets: with cooperative members Kafka assigns them before the owner
+            # gives them up.
             self._revoked.update(dict.fromkeys(set(claimed).difference(kept[:share]), member_id))
 
     def _fill_up(self) -> None:
-        """One more member has the most; once as many have it as may, nobody gets more than the least."""
+        """Count one more member with `most` partitions. When the allowed number is reached, all others are limited to `least`."""
         self._full += 1
         if self._full == self._with_most:
             self._at_least.clear()
 
     def _deal_near(self, free: list[TopicPartition]) -> list[TopicPartition]:
-        """Gives what is free to members on its racks, as far as shares allow; returns what is left."""
+        """Assign free partitions to members on their racks, as far as shares allow. Return the partitions that are left."""
         left: list[TopicPartition] = []
         turn = 0
         for partition in free:
@@ -196,7 +201,7 @@ class _Even:
         return None
 
     def _deal(self, free: Sequence[TopicPartition]) -> None:
-        """In turns to those below the least, and then to those who may get one more."""
+        """Deal round robin to members below the minimum share, then to those that may hold one more."""
         turn = 0
         for partition in free:
             if self._below:
@@ -218,7 +223,7 @@ class _Even:
 
 
 class _Balanced:
-    """Members may have different topics."""
+    """Assignment when members subscribe to different topics."""
 
     def __init__(self, topics: Topics, members: Members, owned: Owned, racks: _Racks) -> None:
         self._topics = topics
@@ -230,11 +235,11 @@ class _Balanced:
         self._assignment: Assignment = {member_id: [] for member_id in ids}
         self._holders: dict[TopicPartition, str] = {}
         self._in_order: list[tuple[int, str]] = []
-        """Members that take part in moves, those that have least first."""
+        """Sizes and ids of the members that take part in moves, fewest partitions first."""
         self._former = _former_holders(members)
         self._moves = _Moves()
         self._revokes = False
-        """Whether somebody loses a partition anyway, so that all may be reshuffled at once."""
+        """True if a member loses a partition in any case, so that all partitions may move."""
         for member_id in ids:
             for partition in owned[member_id]:
                 if partition.topic not in self._wanted[member_id] or racks.are_far(member_id, partition):
@@ -257,7 +262,7 @@ class _Balanced:
         return self._assignment
 
     def _hand_out(self, free: Sequence[TopicPartition]) -> None:
-        """To the member that has least, of those who want it: first of those who are near, where racks count."""
+        """Give each free partition to its subscriber with the fewest partitions. Where racks matter, near subscribers come first."""
         left = free
         if self._racks.of_member:
             left = [partition for partition in free if not self._give_to_least(partition, near=True)]
@@ -279,11 +284,11 @@ class _Balanced:
         insort(self._in_order, (len(mine), member_id))
 
     def _most(self, member_id: str) -> int:
-        """How many partitions the member could have."""
+        """Return how many partitions the member could have."""
         return sum(len(self._topics[name]) for name in self._wanted[member_id])
 
     def _leave_out_the_fixed(self) -> None:
-        """Members whose assignment cannot change take no part in moves: they have all that they want, and nobody else wants it."""
+        """Leave out of moves each member that has all partitions that it subscribes to, none of which has another subscriber."""
         for member_id, mine in self._assignment.items():
             if len(mine) >= self._most(member_id) and all(len(self._subscribers[each.topic]) < 2 for each in mine):
                 self._in_order.remove((len(mine), member_id))
@@ -302,7 +307,7 @@ class _Balanced:
         return True
 
     def _even_out(self, movable: Sequence[TopicPartition]) -> None:
-        """Moves partitions to members that have at least two less, until nothing moves."""
+        """Move partitions to members with at least two fewer, until nothing moves."""
         again = True
         while again:
             again = False
@@ -327,7 +332,7 @@ class _Balanced:
     def _move(self, partition: TopicPartition, target: str) -> None:
         back = self._moves.instead_of(partition, self._holders[partition], target)
         if len(self._assignment[self._holders[back]]) > len(self._assignment[target]) + 1:
-            # Only a move that makes the whole more even: otherwise there might be no end (as in Kafka).
+            # Reverse an earlier move only if that makes the assignment more even: otherwise the loop might not end (as in Kafka).
             partition = back
         holder = self._holders[partition]
         self._moves.note(partition, holder, target)
@@ -337,14 +342,14 @@ class _Balanced:
 
 
 class _Moves:
-    """What has moved between whom, so that two members do not swap partitions of one topic."""
+    """Moves between members, kept so that two members do not swap partitions of one topic."""
 
     def __init__(self) -> None:
         self._of_partition: dict[TopicPartition, tuple[str, str]] = {}
         self._between: dict[tuple[str, str, str], list[TopicPartition]] = {}
 
     def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """The partition itself, or one of the topic that has come the other way and now goes back."""
+        """Return the partition itself, or a partition of its topic that moved the opposite way before and can move back."""
         if partition in self._of_partition:
             source = self._of_partition[partition][0]
         back = self._between.get((partition.topic, target, source))
@@ -361,7 +366,10 @@ class _Moves:
 
 
 def _former_holders(members: Members) -> dict[TopicPartition, str]:
-    """Who held what before its present owner: members that missed rebalances, as their generation tells, the last of them."""
+    """Return the former holder of each partition: a member with an older generation, as it has missed rebalances.
+
+    Of several such members the one with the newest generation is returned.
+    """
     newest = max((member.generation for member in members.values()), default=-1)
     former: dict[TopicPartition, tuple[int, str]] = {}
     for member_id in sorted(members):

@@ -1,8 +1,8 @@
-"""Values that name their schema: Avro, Protobuf and JSON with a schema registry, or a folder of schemas.
+"""Serializers and deserializers of Avro, Protobuf and JSON values with a schema registry or a folder of schemas.
 
     from odradek.client.schemas import AvroSerializer, SchemaRegistry
 
-Avro and Protobuf need `pip install 'odradek[schemas]'`. What is named here is loaded when it is first asked for.
+Avro and Protobuf need `pip install 'odradek[schemas]'`. Each name of this module is imported at its first use.
 """
 
 from __future__ import annotations

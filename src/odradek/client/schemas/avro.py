@@ -1,9 +1,9 @@
 # fastavro has no complete types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Avro values without a file around them, by fastavro.
+"""Codec of Avro values without a file container, by fastavro.
 
-Logical types become Python's: decimal.Decimal, datetime.date and time, datetime.datetime in UTC (of local timestamps without a time zone),
-uuid.UUID. Bytes and fixed are bytes, an enum is its symbol, a union is the value of its branch.
+Logical types become decimal.Decimal, datetime.date and time, datetime.datetime in UTC (local timestamps: without a time zone) and
+uuid.UUID. Bytes and fixed become bytes, an enum its symbol, a union the value of its branch.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 _WRAPPER: Final = "OdradekValue"
 _WRAPPED: Final = "value"
 _MAX_TEXT: Final = 1 << 22
-"""Of a schema; the largest that are in use have some hundred KiB."""
+"""Maximum number of characters of a schema; the largest schemas in use have some hundred KiB."""
 
 
 class AvroSchema:
-    """A schema that is ready to read and write with."""
+    """Parsed Avro schema, for reading and writing."""
 
     def __init__(self, source: SchemaSource | None, schema: Schema) -> None:
-        """OdradekError without fastavro, SchemaError for what is no Avro schema; and what the source raises for its references."""
+        """Parse the schema. Raises OdradekError without fastavro, SchemaError for an invalid schema, and the errors of `source` for
+        references.
+        """
         need_fastavro()
         if schema.type != AVRO:
             raise SchemaError(f"this is a schema of {schema.type}, not of {AVRO}")
@@ -41,20 +43,22 @@ class AvroSchema:
                 raise SchemaError(f"the schema refers to {schema.references[0].subject}, and there is no registry to ask for it")
             for name, each in named(resolved(source, schema), AVRO):
                 parsed = _parsed(each, self._named)
-                # A union or an array that is referred to has no name of its own.
+                # A referenced union or array does not have a name in its text.
                 if name not in self._named and not isinstance(parsed, dict):
                     self._named[name] = parsed
         self._referred = dict(self._named)
         self._wrapped: Any = None
         self.parsed: Any = _parsed(schema, self._named)
         self.is_wrapped = isinstance(self.parsed, list) or bool(schema.references)
-        """Whether `parsed` is a record around the schema: fastavro finds what it refers to from a record only. The bytes are the same."""
+        """True if `parsed` is a record around the schema. fastavro resolves references only from within a record. The bytes are the
+        same.
+        """
         if self.is_wrapped:
             self.parsed = self.wrapped()
         self._is_dangerous = AvroGuard(self.parsed, self._named).needed()
 
     def wrapped(self) -> Any:
-        """The schema within a record of one field."""
+        """Return the schema as the field of a record."""
         from fastavro import parse_schema
 
         if self._wrapped is None:
@@ -67,11 +71,11 @@ class AvroSchema:
         return self._wrapped
 
     def guard(self) -> AvroGuard | None:
-        """What looks at bytes first, where that is needed."""
+        """Return the guard for values of a schema that needs a check before decoding, else None."""
         return AvroGuard(self.parsed, self._named) if self._is_dangerous else None
 
     def encode(self, value: Any) -> bytes:
-        """The bytes of a value; UnencodableValue for one that does not fit."""
+        """Return the bytes of a value. Raises UnencodableValue for a value that does not fit the schema."""
         from fastavro import schemaless_writer
         from fastavro.validation import validate
 
@@ -83,7 +87,7 @@ class AvroSchema:
         except Exception as error:
             why: Exception = error
             try:
-                # Says which field it is.
+                # The error of `validate` names the field.
                 validate({_WRAPPED: value} if self.is_wrapped else value, self.parsed)
             except Exception as explained:
                 why = explained
@@ -92,11 +96,12 @@ class AvroSchema:
 
 
 class AvroDecoder:
-    """Reads values that one schema wrote."""
+    """Decoder of values that were written with one schema."""
 
     def __init__(self, writer: AvroSchema, reader: AvroSchema | None = None) -> None:
-        """With a `reader` values come as that schema has them (Avro's schema resolution): fields that it does not have are passed over,
-        those that only it has get their defaults.
+        """Create a decoder. With a `reader` it returns values in the reader's schema (Avro's schema resolution).
+
+        Schema resolution drops fields that `reader` does not have, and fills fields that only `reader` has with their defaults.
         """
         from fastavro import schemaless_reader
 
@@ -109,7 +114,7 @@ class AvroDecoder:
         self._guard = writer.guard()
 
     def decode(self, data: bytes, start: int) -> Any:
-        """The value that begins at `start` and ends where the bytes do; UndecodableValue."""
+        """Return the value that takes all bytes from `start` on. Raises UndecodableValue."""
         if self._guard is not None:
             self._guard.check(data, start)
         stream = BytesIO(data)
@@ -125,7 +130,7 @@ class AvroDecoder:
 
 
 def record_name(schema: Schema) -> str | None:
-    """The full name of the record, enum or fixed; None for a schema without a name. SchemaError for what is no JSON."""
+    """Return the full name of the record, enum or fixed, or None for a schema without a name. Raises SchemaError for invalid JSON."""
     parsed = parsed_json(schema)
     if not isinstance(parsed, dict) or not isinstance(parsed.get("name"), str):
         return None
@@ -143,7 +148,7 @@ def _why(error: Exception, data: bytes) -> str:
 
 def _is_too_deep(value: Any) -> bool:
     level: list[Any] = [value]
-    # Each level of a value that contains itself is a record and a union.
+    # A value that contains itself adds two levels each time, a record and a union.
     for _ in range(MAX_DEPTH // 2):
         inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list, tuple))]
         level = [each for group in inner for each in group]

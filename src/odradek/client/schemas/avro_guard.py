@@ -1,7 +1,7 @@
-"""A look at Avro bytes before they are decoded, for the schemas with which a few bytes could ask for anything.
+"""Guard against dangerous Avro values, which runs before decoding.
 
-fastavro follows a type that contains itself by recursion in C, where too deep is the end of the process; and an array of items that take no
-bytes may claim to have 2**62 of them. Other schemas bound both by themselves: they are not looked at.
+fastavro decodes a recursive type by recursion in C, where too deep a value crashes the process. An array of items without bytes may claim
+to have 2**62 items. Schemas with neither cannot produce such values and need no check.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VARINTS: Final = ("int", "long", "enum")
 
 
 class AvroGuard:
-    """For one schema, as fastavro has parsed it, and the types that it names."""
+    """Guard for one schema, as fastavro has parsed it, and the types that it names."""
 
     def __init__(self, schema: Any, named: dict[str, Any]) -> None:
         self._schema = schema
@@ -26,15 +26,15 @@ class AvroGuard:
         self._empty: dict[str, bool] = {}
 
     def needed(self) -> bool:
-        """Whether a value of this schema has to be looked at."""
+        """Return whether values of this schema need a check."""
         return self._is_dangerous(self._schema, ())
 
     def check(self, data: bytes, start: int) -> None:
-        """UndecodableValue for a value that nests types deeper than 200, has more than 100,000 items without bytes, or is cut off."""
+        """Raise UndecodableValue for a value with types nested deeper than 200, more than 100,000 items without bytes, or missing bytes."""
         self.end(data, start)
 
     def end(self, data: bytes, start: int) -> int:
-        """Where the value ends that begins at `start`; UndecodableValue as `check`."""
+        """Return the position after the value that begins at `start`. Raises UndecodableValue as `check` does."""
         return _Walk(self._named, data).skip(self._schema, start, 0)
 
     def _is_dangerous(self, schema: Any, inside: tuple[str, ...]) -> bool:
@@ -44,7 +44,7 @@ class AvroGuard:
                 return kind not in self._harmless
             if self._is_dangerous(self._named[kind], (*inside, kind)):
                 return True
-            # A circle that leads through a type is found when it is first met: each is followed once.
+            # Each type is followed once: a cycle through a type is found at the first visit.
             self._harmless.add(kind)
             return False
         if kind == "union":
@@ -72,7 +72,7 @@ class AvroGuard:
 
 
 class _Walk:
-    """Along the bytes of one value."""
+    """Cursor over the bytes of one value."""
 
     def __init__(self, named: dict[str, Any], data: bytes) -> None:
         self._named = named
@@ -80,7 +80,7 @@ class _Walk:
         self._empty_items = 0
 
     def skip(self, schema: Any, position: int, depth: int) -> int:
-        """Where the value of a schema ends that begins at `position`."""
+        """Return the position after the value of `schema` that begins at `position`."""
         if depth > MAX_DEPTH:
             raise UndecodableValue(f"the value nests types more than {MAX_DEPTH} deep")
         kind = _kind(schema)

@@ -1,4 +1,4 @@
-"""A bounded memory of what was found, for all threads, and for forked children."""
+"""Bounded cache for all threads and for forked children."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """The entries that were used last, `capacity` of them."""
+    """LRU cache of at most `capacity` entries."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -27,7 +27,7 @@ class Cache(Generic[K, V]):
         self._lock = Lock()
 
     def get(self, key: K) -> V | None:
-        """What was put there; None when it was not, or when it is forgotten."""
+        """Return the value, or None for a missing or evicted key."""
         with self._lock:
             found = self._entries.get(key)
             if found is not None:
@@ -35,7 +35,7 @@ class Cache(Generic[K, V]):
             return found
 
     def put(self, key: K, value: V) -> V:
-        """Remembers a value, and gives it back."""
+        """Store a value and return it."""
         with self._lock:
             self._entries[key] = value
             self._entries.move_to_end(key)
@@ -44,12 +44,11 @@ class Cache(Generic[K, V]):
         return value
 
     def pop(self, key: K) -> V | None:
-        """What was put there, which is forgotten now."""
+        """Remove and return the value, or None for a missing key."""
         with self._lock:
             return self._entries.pop(key, None)
 
     def clear(self) -> None:
-        """Forgets all of it."""
         with self._lock:
             self._entries.clear()
 

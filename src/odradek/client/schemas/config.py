@@ -76,11 +76,11 @@ REGISTRY_CONFIG: Final = ConfigDef(REGISTRY_KEYS)
 SERIALIZER_CONFIG: Final = ConfigDef(SERIALIZER_KEYS)
 
 SubjectStrategy = Callable[[str, str, str | None], str]
-"""(topic, "key" or "value", full name of the record, None where the schema has none) -> subject."""
+"""Function (topic, "key" or "value", full name of the record or None without one) -> subject."""
 
 
 class RegistryAccess(NamedTuple):
-    """Where a registry is and how one gets in. Not to be shown: headers hold the password."""
+    """Addresses of a registry and the credentials for it. Do not log: `headers` hold the password."""
 
     urls: tuple[str, ...]
     headers: dict[str, str]
@@ -88,7 +88,10 @@ class RegistryAccess(NamedTuple):
 
 
 def registry_config(settings: Mapping[str, Setting], keywords: Mapping[str, Setting]) -> ClientConfig:
-    """The keys of a registry; ConfigError. They may have `schema.registry.` before them, as in a client's properties; `url` is short."""
+    """Return the checked keys of a registry. The prefix `schema.registry.` is optional; `url` is short for schema.registry.url.
+
+    Raises ConfigError.
+    """
     given: dict[str, Setting] = {}
     for name, value in [*settings.items(), *keywords.items()]:
         dotted = name.replace("_", ".")
@@ -112,7 +115,7 @@ def registry_config(settings: Mapping[str, Setting], keywords: Mapping[str, Sett
 
 
 def registry_access(config: ClientConfig) -> RegistryAccess:
-    """What requests are made with; ConfigError for a URL that is none, and for credentials that contradict one another."""
+    """Return the addresses and credentials. Raises ConfigError for an invalid URL and for contradictory credentials."""
     urls: list[str] = []
     schemes: set[str] = set()
     user_info: str | None = None
@@ -167,7 +170,7 @@ def _headers(config: ClientConfig, user_info: str | None) -> dict[str, str]:
 
 
 class SerializerSettings(NamedTuple):
-    """The checked keys of a serializer."""
+    """Checked keys of a serializer."""
 
     auto_register: bool
     use_latest: bool
@@ -178,7 +181,7 @@ class SerializerSettings(NamedTuple):
 
 
 def serializer_settings(settings: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> SerializerSettings:
-    """ConfigError names a key that does not fit."""
+    """Check the keys of a serializer. Raises ConfigError, which names the key."""
     given: dict[str, Any] = {}
     for name, value in [*(settings or {}).items(), *keywords.items()]:
         dotted = name.replace("_", ".")
@@ -207,7 +210,7 @@ def serializer_settings(settings: Mapping[str, Any] | None, keywords: Mapping[st
 
 
 def named_strategy(name: str) -> SubjectStrategy:
-    """A strategy by its short name, or that of Java's class; ConfigError."""
+    """Return a strategy by its short name or the name of Java's class. Raises ConfigError."""
     short = name.rpartition(".")[2]
     found = _STRATEGIES.get(_JAVAS.get(short, name))
     if found is None:

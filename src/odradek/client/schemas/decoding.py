@@ -1,9 +1,9 @@
-"""From the bytes of keys or values to Python, one at a time or by columns.
+"""Decoders of keys and values from bytes to Python, for single values and for columns.
 
     decoder = DecoderSettings("registry", "http://localhost:8081").build()
     decoder.decode_many([b"...", None])
 
-`DecoderSettings` are plain values: they can be pickled and built where the bytes are.
+`DecoderSettings` hold plain values: settings can be pickled, and built in the process that has the bytes.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from odradek.client.schemas.wire import PREFIX_SIZE, SchemaKey, header_name, rea
 
 Headers = Iterable[tuple[str, bytes | None]]
 OnError = Callable[[int, Exception], Any]
-"""(index, error) -> what stands in the column instead."""
+"""Function (index, error) -> value for the column."""
 
 _CAPACITY: Final = 1000
 KINDS: Final = ("registry", "avro", "json", "protobuf")
 
 
 class ValueDecoder(Protocol):
-    """What a column of bytes is decoded with."""
+    """Decoder for a column of bytes."""
 
     def decode(self, data: bytes, headers: Headers = ()) -> Any:
-        """The value; SerializationError."""
+        """Return the value. Raises SerializationError."""
         ...
 
     def decode_many(self, values: Sequence[bytes | bytearray | None], on_error: OnError | None = None) -> list[Any]:
-        """The values of a column, None for null; the first error, or with `on_error` what that gives for it."""
+        """Return the values of a column, None for null. Raises the first error, or with `on_error` uses its result as the value."""
         ...
 
 
 class SchemaReader(Protocol):
-    """What reads the values of one schema."""
+    """Reader of the values of one schema."""
 
     def decode(self, data: bytes, start: int) -> Any:
-        """What stands at `start`, for Protobuf with its message indexes."""
+        """Return the value that begins at `start`; for Protobuf, `start` is the position of its message indexes."""
         ...
 
     def decode_bare(self, data: bytes, frame: bytes, end: int) -> Any:
-        """All of `data`; what belongs to the schema is in `frame` from `end`."""
+        """Return the value that takes all of `data`. Data of the schema (Protobuf's message indexes) begin at `end` of `frame`."""
         ...
 
 
 class RegistryDecoder:
-    """Reads values that name their schema (`odradek.client.schemas.wire`), of every type that a registry has.
+    """Decoder of values that name their schema (`odradek.client.schemas.wire`), of every type that a registry has.
 
-    May be shared by threads. Registry and schema are asked when a value names one that is not known yet; `prepare` asks ahead.
+    Threads may share a decoder. It asks the registry for a schema when a value names a new one; `prepare` asks ahead.
     """
 
     def __init__(
@@ -72,8 +72,9 @@ class RegistryDecoder:
         reader_schema: Schema | str | None = None,
         types: Sequence[str] = TYPES,
     ) -> None:
-        """`part` is key or value: whose header may name the schema. With a `reader_schema` (Avro) records come as that has them. Schemas of
-        another type than `types` are refused.
+        """Create a decoder for `part` (key or value), whose header may name the schema.
+
+        With a `reader_schema` (Avro) records are returned in that schema. Schemas of another type than `types` are refused.
         """
         self._source = source
         self._header = header_name(part)
@@ -84,14 +85,14 @@ class RegistryDecoder:
         self._by_prefix: dict[bytes, SchemaReader] = {}
 
     def decode(self, data: bytes, headers: Headers = ()) -> Any:
-        """The value; WireFormatError, UndecodableValue, SchemaError (UnknownSchema among them), RegistryError."""
+        """Return the value. Raises WireFormatError, UndecodableValue, SchemaError (for instance UnknownSchema) or RegistryError."""
         frame = self._frame(data, headers)
         schema, end = read_prefix(frame)
         reader = self._reader(schema)
         return reader.decode(data, end) if frame is data else reader.decode_bare(data, frame, end)
 
     def decode_many(self, values: Sequence[bytes | bytearray | None], on_error: OnError | None = None) -> list[Any]:
-        """The values of a column, None for null; the first error, or with `on_error` what that gives for it."""
+        """Return the values of a column, None for null. Raises the first error, or with `on_error` uses its result as the value."""
         known = self._by_prefix
         output: list[Any] = []
         for index, data in enumerate(values):
@@ -99,7 +100,7 @@ class RegistryDecoder:
                 output.append(None)
                 continue
             if type(data) is not bytes:
-                data = bytes(data)  # Spark may hand out bytearrays.
+                data = bytes(data)  # Spark may pass bytearrays.
             try:
                 reader = known.get(data[:PREFIX_SIZE])
                 output.append(self._first(data) if reader is None else reader.decode(data, PREFIX_SIZE))
@@ -110,7 +111,7 @@ class RegistryDecoder:
         return output
 
     def is_ready(self, data: bytes, headers: Headers = ()) -> bool:
-        """Whether `decode` would ask nobody."""
+        """Return whether `decode` would not ask the registry."""
         try:
             schema, _ = read_prefix(self._frame(data, headers))
         except WireFormatError:
@@ -118,7 +119,7 @@ class RegistryDecoder:
         return self._readers.get(schema) is not None or self._failed.get(schema) is not None
 
     def prepare(self, data: bytes, headers: Headers = ()) -> bool:
-        """Asks for the schema of a value. A failure is kept: the next `decode` of that schema raises it, once."""
+        """Ask for the schema of a value and return whether it can be used. The next `decode` of the schema raises a failure, once."""
         try:
             schema, _ = read_prefix(self._frame(data, headers))
         except WireFormatError:
@@ -140,7 +141,7 @@ class RegistryDecoder:
         return reader.decode(data, start)
 
     def _frame(self, data: bytes, headers: Headers) -> bytes:
-        """What names the schema: the header that does, else the value itself."""
+        """Return the bytes that name the schema: the header if there is one, else the value itself."""
         for name, content in headers:
             if name == self._header and content is not None:
                 return content
@@ -163,7 +164,7 @@ class RegistryDecoder:
 
 
 class _PlainReader:
-    """Values that follow their schema's id directly."""
+    """Reader of values that follow directly after the schema's id."""
 
     def __init__(self, decode: Callable[[bytes, int], Any]) -> None:
         self._decode = decode
@@ -177,7 +178,7 @@ class _PlainReader:
 
 
 class _ProtobufReader:
-    """Messages of one file, by their indexes."""
+    """Reader of the messages of one file, by their message indexes."""
 
     def __init__(self, schema: ProtobufSchema) -> None:
         self._schema = schema
@@ -199,7 +200,7 @@ class _ProtobufReader:
 
 
 def reader_of(schema: Schema, source: SchemaSource, reader_schema: AvroSchema | None = None) -> SchemaReader:
-    """What reads the values of a schema; SchemaError for a type that there is not."""
+    """Return a reader of the values of a schema. Raises SchemaError for an unknown type."""
     if schema.type == AVRO:
         return _PlainReader(AvroDecoder(AvroSchema(source, schema), reader_schema).decode)
     if schema.type == JSON:
@@ -210,17 +211,17 @@ def reader_of(schema: Schema, source: SchemaSource, reader_schema: AvroSchema | 
 
 
 class BareDecoder:
-    """Reads values without the wire format, all of one schema that is known beforehand."""
+    """Decoder of values without the wire format, all of one known schema."""
 
     def __init__(self, decode: Callable[[bytes, int], Any]) -> None:
         self._decode = decode
 
     def decode(self, data: bytes, headers: Headers = ()) -> Any:
-        """The value; UndecodableValue."""
+        """Return the value. Raises UndecodableValue."""
         return self._decode(data, 0)
 
     def decode_many(self, values: Sequence[bytes | bytearray | None], on_error: OnError | None = None) -> list[Any]:
-        """The values of a column, None for null; the first error, or with `on_error` what that gives for it."""
+        """Return the values of a column, None for null. Raises the first error, or with `on_error` uses its result as the value."""
         decode = self._decode
         output: list[Any] = []
         for index, data in enumerate(values):
@@ -234,27 +235,29 @@ class BareDecoder:
 
 
 class DecoderSettings(NamedTuple):
-    """What a decoder is made of, in plain values."""
+    """Settings of a decoder, in plain values."""
 
     kind: str = "registry"
-    """`registry`: values that name their schema. `avro`, `protobuf`: the same of one type, or with a `schema` bare values of that. `json`:
-    plain JSON, or with a `registry` JSON behind the id of a schema.
+    """Kind of decoder.
+    - `registry`: values that name their schema.
+    - `avro`, `protobuf`: values that name a schema of that type, or with `schema` bare values of that schema.
+    - `json`: plain JSON, or with `registry` JSON after the id of a schema.
     """
     registry: str | None = None
-    """URL, or folder of schemas."""
+    """URL of a registry, or path of a folder of schemas."""
     registry_settings: tuple[tuple[str, str], ...] = ()
-    """Further keys of `SchemaRegistry`."""
+    """Other configuration keys of `SchemaRegistry`."""
     part: str = "value"
-    """key or value."""
+    """Part of the record: key or value."""
     schema: str | None = None
-    """The text of the schema of bare values; for Protobuf a descriptor in base64. `@FILE` reads it from a file."""
+    """Text of the schema of bare values; for Protobuf a descriptor in base64. `@FILE` reads it from a file."""
     message: str | None = None
-    """The message of bare Protobuf values; the first of the schema when left out."""
+    """Message of bare Protobuf values; by default the first of the schema."""
     reader_schema: str | None = None
-    """An Avro schema that values are to come as; `@FILE` reads it from a file."""
+    """Avro schema in which to return values; `@FILE` reads it from a file."""
 
     def build(self) -> ValueDecoder:
-        """The decoder; ConfigError for settings that contradict one another, SchemaError, OdradekError for a library that is missing."""
+        """Return the decoder. Raises ConfigError for contradictory settings, SchemaError, and OdradekError for a missing library."""
         if self.kind not in KINDS:
             raise ConfigError(f"{self.kind} is no kind of decoder; there are {', '.join(KINDS)}")
         if self.message is not None and (self.kind != "protobuf" or self.schema is None):
@@ -289,7 +292,7 @@ def _shared_source(place: str, settings: tuple[tuple[str, str], ...]) -> SchemaS
 
 
 def shared_source(place: str, settings: Mapping[str, str] | None = None) -> SchemaSource:
-    """The registry or folder that all of this process share which name it so; ConfigError."""
+    """Return the registry or folder at `place`. Callers of this process with the same arguments share it. Raises ConfigError."""
     return _shared_source(place, tuple(sorted((settings or {}).items())))
 
 

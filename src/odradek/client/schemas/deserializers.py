@@ -1,9 +1,9 @@
-"""Deserializers of values that name their schema, for the consumers of both kinds.
+"""Deserializers of values that name their schema, for both consumers.
 
     Consumer(bootstrap_servers="localhost:9092", value_deserializer=SchemaDeserializer(SchemaRegistry("http://localhost:8081")))
 
-A schema that is not known yet is asked for in the event loop's default executor, before its records are handed out: never in an event loop.
-All may be shared by threads and consumers.
+Consumers ask for a new schema in the event loop's default executor, never in an event loop, before they return its records. Threads and
+consumers may share a deserializer.
 """
 
 from __future__ import annotations
@@ -16,43 +16,46 @@ from odradek.client.schemas.types import AVRO, JSON, PROTOBUF, TYPES, Schema, Sc
 
 
 class SchemaDeserializer:
-    """Reads values of whatever type their schema is."""
+    """Deserializer of values of any schema type."""
 
     types: Sequence[str] = TYPES
 
     def __init__(self, registry: SchemaSource, *, reader_schema: Schema | str | None = None) -> None:
-        """With a `reader_schema` Avro records come as that has them. SchemaError; OdradekError without fastavro for a reader's schema."""
-        # Which header may name a schema depends on the part.
+        """Create a deserializer. With a `reader_schema` Avro records are returned in that schema.
+
+        Raises SchemaError for an invalid `reader_schema`, and OdradekError if it is given without fastavro.
+        """
+        # The header that may name a schema depends on the part.
         self._decoders = {
             part: RegistryDecoder(registry, part=part, reader_schema=reader_schema, types=self.types) for part in ("key", "value")
         }
 
     def deserialize(self, topic: str, part: str, data: bytes, headers: Headers) -> Any:
-        """The key or value; WireFormatError, UndecodableValue, SchemaError, RegistryError."""
+        """Return the key or value. Raises WireFormatError, UndecodableValue, SchemaError or RegistryError."""
         return self._decoders[part].decode(data, headers)
 
     def is_ready(self, part: str, data: bytes, headers: Headers) -> bool:
-        """Whether `deserialize` would ask nobody."""
+        """Return whether `deserialize` would not ask the registry."""
         return self._decoders[part].is_ready(data, headers)
 
     def prepare(self, part: str, data: bytes, headers: Headers) -> bool:
-        """Asks for the schema of a key or value; False for a failure, which is raised by the next `deserialize` of that schema."""
+        """Ask for the schema of a key or value. Return False for a failure, which the next `deserialize` of that schema raises."""
         return self._decoders[part].prepare(data, headers)
 
 
 class AvroDeserializer(SchemaDeserializer):
-    """Reads Avro; a schema of another type is an error."""
+    """Deserializer of Avro. A schema of another type is an error."""
 
     types = (AVRO,)
 
 
 class JsonDeserializer(SchemaDeserializer):
-    """Reads JSON behind the id of a JSON schema; values are not checked against it."""
+    """Deserializer of JSON after the id of a JSON schema. Values are not validated against the schema."""
 
     types = (JSON,)
 
 
 class ProtobufDeserializer(SchemaDeserializer):
-    """Reads Protobuf messages as dicts (docs/schemas.md)."""
+    """Deserializer of Protobuf messages to dicts (docs/schemas.md)."""
 
     types = (PROTOBUF,)

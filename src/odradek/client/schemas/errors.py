@@ -1,4 +1,4 @@
-"""What can be wrong with a schema, with the bytes that name it, and with who keeps it."""
+"""Errors of schemas, of encoded values, and of registries."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from odradek.client.core.serialization import SerializationError
 
 
 class SchemaError(SerializationError):
-    """A schema that cannot be used: its text, its type, or what it refers to."""
+    """Schema that cannot be used because of its text, its type, or its references."""
 
 
 class WireFormatError(SerializationError):
-    """Bytes that do not begin as the wire format has it."""
+    """Bytes that do not begin with a valid prefix of the wire format."""
 
 
 class UnknownSchema(SchemaError):
-    """There is no such id, GUID, subject or version."""
+    """Unknown id, GUID, subject or version."""
 
 
 class UndecodableValue(SerializationError):
-    """Bytes that are not what their schema says."""
+    """Bytes that do not fit their schema."""
 
 
 class UnencodableValue(SerializationError):
-    """A value that does not fit its schema."""
+    """Value that does not fit its schema."""
 
 
 class RegistryError(OdradekError):
-    """A registry that cannot be reached, or refuses. `status` is HTTP's, `code` the registry's own; 0 where there is none."""
+    """Failure to reach a registry, or a refusal by it. `status` is the HTTP status, `code` the registry's own; 0 if unknown."""
 
     def __init__(self, message: str, status: int = 0, code: int = 0) -> None:
         super().__init__(message)
@@ -36,6 +36,6 @@ class RegistryError(OdradekError):
 
 
 def one_line(error: object) -> str:
-    """The text of an error, or of another's answer, in one line of bounded length."""
+    """Return the text of an error, or of a registry's message, in one line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 300 else text[:299] + "…"

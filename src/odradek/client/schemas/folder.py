@@ -1,13 +1,14 @@
-"""Schemas in a folder, instead of a registry.
+"""Folder of schemas, used in the place of a registry.
 
     7.avsc                      the schema with id 7
     orders-value-v2.avsc        version 2 of the subject orders-value
     7.orders-value-v2.avsc      both
-    7.references.json           what 7.avsc refers to: [{"name": "...", "subject": "...", "version": 1}]
+    7.references.json           references of 7.avsc: [{"name": "...", "subject": "...", "version": 1}]
 
-`.avsc` is Avro, `.json` a JSON schema, `.desc` and `.binpb` are Protobuf: a FileDescriptorSet (`protoc --include_imports
---descriptor_set_out=7.desc`) whose last file is the schema, or a FileDescriptorProto. What a file name cannot hold of a subject is
-percent-encoded, and so is a dot behind leading digits.
+`.avsc` is Avro, `.json` a JSON schema, `.desc` and `.binpb` are Protobuf. A Protobuf file is a FileDescriptorProto, or a FileDescriptorSet
+(`protoc --include_imports --descriptor_set_out=7.desc`) whose last file is the schema.
+
+Characters of a subject that a file name cannot contain are percent-encoded, and so is a dot after leading digits.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TYPES: Final = {".avsc": AVRO, ".json": JSON, ".desc": PROTOBUF, ".binpb": PROT
 _NAME: Final = re.compile(r"(?:(?P<id>[0-9]{1,10})\.)?(?P<subject>.+)-v(?P<version>[0-9]{1,10})|(?P<only>[0-9]{1,10})")
 _MAX_SIZE: Final = 4 << 20
 _SAME_TIME_NS: Final = 50_000_000
-"""File systems count time in steps of some milliseconds: two changes within one step cannot be told apart."""
+"""Nanoseconds within which two changes may have the same time: file systems count time in steps of some milliseconds."""
 
 
 class _Entry(NamedTuple):
@@ -41,10 +42,13 @@ class _Entry(NamedTuple):
 
 
 class SchemaFolder:
-    """The schemas of a folder; a file that comes later is found, one that was read is not read again. For all threads; may be pickled."""
+    """Schemas of a folder. New files are found; a file that was read is not read again.
+
+    Threads may share a folder. A folder may be pickled.
+    """
 
     def __init__(self, folder: str | Path) -> None:
-        """ConfigError for what is no folder."""
+        """Open the folder. Raises ConfigError if it is not a folder."""
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise ConfigError(f"{folder} is no folder of schemas")
@@ -55,20 +59,20 @@ class SchemaFolder:
         return SchemaFolder, (str(self.folder),)
 
     def schema(self, schema_id: int) -> Schema:
-        """The schema with an id."""
+        """Return the schema with an id."""
         return self._schema(self._only([each for each in self._entries() if each.schema_id == schema_id], f"a schema with id {schema_id}"))
 
     def schema_by_guid(self, guid: UUID) -> Schema:
-        """UnknownSchema: files have no GUIDs."""
+        """Raise UnknownSchema: files do not have GUIDs."""
         raise UnknownSchema(f"the folder {self.folder} does not have a schema with GUID {guid}: its files are named by ids")
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
-        """A version of a subject."""
+        """Return a version of a subject."""
         found = [each for each in self._entries() if each.subject == subject and each.version == version]
         return self._registered(self._only(found, f"version {version} of subject {subject}"))
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The version of a subject with the highest number."""
+        """Return the version of a subject with the highest number."""
         listed_at, changed_at = time.time_ns(), self._changed_at()
         found = [each for each in self._entries() if each.subject == subject]
         highest = max((each.version or 0 for each in found), default=0)
@@ -78,27 +82,27 @@ class SchemaFolder:
         return latest
 
     def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
-        """Return the latest version as `latest` has found it, if no file has come or gone since, else None."""
+        """Return the last result of `latest` if no file has been added or removed since, else None."""
         del ahead_s
         found = self._latest.get(subject)
         return found[1] if found is not None and found[0] == self._changed_at() else None
 
     def _changed_at(self) -> int:
-        """Return the folder's time of change, nanoseconds; 0 for a folder that is gone."""
+        """Return the folder's modification time in nanoseconds, 0 for a missing folder."""
         try:
             return self.folder.stat().st_mtime_ns
         except OSError:
             return 0
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """As `lookup`; RegistryError for a schema that is not there, as nothing is written."""
+        """Return the schema as `lookup` does. Raises RegistryError for a missing schema, as a folder is never written."""
         try:
             return self.lookup(subject, schema, normalize=normalize)
         except UnknownSchema as error:
             raise RegistryError(f"{error}; a folder takes no new schemas: put a file ID.{subject}-vN there") from None
 
     def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The schema as it stands under a subject: the latest with this text, or of JSON with the same meaning to JSON."""
+        """Return a subject's newest version with this text, or (Avro and JSON) with equal JSON. Raises UnknownSchema."""
         del normalize
         entries = [each for each in self._entries() if each.subject == subject]
         for entry in sorted(entries, key=lambda each: each.version or 0, reverse=True):
@@ -107,15 +111,15 @@ class SchemaFolder:
         raise UnknownSchema(f"the folder {self.folder} does not have this schema under subject {subject}")
 
     def subjects(self) -> list[str]:
-        """The names of all subjects."""
+        """Return the names of all subjects, sorted."""
         return sorted({each.subject for each in self._entries() if each.subject is not None})
 
     def versions(self, subject: str) -> list[int]:
-        """The versions that a subject has."""
+        """Return the versions of a subject, sorted."""
         return sorted({each.version for each in self._entries() if each.subject == subject and each.version is not None})
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: a folder keeps no file open."""
 
     def _entries(self) -> list[_Entry]:
         found: list[_Entry] = []
@@ -195,7 +199,7 @@ def _same(one: Schema, other: Schema) -> bool:
 
 
 def open_source(place: str | Path, settings: dict[str, Any] | None = None) -> Any:
-    """A `SchemaRegistry` for a URL, a `SchemaFolder` for anything else; ConfigError."""
+    """Return a `SchemaRegistry` for a URL, else a `SchemaFolder`. Raises ConfigError."""
     from odradek.client.schemas.registry import SchemaRegistry
 
     if isinstance(place, str) and place.startswith(("http://", "https://")):

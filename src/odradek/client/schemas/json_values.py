@@ -1,7 +1,7 @@
-"""JSON values, and Python values of the decoders as JSON text.
+"""Codec of JSON values, and conversion of decoded Python values to JSON text.
 
-What JSON has no word for is written so: bytes in base64; decimals, UUIDs, dates and times as text (ISO 8601), durations in seconds as
-Protobuf writes them ("1.5s"); NaN and infinities as text. Integers are numbers, those of 64 bits too.
+Python values without a JSON type become: bytes base64; decimals, UUIDs, dates and times text (ISO 8601); durations seconds as Protobuf
+writes them ("1.5s"); NaN and infinities text. Integers stay numbers, even those of 64 bits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from odradek.client.schemas.wire import shown
 
 
 def decode_json(data: bytes, start: int) -> Any:
-    """The JSON value that begins at `start`; UndecodableValue for what is no JSON in UTF-8 (NaN is none)."""
+    """Return the JSON value that takes all bytes from `start` on. Raises UndecodableValue for bytes that are not JSON in UTF-8, and for
+    NaN.
+    """
     try:
         return json.loads(data[start:].decode(), parse_constant=_no_constant)
     except RecursionError:
@@ -29,7 +31,7 @@ def decode_json(data: bytes, start: int) -> Any:
 
 
 def encode_json(value: Any) -> bytes:
-    """The value as JSON; UnencodableValue for what JSON does not have."""
+    """Return the value as JSON. Raises UnencodableValue for a value that JSON does not have."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except RecursionError:
@@ -39,12 +41,12 @@ def encode_json(value: Any) -> bytes:
 
 
 def json_text(value: Any) -> str:
-    """Any value of a decoder as one line of JSON text."""
+    """Return a decoder's value as one line of JSON text."""
     return json.dumps(plain_json(value), ensure_ascii=False)
 
 
 def plain_json(value: Any) -> Any:
-    """Any value of a decoder, of what JSON has words for."""
+    """Return a decoder's value with only JSON's types."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

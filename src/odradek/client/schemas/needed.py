@@ -1,6 +1,6 @@
 # Neither has complete types:
 # pyright: reportMissingTypeStubs=false, reportUnusedImport=false, reportMissingModuleSource=false
-"""fastavro and protobuf are optional: what to say where they are not there."""
+"""Checks for the optional libraries fastavro and protobuf."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.base.errors import OdradekError
 
 
 def need_fastavro() -> None:
-    """OdradekError, saying what to install, where there is no fastavro."""
+    """Raise OdradekError, which tells what to install, if fastavro is missing."""
     try:
         import fastavro as fastavro
     except ImportError:
@@ -16,7 +16,7 @@ def need_fastavro() -> None:
 
 
 def need_protobuf() -> None:
-    """OdradekError, saying what to install, where there is no protobuf."""
+    """Raise OdradekError, which tells what to install, if protobuf is missing."""
     try:
         from google.protobuf import descriptor_pool as descriptor_pool
     except ImportError:

@@ -1,7 +1,7 @@
 # protobuf has no complete types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingModuleSource=false
-"""Protobuf messages by google.protobuf, from descriptors in base64 (a registry's `?format=serialized`)."""
+"""Codec of Protobuf messages by google.protobuf, from descriptors in base64 (a registry's `?format=serialized`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ _MAX_TEXT: Final = 1 << 22
 
 
 class ProtobufSchema:
-    """A file of messages that is ready to read and write with, in a pool of its own."""
+    """Parsed Protobuf file in a separate descriptor pool, for reading and writing its messages."""
 
     def __init__(self, source: SchemaSource | None, schema: Schema) -> None:
-        """OdradekError without protobuf, SchemaError for what is no descriptor; and what the source raises for its references."""
+        """Parse the schema. Raises OdradekError without protobuf, SchemaError for an invalid descriptor, and the errors of `source` for
+        references.
+        """
         need_protobuf()
         from google.protobuf import descriptor_pool
 
@@ -53,7 +55,7 @@ class ProtobufSchema:
         self._classes: dict[str, Any] = {}
 
     def message(self, indexes: Sequence[int]) -> Any:
-        """The descriptor that message indexes lead to; WireFormatError where there is none."""
+        """Return the descriptor of the message at these indexes. Raises WireFormatError for a missing message."""
         kinds: Sequence[Any] = list(self._file.message_types_by_name.values())
         found: Any = None
         for depth, index in enumerate(indexes):
@@ -66,7 +68,7 @@ class ProtobufSchema:
         return found
 
     def named(self, name: str) -> Any:
-        """The descriptor of a message by its full or short name, nested ones with dots; SchemaError."""
+        """Return the descriptor of a message by its full or short name; dots separate nested names. Raises SchemaError."""
         package = f"{self._file.package}." if self._file.package else ""
         for full in (name, package + name):
             try:
@@ -77,7 +79,7 @@ class ProtobufSchema:
         raise SchemaError(f"there is no message {name} in the schema; there are {there}")
 
     def message_class(self, descriptor: Any) -> Any:
-        """The class of a message."""
+        """Return the generated class of a message."""
         from google.protobuf import message_factory
 
         found = self._classes.get(descriptor.full_name)
@@ -87,14 +89,14 @@ class ProtobufSchema:
 
 
 class ProtobufDecoder:
-    """Reads values of one message."""
+    """Decoder of one type of message."""
 
     def __init__(self, schema: ProtobufSchema, descriptor: Any) -> None:
         self._class = schema.message_class(descriptor)
         self._name = descriptor.full_name
 
     def decode(self, data: bytes, start: int) -> Any:
-        """The message that begins at `start`, as a dict (see `protobuf_plain`); UndecodableValue."""
+        """Return the message that takes all bytes from `start` on, as a dict (see `protobuf_plain`). Raises UndecodableValue."""
         try:
             message = self._class.FromString(bytes(data[start:]))
         except Exception as error:
@@ -103,7 +105,7 @@ class ProtobufDecoder:
 
 
 def encode_message(schema: ProtobufSchema, descriptor: Any, value: Any) -> bytes:
-    """The bytes of a dict, or of a message of this type; UnencodableValue for what does not fit."""
+    """Return the bytes of a dict, or of a message of this type. Raises UnencodableValue for a value that does not fit."""
     from google.protobuf.message import Message
 
     if isinstance(value, Message):
@@ -120,12 +122,12 @@ def encode_message(schema: ProtobufSchema, descriptor: Any, value: Any) -> bytes
 
 
 def schema_of(descriptor: Any, references: Sequence[SchemaReference] = ()) -> Schema:
-    """The schema of the file in which a generated message stands."""
+    """Return the schema of the file that defines a generated message."""
     return Schema(base64.b64encode(descriptor.file.serialized_pb).decode(), PROTOBUF, tuple(references))
 
 
 def indexes_of(descriptor: Any) -> tuple[int, ...]:
-    """The way to a message from its file."""
+    """Return the message indexes of a message within its file."""
     indexes: list[int] = []
     while descriptor is not None:
         holder = descriptor.containing_type
@@ -137,7 +139,7 @@ def indexes_of(descriptor: Any) -> tuple[int, ...]:
 
 
 def is_well_known(name: str) -> bool:
-    """Whether an import comes with protobuf itself, and is registered nowhere."""
+    """Return whether an import comes with protobuf itself and is therefore not registered."""
     return name.startswith("google/protobuf/") and name.removeprefix("google/protobuf/").removesuffix(".proto") in _WELL_KNOWN
 
 
@@ -153,7 +155,8 @@ def _files(schema: Schema, name: str) -> list[Any]:
             "the Protobuf schema is text (.proto), not a descriptor: the registry has to serve ?format=serialized, "
             "or `protoc --include_imports --descriptor_set_out` makes one for a folder"
         ) from None
-    # Both begin with field 1: the name of a file, or a whole file.
+    # Both types begin with field 1, so the bytes of one may parse as the other: in a file, field 1 is the file's name, in a set a whole
+    # file.
     many = descriptor_pb2.FileDescriptorSet()
     one = descriptor_pb2.FileDescriptorProto()
     try:

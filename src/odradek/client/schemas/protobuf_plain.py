@@ -1,11 +1,13 @@
 # protobuf has no complete types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Protobuf messages as dicts, and back.
+"""Conversion of Protobuf messages to dicts and back.
 
-Fields go by their names in the schema. Those that know whether they are set (messages, `optional`, members of a oneof) are there only when
-they are; all others always. Integers are int, also those of 64 bits; bytes are bytes; an enum is its name, or its number where that has
-none; a map is a dict. Of the well-known types, a Timestamp is a datetime in UTC and a Duration a timedelta (microseconds: what is finer is
-cut off), a wrapper is its value, Struct, Value and ListValue are what they stand for. Any stays a dict of type_url and value.
+Keys are the field names of the schema. Fields with presence (messages, `optional`, members of a oneof) appear only if set; all others
+always. Integers become int, even those of 64 bits; bytes become bytes; a map becomes a dict. An enum becomes its name, or its number if
+that does not have a name.
+
+Well-known types: a Timestamp becomes a datetime in UTC, a Duration a timedelta (both truncated to microseconds), a wrapper its value.
+Struct, Value and ListValue become the JSON value that they stand for. Any stays a dict of type_url and value.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _WRAPPERS: Final = frozenset(
 
 
 def plain(message: Any) -> Any:
-    """What a message is in Python; UndecodableValue for a well-known type with a value that it may not have."""
+    """Return a message as Python values. Raises UndecodableValue for an invalid value of a well-known type."""
     descriptor = message.DESCRIPTOR
     name = descriptor.full_name
     if name.startswith(_GOOGLE):
@@ -49,7 +51,7 @@ def plain(message: Any) -> Any:
 
 
 def fill(message: Any, value: Any) -> None:
-    """Sets a message as `plain` gives it; None leaves a field unset. UnencodableValue names the field that does not fit."""
+    """Set a message from the form that `plain` returns; None leaves a field unset. Raises UnencodableValue, which names the field."""
     _fill(message, value, message.DESCRIPTOR.full_name, 0)
 
 
@@ -84,7 +86,7 @@ def _single(field: Any) -> Callable[[Any], Any] | None:
 
 
 def _is_repeated(field: Any) -> bool:
-    # Releases before 6.31 have the label alone, later ones warn of it.
+    # Releases before 6.31 have only the label; later releases warn when it is used.
     found = getattr(field, "is_repeated", None)
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 

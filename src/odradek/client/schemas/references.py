@@ -1,4 +1,4 @@
-"""What a schema refers to, and what that refers to, in the order in which they have to be read."""
+"""Resolution of a schema's references, direct and indirect, in the order in which they have to be parsed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_SCHEMAS: Final = 1000
 
 
 def resolved(source: SchemaSource, schema: Schema) -> dict[str, Schema]:
-    """The schemas behind the references, by the name under which they are used; each stands after those that it uses itself.
+    """Return the referenced schemas by the names under which they are used. Each schema stands after the schemas that it uses itself.
 
-    SchemaError for a circle, for more than 32 one behind the other or 1,000 in all, and for a name that stands for two schemas.
+    Raises SchemaError for a cycle, for chains longer than 32 references, for more than 1,000 schemas, and for a name of two schemas.
     """
     found: dict[str, Schema] = {}
     places: dict[str, tuple[str, int]] = {}
@@ -47,7 +47,7 @@ def resolved(source: SchemaSource, schema: Schema) -> dict[str, Schema]:
 
 
 def named(found: dict[str, Schema], type: str) -> Iterator[tuple[str, Schema]]:
-    """The same; SchemaError for one of another type."""
+    """Yield the names and schemas of `found`. Raises SchemaError for a schema of another type than `type`."""
     for name, schema in found.items():
         if schema.type != type:
             raise SchemaError(f"{name} is a schema of {schema.type}, and is used by one of {type}")

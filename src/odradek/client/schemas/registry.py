@@ -1,4 +1,4 @@
-"""A schema registry over HTTP: Confluent's REST API, which others speak as well."""
+"""Client of a schema registry over HTTP: Confluent's REST API, which other registries also implement."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from odradek.client.schemas.wire import SchemaKey
 
 
 class SchemaRegistry:
-    """Schemas of a registry, remembered once they have been asked for. Blocking; may be shared by threads and used in a forked child, on
-    connections of its own; may be pickled: the copy asks again.
+    """Blocking client of a schema registry, which caches schemas.
 
-    UnknownSchema for what the registry does not have, RegistryError when it cannot be asked or refuses.
+    Threads may share it. A forked child may use it, and opens new connections. A pickled copy starts with an empty cache. Methods raise
+    UnknownSchema for what the registry does not have, RegistryError when the registry cannot be reached or refuses.
     """
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
-    """Monotonic seconds; tests set another."""
+    """Function that returns monotonic seconds; tests replace it."""
 
     def __init__(self, config: Mapping[str, Setting] | str | None = None, /, **settings: Setting) -> None:
-        """Keys as Confluent names them in `config`, or as keyword arguments with underscores; text stands for `schema.registry.url`.
+        """Check the settings: keys as Confluent names them in `config`, or keyword arguments with underscores. Text means
+        `schema.registry.url`.
 
-        Nothing is asked yet. ConfigError names a key that does not fit.
+        No request is sent yet. Raises ConfigError, which names the key.
         """
         self._given: dict[str, Setting] = {"url": config} if isinstance(config, str) else dict(config or {})
         self._given |= {name.replace("_", "."): value for name, value in settings.items()}
@@ -52,7 +53,7 @@ class SchemaRegistry:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held while it asked."""
+        """Replace the lock, which a thread of the parent may have held during a request."""
         self._asking = threading.Lock()
 
     def __reduce__(self) -> tuple[Callable[..., SchemaRegistry], tuple[dict[str, Setting]]]:
@@ -66,32 +67,32 @@ class SchemaRegistry:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where it is, without name and password."""
+        """Addresses of the registry, without name and password."""
         return self._rest.urls
 
     def schema(self, schema_id: int) -> Schema:
-        """The schema with an id."""
+        """Return the schema with an id."""
         return self._ids.get(schema_id) or self._once(
             lambda: self._ids.get(schema_id),
             lambda: self._ids.put(schema_id, self._unless_missing(schema_id, f"/schemas/ids/{schema_id}", f"a schema with id {schema_id}")),
         )
 
     def schema_by_guid(self, guid: UUID) -> Schema:
-        """The schema with a GUID; a registry that has none does not know it."""
+        """Return the schema with a GUID. Raises UnknownSchema if the registry does not know it, as registries without GUIDs do not."""
         return self._guids.get(guid) or self._once(
             lambda: self._guids.get(guid),
             lambda: self._guids.put(guid, self._unless_missing(guid, f"/schemas/guids/{guid}", f"a schema with GUID {guid}")),
         )
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
-        """A version of a subject."""
+        """Return a version of a subject."""
         key = (subject, version)
         return self._versions.get(key) or self._once(
             lambda: self._versions.get(key), lambda: self._versions.put(key, self._version(subject, str(version)))
         )
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The latest version of a subject, as it was latest.cache.ttl.sec ago at most."""
+        """Return the latest version of a subject, at most latest.cache.ttl.sec old."""
 
         def ask() -> RegisteredSchema:
             asked_at = self.clock()
@@ -100,47 +101,51 @@ class SchemaRegistry:
         return self.remembered_latest(subject) or self._once(lambda: self.remembered_latest(subject), ask)
 
     def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
-        """Return the latest version without asking, if latest.cache.ttl.sec is not over in `ahead_s` seconds, else None."""
+        """Return the cached latest version if its latest.cache.ttl.sec does not end within `ahead_s` seconds, else None. Sends no
+        request.
+        """
         found = self._latest.get(subject)
         if found is None or 0 <= self._latest_s <= self.clock() + ahead_s - found[0]:
             return None
         return found[1]
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The schema under a subject, where it becomes a new version if it is not one yet; RegistryError (409) for an incompatible one."""
+        """Return the schema under a subject, after adding it as a new version if it is missing. Raises RegistryError (409) if it is
+        incompatible.
+        """
 
         def ask() -> RegisteredSchema:
             answer = self._ask("POST", f"/subjects/{quoted(subject)}/versions", f"subject {subject}", _flags(normalize), _body(schema))
             self._latest.clear()
             found = _registered(answer, subject, schema)
             if found.guid is None or found.version is None:
-                # Older registries answer with the id alone.
+                # Older registries return only the id.
                 return self._lookup(subject, schema, normalize)
             return found
 
         return self._remembered((subject, schema, normalize, True), ask)
 
     def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The schema as it stands under a subject."""
+        """Return the schema with its id and version under a subject."""
         return self._remembered((subject, schema, normalize, False), lambda: self._lookup(subject, schema, normalize))
 
     def subjects(self) -> list[str]:
-        """The names of all subjects; asked anew each time."""
+        """Return the names of all subjects, uncached."""
         return [str(name) for name in _list(self._ask("GET", "/subjects", "subjects"))]
 
     def versions(self, subject: str) -> list[int]:
-        """The versions that a subject has; asked anew each time."""
+        """Return the versions of a subject, uncached."""
         return [int(each) for each in _list(self._ask("GET", f"/subjects/{quoted(subject)}/versions", f"subject {subject}"))]
 
     def close(self) -> None:
-        """Closes its connections; what is asked after that is asked on new ones."""
+        """Close the connections. A later call opens new ones."""
         self._rest.close()
 
     def _remembered(self, key: tuple[str, Schema, bool, bool], ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
         return self._registered.get(key) or self._once(lambda: self._registered.get(key), lambda: self._registered.put(key, ask()))
 
     def _once(self, remembered: Callable[[], Any], ask: Callable[[], Any]) -> Any:
-        # Threads that want the same schema at once ask for it once.
+        # Threads that need the same schema at the same time send one request.
         with self._asking:
             return remembered() or ask()
 
@@ -169,7 +174,7 @@ class SchemaRegistry:
     def _readable(self, answer: Any, path: str, what: str) -> Schema:
         schema = _schema(answer)
         if schema.type == PROTOBUF:
-            # As text it would need protoc.
+            # The text form of the schema would need protoc.
             return _schema(self._ask("GET", path, what, {"format": "serialized"}))
         return schema
 
@@ -183,47 +188,47 @@ class SchemaRegistry:
 
 
 class AsyncSchemaRegistry:
-    """As `SchemaRegistry`, with coroutines: it asks in the event loop's default executor."""
+    """Client of a schema registry like `SchemaRegistry`, with coroutines. Requests run in the event loop's default executor."""
 
     def __init__(self, config: Mapping[str, Setting] | str | None = None, /, **settings: Setting) -> None:
-        """Keys as `SchemaRegistry` has them."""
+        """Check the settings as `SchemaRegistry` does."""
         self.blocking = SchemaRegistry(config, **settings)
-        """The registry itself, which serializers take."""
+        """Blocking client that sends the requests; serializers take this object."""
 
     async def schema(self, schema_id: int) -> Schema:
-        """The schema with an id."""
+        """Return the schema with an id."""
         return await asyncio.to_thread(self.blocking.schema, schema_id)
 
     async def schema_by_guid(self, guid: UUID) -> Schema:
-        """The schema with a GUID."""
+        """Return the schema with a GUID."""
         return await asyncio.to_thread(self.blocking.schema_by_guid, guid)
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
-        """A version of a subject."""
+        """Return a version of a subject."""
         return await asyncio.to_thread(self.blocking.version, subject, version)
 
     async def latest(self, subject: str) -> RegisteredSchema:
-        """The latest version of a subject."""
+        """Return the latest version of a subject, at most latest.cache.ttl.sec old."""
         return await asyncio.to_thread(self.blocking.latest, subject)
 
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The schema under a subject."""
+        """Return the schema under a subject, after adding it as a new version if it is missing."""
         return await asyncio.to_thread(self.blocking.register, subject, schema, normalize=normalize)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The schema as it stands under a subject."""
+        """Return the schema with its id and version under a subject."""
         return await asyncio.to_thread(self.blocking.lookup, subject, schema, normalize=normalize)
 
     async def subjects(self) -> list[str]:
-        """The names of all subjects."""
+        """Return the names of all subjects."""
         return await asyncio.to_thread(self.blocking.subjects)
 
     async def versions(self, subject: str) -> list[int]:
-        """The versions that a subject has."""
+        """Return the versions of a subject."""
         return await asyncio.to_thread(self.blocking.versions, subject)
 
     async def close(self) -> None:
-        """Closes its connections."""
+        """Close the connections."""
         await asyncio.to_thread(self.blocking.close)
 
 

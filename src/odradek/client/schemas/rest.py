@@ -1,4 +1,4 @@
-"""Requests to a registry, over HTTP of the standard library: several URLs, retries with a bounded wait, bounded answers."""
+"""HTTP requests to a registry with the standard library: several URLs, bounded retries and waits, bounded responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _TRANSIENT: Final = (408, 429)
 
 
 class Rest:
-    """Calls of one registry, for all threads. One uses a connection at a time, and keeps it for the next; a forked child opens new ones."""
+    """HTTP client of one registry, for all threads. A request takes an idle connection or opens one, and returns it after use.
+
+    A forked child opens new connections.
+    """
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class Rest:
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """ConfigError for what does not fit."""
+        """Check the configuration. Raises ConfigError."""
         self._access = registry_access(config)
         self._connect_s = config.integer("http.connect.timeout.ms") / 1000
         self._read_s = config.integer("http.read.timeout.ms") / 1000
@@ -48,25 +51,25 @@ class Rest:
         renew_after_fork(self)
 
     def __del__(self) -> None:
-        # Decoders of a whole process share one that nobody closes.
+        # The decoders of a process share a client, which is never closed explicitly.
         if hasattr(self, "_idle"):
             self.close()
 
     def after_fork(self) -> None:
-        """Forget the parent's connections: its requests and the child's would get one another's answers."""
+        """Drop the parent's connections: parent and child would receive each other's responses."""
         self._lock = threading.Lock()
         idle = [each for kept in self._idle.values() for each in kept]
         self._idle = {}
         for connection in idle:
-            connection.close()  # Of this process's descriptor: nothing is sent, also not by TLS.
+            connection.close()  # This closes only the child's descriptor; nothing is sent, not even by TLS.
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where it is, without name and password."""
+        """Addresses of the registry, without name and password."""
         return self._access.urls
 
     def ask(self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None) -> Any:
-        """The answer as JSON, None for none; RegistryError. `path` is quoted already."""
+        """Send a request and return the response's JSON, or None for an empty response. `path` is already quoted. Raises RegistryError."""
         failure: RegistryError | None = None
         for url in self._access.urls:
             try:
@@ -112,7 +115,7 @@ class Rest:
             try:
                 answer = self._answer(connection, method, target, data, headers)
             except (ConnectionError, HTTPException):
-                # The registry may have closed a connection that was idle: that is no failure of this request.
+                # The registry may have closed an idle connection, which is not a failure of this request.
                 if not reused:
                     raise
                 connection.close()
@@ -157,7 +160,7 @@ class Rest:
         connection.close()
 
     def close(self) -> None:
-        """Closes the connections that are idle; those in use are closed after use."""
+        """Close the idle connections. A connection in use is closed after its request."""
         with self._lock:
             self._closed = True
             idle = [each for kept in self._idle.values() for each in kept]
@@ -167,7 +170,7 @@ class Rest:
 
 
 def quoted(part: str) -> str:
-    """A subject as a part of a path."""
+    """Return a subject quoted for use in a path."""
     return quote(part, safe="")
 
 

@@ -1,10 +1,10 @@
-"""Serializers that name the schema of what they write, as Confluent's do, for the producers of both kinds.
+"""Serializers that name the schema of what they write, as Confluent's do, for both producers.
 
     Producer(bootstrap_servers="localhost:9092", value_serializer=AvroSerializer(SchemaRegistry("http://localhost:8081"), schema))
 
-The registry is asked once for each subject; with use.latest.version again when latest.cache.ttl.sec is over. It is asked by `send` of the
-blocking producer in the thread that calls it, and by that of the asyncio producer in the event loop's default executor: never in an event
-loop. All may be shared by threads and producers.
+A serializer asks the registry once per subject; with use.latest.version again after latest.cache.ttl.sec. The blocking producer asks in the
+thread that calls `send`. The asyncio producer asks in the event loop's default executor, never in an event loop. Threads and producers may
+share a serializer.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from odradek.client.schemas.wire import header_name, write_prefix
 
 _SUBJECTS = 1000
 _AHEAD_S = 0.1
-"""`is_ready` is asked in the event loop just before `serialize`, which must not find that the latest version has ceased to be it."""
+"""Seconds between `is_ready` in the event loop and `serialize`, at most. The latest version must not expire in between."""
 
 
 class _Ready(NamedTuple):
-    """How values of one subject are written."""
+    """Prefix, encoder and schema for the values of one subject."""
 
     frame: bytes
     encoder: Any
-    """What the values are encoded with."""
+    """Object that `_encode` uses for the values."""
     schema: RegisteredSchema
 
 
 class _Serializer:
-    """What all of them have: subjects, and what stands in front of a value."""
+    """Base class of the serializers: subjects, and the prefix of values."""
 
     type: str
 
@@ -51,13 +51,13 @@ class _Serializer:
         self._subjects: Cache[str, _Ready] = Cache(_SUBJECTS)
 
     def is_ready(self, topic: str, part: str, content: Any) -> bool:
-        """Whether `serialize` would ask nobody."""
+        """Return whether `serialize` would not ask the registry."""
         return self._known(self._subject(topic, part), _AHEAD_S) is not None
 
     def serialize(self, topic: str, part: str, content: Any, headers: HeaderList) -> bytes:
-        """The bytes of a key or value (`part`); a GUID that goes into a header is added to `headers`.
+        """Return the bytes of a key or value (`part`). A GUID that goes into a header is added to `headers`.
 
-        UnencodableValue for what does not fit, UnknownSchema and RegistryError of the registry, SchemaError.
+        Raises UnencodableValue for a value that does not fit, SchemaError, and the registry's UnknownSchema and RegistryError.
         """
         subject = self._subject(topic, part)
         ready = self._known(subject) or self._subjects.put(subject, self._made_ready(subject))
@@ -72,7 +72,9 @@ class _Serializer:
         return self._settings.subject(topic, part, self._record_name())
 
     def _known(self, subject: str, ahead_s: float = 0.0) -> _Ready | None:
-        """Return how values of `subject` are written; None where the source has to be asked. It remembers which version is the latest."""
+        """Return how to write values of `subject`, or None when the source has to be asked. The source caches which version is the
+        latest.
+        """
         ready = self._subjects.get(subject)
         if ready is None or not self._settings.use_latest:
             return ready
@@ -117,7 +119,7 @@ class _Serializer:
 
 
 class AvroSerializer(_Serializer):
-    """Writes dicts (and other values of Avro) by an Avro schema."""
+    """Serializer of dicts (and other values of Avro) by an Avro schema."""
 
     type = AVRO
 
@@ -129,14 +131,14 @@ class AvroSerializer(_Serializer):
         /,
         **keywords: Any,
     ) -> None:
-        """`schema` may be left out with use.latest.version or use.schema.id. Keys (`SERIALIZER_KEYS`) as in Kafka or with underscores.
+        """Create a serializer. `schema` is optional with use.latest.version or use.schema.id.
 
-        ConfigError, SchemaError; OdradekError without fastavro.
+        Keys (`SERIALIZER_KEYS`) as in Kafka or with underscores. Raises ConfigError, SchemaError, and OdradekError without fastavro.
         """
         given = None if schema is None else as_schema(schema, AVRO)
         super().__init__(registry, given, settings, keywords)
         self._needs_schema()
-        # One that refers to others is looked at when the registry is asked.
+        # A schema with references is parsed later, when the registry is asked.
         self._own = None if given is None or given.references else AvroSchema(None, given)
         self._name = None if given is None else record_name(given)
 
@@ -151,7 +153,7 @@ class AvroSerializer(_Serializer):
 
 
 class JsonSerializer(_Serializer):
-    """Writes values as JSON, behind the id of a JSON schema, which is not checked against them."""
+    """Serializer of values as JSON after the id of a JSON schema. Values are not validated against the schema."""
 
     type = JSON
 
@@ -163,7 +165,7 @@ class JsonSerializer(_Serializer):
         /,
         **keywords: Any,
     ) -> None:
-        """As `AvroSerializer`. The schema's `title` is the name of the record."""
+        """Create a serializer, as `AvroSerializer`. The schema's `title` is the name of the record."""
         super().__init__(registry, None if schema is None else as_schema(schema, JSON), settings, keywords)
         self._needs_schema()
         self._title = None if self._schema is None else _title(self._schema)
@@ -179,7 +181,7 @@ class JsonSerializer(_Serializer):
 
 
 class ProtobufSerializer(_Serializer):
-    """Writes Protobuf messages, given as such or as dicts (docs/schemas.md)."""
+    """Serializer of Protobuf messages, given as messages or as dicts (docs/schemas.md)."""
 
     type = PROTOBUF
 
@@ -193,9 +195,10 @@ class ProtobufSerializer(_Serializer):
         schema: Schema | None = None,
         **keywords: Any,
     ) -> None:
-        """`message` is a generated class, or with a `schema` (or use.latest.version, or use.schema.id) the name of a message in it.
+        """Create a serializer. `message` is a generated class, or the name of a message in `schema`.
 
-        Imports are registered first, each under its own name. ConfigError, SchemaError; OdradekError without protobuf.
+        With a name, use.latest.version or use.schema.id may take the place of `schema`. Imports are registered first, each under its own
+        name. Raises ConfigError, SchemaError, and OdradekError without protobuf.
         """
         self._descriptor: Any = None
         if isinstance(message, str):

@@ -16,7 +16,7 @@ TYPES: Final = (AVRO, JSON, PROTOBUF)
 
 
 class SchemaReference(NamedTuple):
-    """Another schema that one uses: `name` is a named type of Avro, the import of Protobuf, the URL of a JSON schema."""
+    """Reference to another schema: `name` is a named type of Avro, the import of Protobuf, the URL of a JSON schema."""
 
     name: str
     subject: str
@@ -24,8 +24,9 @@ class SchemaReference(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """A schema. `text` is JSON for Avro and JSON. For Protobuf it is a FileDescriptorProto, or a FileDescriptorSet whose last file counts,
-    in base64.
+    """Schema of any type. `text` is JSON for Avro and JSON.
+
+    For Protobuf `text` is base64 of a FileDescriptorProto, or of a FileDescriptorSet whose last file is the schema.
     """
 
     text: str
@@ -34,7 +35,9 @@ class Schema(NamedTuple):
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema with its id, and where it stands. None: its keeper does not say. Older registries have no GUIDs, a file may have no id."""
+    """Schema with its id, subject and version. A field that the source does not report has the value None: older registries do not have
+    GUIDs, a file may not have an id.
+    """
 
     schema_id: int | None
     schema: Schema
@@ -44,46 +47,46 @@ class RegisteredSchema(NamedTuple):
 
 
 class SchemaSource(Protocol):
-    """Who has schemas: `SchemaRegistry`, `SchemaFolder`. Blocking, and for all threads.
+    """Source of schemas: `SchemaRegistry` or `SchemaFolder`. Blocking; threads may share a source.
 
-    UnknownSchema for what is not there, RegistryError when it cannot be asked.
+    Methods raise UnknownSchema for a missing schema, RegistryError when the source cannot be read.
     """
 
     def schema(self, schema_id: int) -> Schema:
-        """The schema with an id."""
+        """Return the schema with an id."""
         ...
 
     def schema_by_guid(self, guid: UUID) -> Schema:
-        """The schema with a GUID."""
+        """Return the schema with a GUID."""
         ...
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
-        """A version of a subject."""
+        """Return a version of a subject."""
         ...
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The latest version of a subject."""
+        """Return the latest version of a subject."""
         ...
 
     def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
-        """Return the latest version of a subject without asking, if it still counts as the latest in `ahead_s` seconds, else None."""
+        """Return the cached latest version of a subject, if it stays valid for `ahead_s` more seconds, else None. Sends no request."""
         ...
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The schema under a subject, where it becomes a new version if it is not one yet."""
+        """Return the schema under a subject, after adding it as a new version if it is missing."""
         ...
 
     def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The schema as it stands under a subject."""
+        """Return the schema with its id and version under a subject."""
         ...
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Close the connections."""
         ...
 
 
 def as_schema(given: Schema | str | dict[str, Any] | list[Any], type: str) -> Schema:
-    """What a user gives for a schema; SchemaError for one of another type, or for what is no JSON."""
+    """Return the schema that a user has passed in any form. Raises SchemaError for a schema of another type."""
     if isinstance(given, Schema):
         if given.type != type:
             raise SchemaError(f"this is a schema of {given.type}, not of {type}")
@@ -94,7 +97,7 @@ def as_schema(given: Schema | str | dict[str, Any] | list[Any], type: str) -> Sc
 
 
 def parsed_json(schema: Schema) -> Any:
-    """The text as JSON; SchemaError."""
+    """Return the parsed text. Raises SchemaError for invalid JSON."""
     try:
         return json.loads(schema.text)
     except (ValueError, RecursionError) as error:
@@ -102,7 +105,7 @@ def parsed_json(schema: Schema) -> Any:
 
 
 def references_of(entries: Sequence[Any]) -> tuple[SchemaReference, ...]:
-    """References as JSON has them; SchemaError."""
+    """Return references from their JSON. Raises SchemaError."""
     try:
         return tuple(SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"])) for each in entries)
     except (KeyError, TypeError, ValueError):

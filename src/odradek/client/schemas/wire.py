@@ -1,10 +1,10 @@
-"""The wire format of Confluent's serializers, byte for byte: which schema wrote a value, and for Protobuf which of its messages.
+"""Wire format of Confluent's serializers: the schema that wrote a value, and for Protobuf the message.
 
     0x00, id (4 bytes, big-endian) [message indexes] value       in front of the value
     0x01, GUID (16 bytes) [message indexes]                      in the header `__key_schema_id` or `__value_schema_id`, or in front
 
-Message indexes lead from the file to a message: which of its messages, which of that one's nested messages, and so on; a zigzag varint with
-their number, then one each. A single 0 stands for [0].
+Message indexes lead from the file to a message: the index of a top-level message, of a message nested in it, and so on. They are zigzag
+varints, after a varint with their number. A single 0 stands for [0].
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ KEY_HEADER: Final = "__key_schema_id"
 VALUE_HEADER: Final = "__value_schema_id"
 PREFIX_SIZE: Final = 5
 MAX_INDEXES: Final = 100
-"""How deep messages may be nested; Protobuf itself reads no deeper."""
+"""Maximum depth of nested messages; Protobuf itself reads no deeper."""
 _GUID_SIZE: Final = 17
 _LAST_ID: Final = 0xFFFFFFFF
 _MAX_INDEX: Final = 0x7FFFFFFF
 
 SchemaKey = int | UUID
-"""What names a schema: its id in a registry, or its GUID, which is the same in all of them."""
+"""Key of a schema: its id in one registry, or its GUID, which is the same in all registries."""
 
 
 class Framed(NamedTuple):
-    """A schema that was named, and where what follows it begins."""
+    """Key of a schema, and the position after it."""
 
     schema: SchemaKey
     end: int
 
 
 class Indexed(NamedTuple):
-    """The way to a message, and where what follows it begins."""
+    """Message indexes, and the position after them."""
 
     indexes: tuple[int, ...]
     end: int
 
 
 def header_name(part: str) -> str:
-    """The record's header that may name the schema of `part` (key or value)."""
+    """Return the name of the header that may name the schema of `part` (key or value)."""
     return KEY_HEADER if part == "key" else VALUE_HEADER
 
 
 def read_prefix(data: bytes) -> Framed:
-    """The schema named at the start; WireFormatError says what stands there instead."""
+    """Return the schema's key at the start of `data`. Raises WireFormatError, which describes the actual bytes."""
     magic = data[0] if data else -1
     if magic == 0 and len(data) >= PREFIX_SIZE:
         return Framed(int.from_bytes(data[1:PREFIX_SIZE], "big"), PREFIX_SIZE)
@@ -60,7 +60,7 @@ def read_prefix(data: bytes) -> Framed:
 
 
 def write_prefix(schema: SchemaKey, indexes: Sequence[int] | None = None) -> bytes:
-    """What `read_prefix` reads, with `indexes` for a Protobuf message. ValueError for an id beyond 32 bits."""
+    """Return the prefix that `read_prefix` reads, with `indexes` for a Protobuf message. Raises ValueError for an id beyond 32 bits."""
     if isinstance(schema, UUID):
         start = b"\x01" + schema.bytes
     elif 0 <= schema <= _LAST_ID:
@@ -71,7 +71,7 @@ def write_prefix(schema: SchemaKey, indexes: Sequence[int] | None = None) -> byt
 
 
 def read_indexes(data: bytes, start: int) -> Indexed:
-    """The message indexes at `start`; WireFormatError."""
+    """Return the message indexes at `start`. Raises WireFormatError."""
     count, position = _read_varint(data, start)
     if count == 0:
         return Indexed((0,), position)
@@ -87,7 +87,7 @@ def read_indexes(data: bytes, start: int) -> Indexed:
 
 
 def write_indexes(indexes: Sequence[int]) -> bytes:
-    """What `read_indexes` reads; the short form for [0]. ValueError for none, too many, or a negative one."""
+    """Return the bytes that `read_indexes` reads; the short form for [0]. Raises ValueError for no, too many or negative indexes."""
     if not 0 < len(indexes) <= MAX_INDEXES or min(indexes) < 0 or max(indexes) > _MAX_INDEX:
         raise ValueError(f"{list(indexes)} leads to no message")
     if list(indexes) == [0]:
@@ -96,7 +96,7 @@ def write_indexes(indexes: Sequence[int]) -> bytes:
 
 
 def shown(data: bytes) -> str:
-    """What bytes look like, for a person: their number and how they begin."""
+    """Return a description of bytes for error messages: their number and the first of them."""
     if not data:
         return "there are no bytes"
     start = bytes(data[:16])
