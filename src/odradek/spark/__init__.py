@@ -1,9 +1,10 @@
-"""The PySpark data source: `spark.read.format("odradek")`, `readStream`, `write`, `writeStream`.
+"""PySpark data source: `spark.read.format("odradek")`, `readStream`, `write`, `writeStream`.
 
 Options and rows are those of Spark's Kafka connector.
 
-Nothing has to be registered: pyspark finds the package `pyspark_odradek` by its name, in the Python that it starts for its workers. That is
-`python3` of the PATH; where this is another one, as it may be in a notebook, call `use_this_python()` before the first session.
+The source needs no registration: pyspark finds the package `pyspark_odradek` by its name, in the Python that it starts for its workers.
+That is `python3` of the PATH. If the installation is another Python, as is possible in a notebook, call `use_this_python()` before the
+first session.
 """
 
 from odradek.spark.environment import use_this_python

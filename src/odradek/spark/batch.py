@@ -1,4 +1,4 @@
-"""Reading ranges of offsets as Arrow, and batch queries made of them."""
+"""Batch queries, and the reader of offset ranges as Arrow."""
 
 # pyarrow comes without types.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -33,14 +33,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FETCH_BYTES = 16 * 1024 * 1024
-"""Bytes per Fetch where the user does not say otherwise: large, because a task reads one partition from end to end; two are buffered."""
+"""Bytes per Fetch unless the user sets a number: large, because a task reads one partition from end to end; two responses are buffered."""
 
 _STEP = 2 * 1024 * 1024
-"""Batches are decoded in steps of about so many bytes: Spark and the worker hold less at a time, and it stays in the processor's caches."""
+"""Approximate bytes of batches that are decoded at once. Small steps use less memory in Spark and the worker, and fit the processor's
+caches.
+"""
 
 
 class RangePartition(InputPartition):
-    """One Spark task: a range of one partition. `topic_id` is the topic's, in Kafka's text form; None where the broker tells none."""
+    """Spark task that reads a range of one partition. `topic_id` is the topic's id in Kafka's text form, None from brokers without topic
+    ids.
+    """
 
     def __init__(self, offset_range: OffsetRange, topic_id: str | None = None) -> None:
         super().__init__(offset_range)
@@ -49,7 +53,7 @@ class RangePartition(InputPartition):
 
 
 def tasks(options: ReadOptions, ranges: list[OffsetRange], ids: TopicIds) -> list[InputPartition]:
-    """One task a range, or more by minPartitions and maxRecordsPerPartition."""
+    """Return one task per range, or more by minPartitions and maxRecordsPerPartition."""
     return [
         RangePartition(each, ids.get(each.topic_partition.topic))
         for each in divided(ranges, options.min_partitions, options.max_records_per_partition)
@@ -57,14 +61,14 @@ def tasks(options: ReadOptions, ranges: list[OffsetRange], ids: TopicIds) -> lis
 
 
 class BatchReader(SentToWorkers, DataSourceReader):
-    """One task per partition of the topics."""
+    """Reader of a batch query, with one task per partition of the topics."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._narrowing = Narrowing()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges to read, settled when the query is planned."""
+        """Return the ranges to read. The offsets are fixed when the query is planned."""
         options = self._options
         planner = Planner(options)
         try:
@@ -88,15 +92,16 @@ class BatchReader(SentToWorkers, DataSourceReader):
         return planner.position("timestamp", TimeSpec(since_ms, True), dict.fromkeys(wanted, 0), latest)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range as Arrow batches."""
-        # Spark asks for one empty partition where `partitions` is empty.
+        """Return the records of one range as Arrow batches."""
+        # Spark passes one empty partition where `partitions` is empty.
         return read_range(self._options, partition.offset_range, partition.topic_id) if isinstance(partition, RangePartition) else iter(())
 
 
 def read_range(options: ReadOptions, offset_range: OffsetRange, topic_id: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Fetches a range in large pieces, one ahead of the decoding; no Python runs per record.
+    """Yield the records of a range as Arrow batches. Chunks are large, one is fetched ahead of the decoding, and no Python runs per record.
 
-    DataLoss, or with failOnDataLoss=false the rest, when records disappear meanwhile, or the topic has another id than `topic_id`.
+    Raises DataLoss when records disappear during the read, or the topic has another id than `topic_id`. With failOnDataLoss=false yields
+    the remaining records instead.
     """
     with _Fetching(options, offset_range, topic_id) as fetching:
         partition, _, end = offset_range
@@ -117,7 +122,7 @@ def read_range(options: ReadOptions, offset_range: OffsetRange, topic_id: str | 
 
 
 class _Fetching:
-    """The chunks of a range, by a client of the worker's."""
+    """Fetcher of the chunks of a range, with a consumer of the worker."""
 
     def __init__(self, options: ReadOptions, offset_range: OffsetRange, topic_id: str | None) -> None:
         keep_archives()
@@ -139,7 +144,7 @@ class _Fetching:
             self._lease.consumer.close()
 
     def next_chunk(self) -> Chunk | None:
-        """The next batches, None at the end of the range."""
+        """Return the next batches, None at the end of the range."""
         while self._position < self._range.end:
             try:
                 chunk = self._lease.consumer.next_chunk(self._options.poll_timeout_ms)
@@ -149,7 +154,7 @@ class _Fetching:
             except OffsetOutOfRange:
                 self._position = _after_loss(self._options, self._lease.consumer, self._range, self._position)
             except KafkaError as error:
-                # What a client knows from before may be of no use any more where one that begins anew succeeds: no task fails for that.
+                # A consumer from an earlier task may have outdated state: retry once with a fresh consumer before the task fails.
                 if self._lease.fresh:
                     if not self._is_gone():
                         raise
@@ -170,7 +175,9 @@ class _Fetching:
         return None
 
     def _is_gone(self) -> bool:
-        """Return whether the partition no longer exists, where failOnDataLoss=false lets the task end with what it has; else DataLoss."""
+        """Return whether the partition is gone. Raises DataLoss if it is, unless failOnDataLoss=false lets the task end with the records so
+        far.
+        """
         topic, number = partition = self._range.topic_partition
         found = self._lease.consumer.list_topics().get(topic)
         if found is not None and number in found.partitions:
@@ -179,7 +186,7 @@ class _Fetching:
         return True
 
     def _lost(self, what: str) -> None:
-        """Raise DataLoss for the rest of the range, or log it with failOnDataLoss=false."""
+        """Raise DataLoss for the rest of the range, or log the loss with failOnDataLoss=false."""
         read = f"{what}: {self._range.topic_partition} was read up to offset {self._position} of {self._range.end}"
         if self._options.fail_on_data_loss:
             raise DataLoss(read)
@@ -188,7 +195,7 @@ class _Fetching:
     def _begin(self, *, fresh: bool = False) -> Lease:
         lease = worker_clients.take(self._key, self._open, fresh=fresh)
         try:
-            # With its end: a Fetch of what comes behind may have to wait at the broker, and the next task for it.
+            # Set the end, so that no Fetch beyond the range waits at the broker and delays the next task.
             lease.consumer.assign_range(self._range.topic_partition, self._position, self._range.end, self._topic_id)
         except BaseException:
             lease.consumer.close()
@@ -200,7 +207,7 @@ class _Fetching:
 
 
 def without_empty_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A record without headers has null in that column, as from the connector, not an empty array."""
+    """Return the batch with null for empty headers, as the connector does."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

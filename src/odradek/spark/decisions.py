@@ -1,13 +1,13 @@
-"""What stands in a broker about an exactly-once sink: which batch was decided last, and the transactions that it consists of.
+"""State of an exactly-once sink at the broker: the last decided batch and its transactions.
 
-A decision is the committed offset of a group that nobody is a member of. The offset is the number of the batch, its metadata name the
-query and the transactions: as JSON, `{"of": chunks, "q": query, "t": [[transactional id, producer id, epoch, transaction version], ...]}`,
-transactional ids without what all of the sink's have in front, and no `q` where the query is not known.
+A decision is the committed offset of a group without members. The offset is the number of the batch. Its metadata name query and
+transactions as JSON, `{"of": chunks, "q": query, "t": [[transactional id, producer id, epoch, transaction version], ...]}`. Transactional
+ids are without the sink's common prefix. `q` is absent if the query is unknown.
 
-A batch is given up only as a repetition: the same number of the same query. A smaller number, and another query, is a SinkConflict.
+A batch is skipped only as a repetition: the same number of the same query. A smaller number, or another query, is a SinkConflict.
 
-Metadata are limited (`offset.metadata.max.bytes`, 4096), so that further chunks stand with further groups; all are committed in one
-transaction. Pure: no IO.
+Metadata are limited (`offset.metadata.max.bytes`, 4096), so further chunks are committed for further groups, all in one transaction. Pure:
+no IO.
 """
 
 from __future__ import annotations
@@ -21,65 +21,65 @@ from odradek.base.errors import OdradekError
 from odradek.client.core.transactions import PreparedTransaction
 
 OUTSIDE_OF_QUERIES: Final = "none"
-"""`Sink.query` of a batch that no streaming query writes."""
+"""`Sink.query` of a batch that is not written by a streaming query."""
 _CHUNK_BYTES: Final = 4000
 _SLOTS: Final = 4
-"""Batches that have transactional ids of their own: a task of an earlier one that was forgotten and wakes up does not disturb the next."""
+"""Number of batches with different transactional ids: a late task of an old batch then does not disturb the next batch."""
 
 
 class BadDecision(OdradekError):
-    """The group of the sink has an offset that the sink did not commit."""
+    """Committed offset of the sink's group that the sink did not commit."""
 
 
 class SinkConflict(OdradekError):
-    """A batch that cannot follow the last one of its sink: its number is smaller, or another query has the same txnAppId."""
+    """Batch that cannot follow the last batch of its sink: its number is smaller, or another query has the same txnAppId."""
 
 
 class TaskId(NamedTuple):
-    """One attempt to write one partition of a batch."""
+    """Attempt to write one partition of a batch."""
 
     run: str
-    """Of the query, or of the job: 8 characters."""
+    """First 8 characters of the id of the query's run, or of the job."""
     batch: int
     partition: int
     attempt: int
 
 
 class Decision(NamedTuple):
-    """All transactions of the batch are to be committed, and nothing else is ever written for it."""
+    """Decision that all of these transactions are to be committed, and that the batch is never written again."""
 
     batch: int
     transactions: tuple[PreparedTransaction, ...]
     query: str = ""
-    """Of whom: see `Sink.query`."""
+    """Query of the batch; see `Sink.query`."""
 
 
 class Sink(NamedTuple):
-    """The names that a sink uses at the broker."""
+    """Names that a sink uses at the broker."""
 
     app_id: str
     query: str = ""
-    """Spark's id of the query, which its checkpoint keeps, or OUTSIDE_OF_QUERIES; empty where it is not known."""
+    """Spark's id of the query, which its checkpoint keeps, or OUTSIDE_OF_QUERIES; empty if unknown."""
 
     @property
     def owner(self) -> str:
-        """The transactional id of whoever decides, and the group of the decision."""
+        """Transactional id of the deciding driver, which is also the group of the decision."""
         return f"odradek-spark/{self.app_id}"
 
     def transactional_id(self, task: TaskId) -> str:
-        """A few for each partition, used again and again: a coordinator remembers every one of them for a week."""
+        """Return the transactional id of a task. Ids are reused, a few for each partition: a coordinator remembers each id for a week."""
         return f"{self.owner}/{task.run}/{task.batch % _SLOTS}/{task.partition}.{task.attempt}"
 
     def is_own(self, transactional_id: str) -> bool:
-        """Whether it is of a task of this sink."""
+        """Return whether the id belongs to a task of this sink."""
         return re.fullmatch(re.escape(self.owner) + r"/[^/]+/[0-9]+/[0-9]+\.[0-9]+", transactional_id) is not None
 
     def group(self, chunk: int) -> str:
-        """The group that has a chunk of the decision."""
+        """Return the group that holds a chunk of the decision."""
         return self.owner if chunk == 0 else f"{self.owner}/{chunk}"
 
     def encode(self, transactions: Iterable[PreparedTransaction]) -> list[str]:
-        """The metadata of the groups, one a chunk; at least one."""
+        """Return the metadata of the groups, one text per chunk; at least one."""
         chunks: list[list[str]] = [[]]
         query = f'"q":{json.dumps(self.query)},' if self.query else ""
         size, limit = 0, _CHUNK_BYTES - 30 - len(query)
@@ -93,7 +93,7 @@ class Sink(NamedTuple):
         return [f'{{"of":{len(chunks)},{query}"t":[{",".join(chunk)}]}}' for chunk in chunks]
 
     def decode(self, batch: int, chunks: Sequence[str]) -> Decision:
-        """The decision that `encode` has written; BadDecision."""
+        """Return the decision that `encode` has written. Raises BadDecision."""
         found: list[PreparedTransaction] = []
         for chunk in chunks:
             for name, producer_id, epoch, version in self._parsed(chunk)["t"]:
@@ -101,7 +101,7 @@ class Sink(NamedTuple):
         return Decision(batch, tuple(found), str(self._parsed(chunks[0]).get("q", "")))
 
     def repeats(self, batch: int, before: Decision | None) -> bool:
-        """Return whether the batch was decided already; SinkConflict for one that neither was nor can be decided after `before`."""
+        """Return whether the batch was decided already. Raises SinkConflict for a batch that may not follow `before`."""
         if before is None:
             return False
         if self.query and before.query and self.query != before.query:
@@ -119,7 +119,7 @@ class Sink(NamedTuple):
         return batch == before.batch
 
     def chunk_count(self, first: str) -> int:
-        """How many chunks there are, by the first; BadDecision."""
+        """Return the number of chunks, which the first chunk contains. Raises BadDecision."""
         return int(self._parsed(first)["of"])
 
     def _parsed(self, chunk: str) -> dict[str, Any]:
@@ -139,8 +139,10 @@ def _who(query: str) -> str:
 def open_ones(
     sink: Sink, ongoing: Iterable[str], mine: Iterable[PreparedTransaction], before: Decision | None
 ) -> tuple[list[PreparedTransaction], list[str]]:
-    """Of the transactional ids with an open transaction: those of the decision before, which have to be committed yet, and those of
-    attempts that nobody waits for, which have to be aborted."""
+    """Return two groups of this sink's open transactions, without `mine`.
+
+    The first are the transactions of the last decision, to be committed. The second are ids of abandoned attempts, to be aborted.
+    """
     keep = {each.transactional_id for each in mine}
     decided = {each.transactional_id: each for each in (before.transactions if before is not None else ())}
     own = [each for each in ongoing if sink.is_own(each) and each not in keep]

@@ -1,8 +1,8 @@
-"""The environment in which Spark finds this very Python, with everything that is installed for it.
+"""Environment in which Spark finds this Python, with all packages that are installed for it.
 
-Spark starts `python3` from the PATH for its workers, and its scripts start `python3` and `pyspark` from there, too: with a virtual
-environment that is not first on the PATH they end up in another Python, without pyarrow or this package. Call
-`use_this_python()` before the first SparkSession, or start a script of Spark with `spark_environment()`.
+Spark starts `python3` from the PATH for its workers, and its scripts start `python3` and `pyspark` from the PATH. A virtual environment
+that is not first on the PATH gets another Python, without pyarrow or this package. Call `use_this_python()` before the first SparkSession,
+or start a script of Spark with `spark_environment()`.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ MINIMAL_JAVA = 17
 
 
 class JavaMissing(OdradekError):
-    """There is no Java that Spark can run on."""
+    """Missing or too old Java."""
 
 
 def spark_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A copy of `environment` (default: of this process) for starting Spark's scripts with this Python; OdradekError without pyspark."""
+    """Return a copy of `environment` (default: of this process) for starting Spark's scripts with this Python. Raises OdradekError without
+    pyspark.
+    """
     output = dict(os.environ if environment is None else environment)
     output["PYSPARK_PYTHON"] = output["PYSPARK_DRIVER_PYTHON"] = sys.executable
     output["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), output.get("PATH", os.defpath)])
     output["SPARK_HOME"] = spark_home()
-    # Without it Spark looks up the host's name, which fails or gives a foreign address on many machines.
+    # Without this variable Spark looks up the host's name, which fails or gives a foreign address on many machines.
     output.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return output
 
 
 def use_this_python() -> None:
-    """Lets Spark sessions of this process start their workers with this Python, unless the user chose another."""
+    """Make Spark sessions of this process start their workers with this Python, unless the user chose another."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def spark_home() -> str:
-    """The folder of the installed pyspark; OdradekError when there is none."""
+    """Return the folder of the installed pyspark. Raises OdradekError if pyspark is not installed."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise OdradekError('pyspark is not installed: pip install "odradek[spark]"')
@@ -49,7 +51,7 @@ def spark_home() -> str:
 
 
 def check_java() -> int:
-    """The major version of the Java that Spark will use; JavaMissing, saying what to do, when it is none or too old."""
+    """Return the major version of the Java that Spark will use. Raises JavaMissing, which tells what to install, without a recent Java."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = f"Spark needs Java {MINIMAL_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; elsewhere see https://adoptium.net)"
@@ -66,7 +68,7 @@ def check_java() -> int:
 
 
 def major_version(text: str) -> int:
-    """The 17 of `openjdk version "17.0.15"`, the 8 of `java version "1.8.0"`; 0 when the text has no version."""
+    """Return 17 for `openjdk version "17.0.15"`, 8 for `java version "1.8.0"`, 0 for a text without a version."""
     parts = text.split('"')
     numbers = parts[1].replace("-", ".").split(".") if len(parts) > 2 else ["0"]
     if numbers[0] == "1" and len(numbers) > 1:

@@ -1,17 +1,16 @@
-"""Writing batches exactly once: every task writes in a transaction of its own, and the driver commits all of them or none.
+"""Exactly-once writes of batches: each task writes in its own transaction, and the driver commits all transactions or none.
+1. A task sends its rows in a transaction and leaves it open (prepared). An attempt that fails aborts its transaction.
+2. The driver initializes the sink's transactional id (`Sink.owner`). The coordinator then fences earlier drivers of the sink.
+3. The driver reads the last decision. If the decision is of this batch, an earlier driver ended before Spark recorded the commit: the new
+   transactions are aborted and the decided ones committed. If this batch cannot follow (`Sink.repeats`), the new transactions are aborted
+   and SinkConflict is raised.
+4. The driver aborts transactions of abandoned attempts, and checks that all transactions of this batch are still open.
+5. The driver writes the decision (`decisions`), in a transaction of `Sink.owner`. From then on the batch counts as written.
+6. The driver commits the transactions of the tasks. The next driver can repeat this step: it finds the transactions in the decision.
 
-1. A task sends its rows in a transaction, and leaves it open: prepared. An attempt that fails aborts it.
-2. The driver takes the sink's name (`Sink.owner`, a transactional id): whoever drove the same sink before can decide nothing any more.
-3. It reads which batch was decided last. If this one was, by a driver that ended before Spark heard of it, then what was written now is
-   aborted, and the transactions of that decision are committed. If this one cannot follow it (`Sink.repeats`), then what was written now is
-   aborted, and SinkConflict is raised.
-4. It aborts transactions of attempts that nobody waits for, and sees that all of this batch's are still open.
-5. It writes the decision (`decisions`), in a transaction of its own. From then on the batch counts as written.
-6. It commits the transactions of the tasks. That can be done again: by the next driver, too, which finds them in the decision.
-
-Between 5 and 6 the tasks' transactions must not time out. A driver that comes back later than `transaction.timeout.ms` finds some of them
-aborted, which is a HalfWritten, unless the broker allows two-phase commit (`kafka.transaction.two.phase.commit.enable`, KIP-939): then
-nothing times out.
+Between 5 and 6 the tasks' transactions must not time out. A driver that returns after `transaction.timeout.ms` finds some of them aborted,
+and raises HalfWritten. If the broker allows two-phase commit (`kafka.transaction.two.phase.commit.enable`, KIP-939), these transactions do
+not time out.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ from odradek.spark.decisions import Decision, Sink, SinkConflict, open_ones
 logger = logging.getLogger(__name__)
 
 _TRANSACTION_TIMEOUT_MS = 900_000
-"""transaction.timeout.ms where the user does not set it: the most that a broker allows by default (transaction.max.timeout.ms)."""
+"""transaction.timeout.ms unless the user sets it: the maximum that a broker allows by default (transaction.max.timeout.ms)."""
 
 
 class HalfWritten(OdradekError):
-    """A batch was decided, and some of its transactions were aborted before they could be committed."""
+    """Batch that was decided, of which some transactions were aborted before they could be committed."""
 
 
 class PreparedRows(NamedTuple):
-    """What one task has left open."""
+    """Rows of one task in an open transaction."""
 
     topic: str
-    """One of those that it has written to: the decision stands beside it."""
+    """A topic to which the task has written. The offset of the decision names one of its partitions."""
     transaction: PreparedTransaction
 
 
 def transactional_settings(settings: Mapping[str, Setting], transactional_id: str) -> dict[str, Setting]:
-    """The settings of a task's producer."""
+    """Return the settings of a task's producer."""
     made: dict[str, Setting] = {**settings, "transactional.id": transactional_id}
     if str(made.get("transaction.two.phase.commit.enable", "false")).lower() != "true":
         made.setdefault("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
@@ -58,16 +57,16 @@ def transactional_settings(settings: Mapping[str, Setting], transactional_id: st
 
 
 def commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
-    """The batch is written exactly once when this returns, however often it was tried. When it raises before the decision, then nothing of
-    these attempts is; when it raises after it, the next driver goes on with the batch.
+    """Commit the batch. When this function returns, the batch is written exactly once, after any number of attempts.
 
-    KafkaError, HalfWritten, SinkConflict.
+    An error before the decision means that no row of these attempts is written. After a later error the next driver
+    completes the batch. Raises KafkaError, HalfWritten, SinkConflict.
     """
     _run(_commit(settings, sink, batch, prepared) if prepared else _complete_decided(settings, sink, batch))
 
 
 def abort(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
-    """Nothing of these attempts will be seen, unless the batch is decided already: then it is completed. KafkaError, HalfWritten."""
+    """Abort the transactions of these attempts, unless the batch is decided: then complete it. Raises KafkaError, HalfWritten."""
     if prepared:
         _run(_abort(settings, sink, batch, prepared))
 
@@ -107,7 +106,7 @@ async def _commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepa
 
 
 async def _complete_decided(settings: Mapping[str, Setting], sink: Sink, batch: int) -> None:
-    """Of a batch without rows, which may have had some for the driver before."""
+    """Complete a batch without rows, if an earlier driver has decided it with rows."""
     async with _admin(settings) as admin:
         decided = await _last_decision(admin, sink)
         if decided is not None and _is_of(decided, sink, batch):
@@ -116,7 +115,7 @@ async def _complete_decided(settings: Mapping[str, Setting], sink: Sink, batch: 
 
 async def _abort(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
     async with _admin(settings) as admin, _owner(settings, sink) as owner:
-        await owner.init_transactions()  # A decision whose end nobody has heard of is made, or is not, from here on.
+        await owner.init_transactions()  # From here on a decision with unknown outcome is made or not made, and no longer changes.
         decided = await _last_decision(admin, sink)
         left: set[str] = set()
         if decided is not None and _is_of(decided, sink, batch):
@@ -179,7 +178,7 @@ async def _complete(admin: AsyncAdmin, sink: Sink, decision: Decision) -> None:
 
 
 async def _give_up(admin: AsyncAdmin, mine: Iterable[PreparedTransaction]) -> None:
-    """Aborts; one that is ended already, or taken by somebody else, is none of ours any more."""
+    """Abort the transactions. A transaction that has ended, or whose id another producer has taken, is ignored."""
     for error in (await admin.try_end_transactions(mine, commit=False)).values():
         if isinstance(error, KafkaError) and error.retriable:
             raise error

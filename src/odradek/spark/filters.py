@@ -1,4 +1,4 @@
-"""What a batch query's conditions on the columns of the source mean for what is read. Pure: no IO."""
+"""Translation of a batch query's filters into the part of the topics that is read. Pure: no IO."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestamp
 
 
 def narrowing(filters: Sequence[Filter]) -> tuple[Narrowing, list[Filter]]:
-    """What the conditions, all of which a row has to fulfil, leave to be read; and those that Spark has to look at itself."""
+    """Return the part to read for filters that are joined by AND, and the filters that Spark has to apply itself."""
     narrowed = Narrowing()
     left: list[Filter] = []
     for each in filters:
@@ -34,12 +34,12 @@ def narrowing(filters: Sequence[Filter]) -> tuple[Narrowing, list[Filter]]:
             continue
         narrowed = found
         if isinstance(each, (GreaterThan, GreaterThanOrEqual, EqualTo, EqualNullSafe)) and each.attribute == ("timestamp",):
-            left.append(each)  # Times need not grow with offsets: behind the first of the time there may be earlier ones.
+            left.append(each)  # Timestamps may decrease with growing offsets: records after the first match may be older.
     return narrowed, left
 
 
 def _narrowed(narrowed: Narrowing, condition: Filter) -> Narrowing | None:
-    """With one more condition; None when it says nothing of what is read."""
+    """Return the narrowing with one more filter, or None for a filter that does not restrict the read."""
     if isinstance(condition, IsNotNull):
         return narrowed if len(condition.attribute) == 1 and condition.attribute[0] in _NEVER_NULL else None
     if not isinstance(condition, (EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):

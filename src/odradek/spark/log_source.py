@@ -1,6 +1,6 @@
-"""The data source `odradek-log`: topics read from a broker's files, without a broker.
+"""Data source `odradek-log`: topics read from a broker's files, without a broker.
 
-pyspark finds it as `pyspark_odradek_log.DefaultSource`.
+pyspark finds the source as `pyspark_odradek_log.DefaultSource`.
 """
 
 # pyarrow comes without types.
@@ -35,7 +35,7 @@ _INTERNAL = re.compile("__.*")
 
 
 class LogPartition(InputPartition):
-    """The files and offsets that one task reads, and which transactions in them were aborted."""
+    """Task that reads offsets from files, with the aborted transactions in them."""
 
     def __init__(self, log: LogFiles, offset_range: OffsetRange, aborted: tuple[tuple[int, int], ...]) -> None:
         super().__init__(offset_range)
@@ -45,30 +45,30 @@ class LogPartition(InputPartition):
 
 
 class LogDataSource(DataSource):
-    """Log directories of brokers, or copies of them, as DataFrames: the rows of the source `odradek`."""
+    """Log directories of brokers, or copies of them, as DataFrames with the rows of the source `odradek`."""
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format(...)`."""
+        """Return the name for `format(...)`."""
         return "odradek-log"
 
     def schema(self) -> str:
-        """The rows of the source `odradek`, as DDL."""
+        """Return the columns of the source `odradek`, as DDL."""
         return ROW + (HEADERS if wants_headers(self.options) else "")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads what is in the files when the query is planned."""
+        """Return a reader of the records that are in the files when the query is planned."""
         return LogReader(log_options(self.options))
 
 
 class LogReader(SentToWorkers, DataSourceReader):
-    """One task per partition of the topics, or more."""
+    """Reader of log directories, with one task or more per partition of the topics."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges to read, settled when the query is planned."""
+        """Return the ranges to read. The offsets are fixed when the query is planned."""
         options = self._options
         logs = self._chosen(find_logs(options.directories))
         ends, aborted = self._ends(logs)
@@ -117,8 +117,8 @@ class LogReader(SentToWorkers, DataSourceReader):
         return ends, aborted
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range as Arrow batches."""
-        # Spark asks for one empty partition where `partitions` is empty.
+        """Return the records of one range as Arrow batches."""
+        # Spark passes one empty partition where `partitions` is empty.
         return self._read(partition) if isinstance(partition, LogPartition) else iter(())
 
     def _read(self, task: LogPartition) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ class LogReader(SentToWorkers, DataSourceReader):
 
 
 def _within(known: Transactions | None, offset_range: OffsetRange) -> tuple[tuple[int, int], ...]:
-    """(producer id, first offset) of the aborted transactions that reach into the range."""
+    """Return (producer id, first offset) of the aborted transactions that overlap the range."""
     if known is None:
         return ()
     _, start, end = offset_range
@@ -155,6 +155,6 @@ def _within(known: Transactions | None, offset_range: OffsetRange) -> tuple[tupl
 
 
 def _offsets(piece: bytes) -> tuple[int, int]:
-    """The first offset of a piece, and the one behind its last."""
+    """Return the first offset of a chunk, and the offset after its last record."""
     found = [header for _, header in iter_headers(piece)]
     return found[0].base_offset, found[-1].next_offset

@@ -1,4 +1,4 @@
-"""Batch queries that leave out what their conditions exclude. The class of conditions is there from Spark 4.1 on."""
+"""Batch queries that skip the records that their filters exclude. pyspark has the class of filters since Spark 4.1."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from odradek.spark.filters import narrowing
 
 
 class NarrowedBatchReader(BatchReader):
-    """Reads only where rows may be that fulfil the query's conditions. Spark wants no `pushFilters` where it is switched off."""
+    """Reader of only the offsets that may match the filters. A separate class, as Spark forbids `pushFilters` where pushing is switched
+    off.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes the conditions on topic, partition, offset and time; those that it gives back are Spark's to look at."""
+        """Take the filters on topic, partition, offset and time. Return the filters that Spark has to apply itself."""
         self._narrowing, left = narrowing(filters)
         return left

@@ -1,4 +1,4 @@
-"""The part of the topics that a batch query needs. Pure: no IO."""
+"""Part of the topics that a batch query needs. Pure: no IO."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from odradek.spark.ranges import OffsetRange
 
 
 class Narrowing(NamedTuple):
-    """The part of the topics in which all rows are that fulfil the conditions."""
+    """Part of the topics that contains all rows that match the filters."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
     start: int = 0
     end: int | None = None
     since_ms: int | None = None
-    """No record before the first one of this time is wanted."""
+    """Unix milliseconds: records before the first record at or after this time are not needed."""
 
     def chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those in which there may be such rows."""
+        """Return the partitions that may contain matching rows."""
         return [
             each
             for each in partitions
@@ -28,6 +28,6 @@ class Narrowing(NamedTuple):
         ]
 
     def cut(self, offset_range: OffsetRange, first_in_time: int) -> OffsetRange:
-        """What is left of a range; it may be empty. `first_in_time` is the offset that belongs to `since_ms`, 0 without that."""
+        """Return the needed part of a range, which may be empty. `first_in_time` is the offset for `since_ms`, 0 without `since_ms`."""
         end = offset_range.end if self.end is None else min(offset_range.end, self.end)
         return OffsetRange(offset_range.topic_partition, max(offset_range.start, self.start, first_in_time), end)

@@ -1,7 +1,7 @@
-"""The options of the data source, named and meant as in Spark's Kafka connector (KafkaSourceProvider). Option names ignore case.
+"""Options of the data source, with the names and meanings of Spark's Kafka connector (KafkaSourceProvider). Names ignore case.
 
-`commitOffsets`, `pushFilters`, `exactlyOnce`, `txnAppId` and `txnVersion` are our own.
-An unknown option is refused by name, and so is one that has no meaning for the kind of query: nothing is accepted and ignored.
+`commitOffsets`, `pushFilters`, `exactlyOnce`, `txnAppId` and `txnVersion` are additions of this project. An unknown option is an error that
+names it, and so is an option without meaning for the kind of query: no option is silently ignored.
 """
 
 from __future__ import annotations
@@ -77,25 +77,25 @@ _REFUSED_CLIENT_KEYS = {
     "interceptor.classes": "interceptors could change what Spark counts on",
     "partitioner.class": "rows go where their column partition or their key says",
 }
-"""`kafka.` keys that the connector refuses, too."""
+"""`kafka.` keys that the connector also refuses."""
 
 OffsetSpec: TypeAlias = int | dict[TopicPartition, int]
 """EARLIEST, LATEST, or an offset (or -2, -1) for each partition."""
 
 
 class TimeSpec(NamedTuple):
-    """The first offset at or after a time, in milliseconds since 1970: one time for all partitions, or one for each."""
+    """First offset at or after a time in Unix milliseconds: one time for all partitions, or one for each."""
 
     times: int | dict[TopicPartition, int]
     latest_when_none: bool
-    """Whether a partition without such a record is taken at its end; else that is an error."""
+    """True if a partition without such a record is read from its end; else that is an error."""
 
 
 PositionSpec: TypeAlias = OffsetSpec | TimeSpec
 
 
 class ReadOptions(NamedTuple):
-    """How to read; exactly one of `subscribe`, `pattern` and `assign` is not None."""
+    """Options of a read; exactly one of `subscribe`, `pattern` and `assign` is set, the others are None."""
 
     client: dict[str, str]
     subscribe: tuple[str, ...] | None
@@ -111,29 +111,31 @@ class ReadOptions(NamedTuple):
     fail_on_data_loss: bool
     include_headers: bool
     poll_timeout_ms: int
-    """How long no data may come although there must be some."""
+    """Milliseconds that a read may wait for data that must exist."""
     fetch_offset_retries: int
     fetch_offset_interval_ms: int
     commit_offsets: bool
-    """Whether the ends of finished micro-batches are committed to the group `kafka.group.id`, so that others see how far the query is."""
+    """True if the ends of finished micro-batches are committed to the group `kafka.group.id`, so that tools can see the query's
+    progress.
+    """
     push_filters: bool
-    """Whether conditions of the query narrow what is read."""
+    """True if filters of the query restrict the read."""
 
 
 class WriteOptions(NamedTuple):
-    """How to write; `topic` beats the column of that name."""
+    """Options of a write; `topic` overrides the column of that name."""
 
     client: dict[str, str]
     topic: str | None
     exactly_once: bool = False
     app_id: str | None = None
-    """Names the sink; of a stream, Spark's id of the query when None."""
+    """Name of the sink; if None, a stream uses Spark's id of the query."""
     version: int = 0
-    """The number of the batch, where it is not that of a micro-batch."""
+    """Number of the batch, unless a micro-batch gives the number."""
 
 
 class LogOptions(NamedTuple):
-    """How to read log directories; at most one of `subscribe`, `pattern` and `assign` is not None."""
+    """Options of a read of log directories; at most one of `subscribe`, `pattern` and `assign` is set, the others are None."""
 
     directories: tuple[str, ...]
     subscribe: tuple[str, ...] | None
@@ -147,16 +149,16 @@ class LogOptions(NamedTuple):
     include_headers: bool
     read_committed: bool
     beyond_high_watermark: bool
-    """Whether records are read that a new leader might not have."""
+    """True if records above the high watermark are read, which a new leader might not have."""
 
 
 def wants_headers(options: Mapping[str, str]) -> bool:
-    """Whether rows have a headers column."""
+    """Return whether rows have a headers column."""
     return _boolean("includeHeaders", _lowered(options).get("includeheaders"), default=False)
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Checks the options of a read; ConfigError, one line naming the option."""
+    """Check the options of a read. Raises ConfigError, one line that names the option."""
     given = _lowered(options)
     _check_names(given, _READING, "reading")
     if streaming:
@@ -203,7 +205,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def log_options(options: Mapping[str, str]) -> LogOptions:
-    """Checks the options of a read of log directories; ConfigError, one line naming the option."""
+    """Check the options of a read of log directories. Raises ConfigError, one line that names the option."""
     given = _lowered(options)
     path = next((value for name, value in options.items() if name.lower() == "path"), "")
     directories = tuple(each.strip().removeprefix("file://") for each in path.split(",") if each.strip())
@@ -236,7 +238,7 @@ def log_options(options: Mapping[str, str]) -> LogOptions:
 
 
 def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:
-    """Checks the options of a write; ConfigError, one line naming the option."""
+    """Check the options of a write. Raises ConfigError, one line that names the option."""
     given = _lowered(options)
     _check_names(given, _WRITING, "writing")
     topic = given["topic"].strip() if "topic" in given else None
@@ -270,7 +272,7 @@ def _exactly_once(given: Mapping[str, str], options: WriteOptions, *, streaming:
 
 
 def _lowered(options: Mapping[str, str]) -> dict[str, str]:
-    # `path` and `checkpointLocation` are Spark's own; Spark hands them to every source.
+    # `path` and `checkpointLocation` are Spark's own options, which Spark passes to every source.
     spark_own = ("path", "checkpointlocation", "queryname", "outputmode")
     return {name.lower(): value for name, value in options.items() if name.lower() not in spark_own}
 
@@ -291,7 +293,7 @@ def _reading_client(given: Mapping[str, str]) -> dict[str, str]:
     settings = _client_settings(given, CONSUMER_CONFIG)
     prefix = given.get("groupidprefix")
     if prefix is not None and "group.id" not in settings:
-        # As in the connector: kafka.group.id goes before the prefix, and each query has a group of its own.
+        # As in the connector kafka.group.id overrides the prefix, and each query has a different group.
         settings["group.id"] = f"{prefix}-{uuid4()}"
     return settings
 
@@ -321,7 +323,7 @@ def _selection(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, str | 
             raise ConfigError("Option subscribePattern matches no topic's name")
         try:
             with warnings.catch_warnings():
-                # What Python warns of is a set such as [a-z&&[^b]], which it takes by the letter, and Java does not.
+                # Python warns of sets such as [a-z&&[^b]]: Python takes them literally, Java does not.
                 warnings.simplefilter("error", FutureWarning)
                 re.compile(pattern)
         except (re.error, FutureWarning) as error:
@@ -350,7 +352,7 @@ _SET_IN_SET: Final = re.compile(
     \[ \^? \]? ( [^\\\[\]] | \\. )* \[                  # a set that is not over yet
     """
 )
-"""Java takes `[a[b]]` for a set in a set, Python for a set with a bracket, and a bracket."""
+"""Pattern of a nested set: Java reads `[a[b]]` as a set in a set, Python as a set with a bracket, followed by a bracket."""
 
 
 def _latest_when_none(given: Mapping[str, str]) -> bool:
@@ -362,7 +364,7 @@ def _latest_when_none(given: Mapping[str, str]) -> bool:
 
 
 def _position(given: Mapping[str, str], which: str, default: int, *, latest_when_none: bool) -> PositionSpec:
-    """A time for all partitions goes before times for each, and these before offsets."""
+    """Return the position of the options: one time for all partitions overrides times for each, which override offsets."""
     name = f"{which}Timestamp"
     if (text := given.get(name.lower())) is not None:
         if not _is_number(text.strip(), least=0, most=_MOST):

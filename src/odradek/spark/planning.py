@@ -1,4 +1,4 @@
-"""What a query asks a cluster for before it reads: its partitions, and where they begin and end."""
+"""Planning of a query in the driver: its partitions, and their first and last offsets."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from odradek.spark.ranges import Offsets, TopicIds, exactly, resolve
 T = TypeVar("T")
 
 _API_TIMEOUT_MS = 60_000
-"""The default of default.api.timeout.ms."""
+"""Default of default.api.timeout.ms."""
 _FIRST_LIMIT_MS = 2000
-"""Milliseconds after which it is looked for the first time whether partitions whose offsets do not come exist; doubled each time."""
+"""First time limit, milliseconds, of a request for offsets. After each limit the planner checks whether the partitions exist, then doubles
+the limit.
+"""
 
 
 class Selection(NamedTuple):
-    """What a query reads now."""
+    """Topics and partitions that a query reads now."""
 
     partitions: list[TopicPartition]
     ids: TopicIds
     missing: list[str]
-    """Topics and assigned partitions that the query names, and the cluster does not have."""
+    """Topics and assigned partitions that the query names and the cluster does not have."""
 
 
 class PartitionsGone(KafkaError):
-    """Partitions were deleted since they were selected."""
+    """Error for partitions that were deleted after they were selected."""
 
     def __init__(self, partitions: Sequence[TopicPartition]) -> None:
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{', '.join(map(str, partitions))} no longer exist")
@@ -43,12 +45,12 @@ class PartitionsGone(KafkaError):
 
 
 def open_consumer(options: ReadOptions, **more: Setting) -> Consumer:
-    """A consumer for planning or reading."""
+    """Return a consumer for planning or reading."""
     settings: dict[str, Setting] = dict(options.client)
     settings.setdefault("client.id", "odradek-spark")
     settings.setdefault("allow.auto.create.topics", "false")
     settings["auto.offset.reset"] = "none"
-    # What was read stands in Spark's checkpoint.
+    # Spark's checkpoint keeps the offsets that were read.
     settings["enable.auto.commit"] = "false"
     for name, value in more.items():
         settings.setdefault(name.replace("_", "."), value)
@@ -56,9 +58,9 @@ def open_consumer(options: ReadOptions, **more: Setting) -> Consumer:
 
 
 class Planner:
-    """Asks for a query, in the driver, with a consumer that is open until `close`.
+    """Planner of one query in the driver, with a consumer that is open until `close`.
 
-    What fails and may pass is asked for `fetchOffset.numRetries` times in all, beside what the client tries by itself.
+    Requests with retriable errors are made `fetchOffset.numRetries` times in all, in addition to the client's own retries.
     """
 
     def __init__(self, options: ReadOptions, **settings: Setting) -> None:
@@ -67,7 +69,7 @@ class Planner:
         self._admin: Admin | None = None
 
     def all_of_it(self) -> Selection:
-        """Return what the query reads; KafkaError for a topic or an assigned partition that does not exist."""
+        """Return the topics and partitions of the query. Raises KafkaError for a topic or an assigned partition that does not exist."""
         found = self.selection()
         if found.missing:
             option = "subscribe" if self._options.assign is None else "assign"
@@ -75,7 +77,7 @@ class Planner:
         return found
 
     def selection(self) -> Selection:
-        """Return what there is of what the query reads. Asks each time: partitions may have come."""
+        """Return the topics and partitions of the query that exist. Asks the cluster each time, as partitions may have been added."""
         options = self._options
         if options.pattern is not None:
             return self._matching(re.compile(options.pattern))
@@ -87,7 +89,7 @@ class Planner:
         return self.of_topics(options.subscribe or ())
 
     def of_topics(self, names: Iterable[str]) -> Selection:
-        """Return what there is of topics. One that seems to be missing is asked for again: a broker may not know it yet."""
+        """Return the existing topics of `names`. A missing topic is requested again, as a broker may not know it yet."""
         names = list(names)
         found = self._described(names)
         for _ in range(self._options.fetch_offset_retries - 1):
@@ -110,7 +112,7 @@ class Planner:
         return self._again(ask)
 
     def _matching(self, pattern: re.Pattern[str]) -> Selection:
-        """Of the topics in whose name the pattern is found, without Kafka's own."""
+        """Return the topics whose names contain a match of the pattern, without Kafka's internal topics."""
         topics = self._again(lambda: self._connected_admin().list_topics())
         return _selected([topic for topic in topics if pattern.search(topic.name)], [])
 
@@ -120,15 +122,17 @@ class Planner:
         return self._admin
 
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
-        """Return the first offset of each; PartitionsGone when some were deleted."""
+        """Return the first offset of each partition. Raises PartitionsGone when some were deleted."""
         return self._offsets(partitions, lambda limit_ms: self._consumer.beginning_offsets(partitions, limit_ms))
 
     def latest(self, partitions: list[TopicPartition]) -> Offsets:
-        """Return the offset behind the last record of each that may be read (isolation.level); PartitionsGone when some were deleted."""
+        """Return the offset after the last readable record of each partition (isolation.level). Raises PartitionsGone when some were
+        deleted.
+        """
         return self._offsets(partitions, lambda limit_ms: self._consumer.end_offsets(partitions, limit_ms))
 
     def of_those_there(self, ask: Callable[[list[TopicPartition]], Offsets], partitions: list[TopicPartition]) -> Offsets:
-        """Return what `earliest`, `latest` or `latest_since` says, without the partitions that were deleted since they were selected."""
+        """Return the result of `earliest`, `latest` or `latest_since` for the partitions that still exist."""
         while partitions:
             try:
                 return ask(partitions)
@@ -137,7 +141,9 @@ class Planner:
         return {}
 
     def latest_since(self, partitions: list[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
-        """As `latest`; asked again where an offset is less than a known one, as that of a replica may be that has just become leader."""
+        """Return the offsets of `latest`, after retries while an offset is smaller than the known one. A replica that has just become
+        leader may report such an offset.
+        """
         for _ in range(self._options.fetch_offset_retries - 1):
             found = self.latest(partitions)
             if all(offset >= known.get(partition, 0) for partition, offset in found.items()):
@@ -146,9 +152,9 @@ class Planner:
         return self.latest(partitions)
 
     def position(self, name: str, spec: PositionSpec, earliest: Offsets, latest: Offsets) -> Offsets:
-        """The offset of each partition of `earliest` by the option `name`.
+        """Return the offset of each partition of `earliest` by the option `name`.
 
-        ValueError for other partitions, and for a time behind all records unless `latest` is wanted then.
+        Raises ValueError for other partitions, and for a time after all records unless the option asks for `latest` in that case.
         """
         if not isinstance(spec, TimeSpec):
             return resolve(name, spec, earliest, latest)
@@ -171,20 +177,20 @@ class Planner:
         return {partition: None if each is None else each.offset for partition, each in found.items()}
 
     def commit(self, offsets: Offsets) -> None:
-        """Stores offsets for the group of the consumer."""
+        """Commit offsets for the group of the consumer."""
         self._consumer.commit(offsets)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._consumer.close()
         if self._admin is not None:
             self._admin.close()
 
     def _offsets(self, partitions: Iterable[TopicPartition], ask: Callable[[int], T]) -> T:
-        """Ask as often as `_again`, with a time limit in milliseconds; after each failure look whether the partitions exist.
+        """Call `ask` with a time limit in milliseconds, with retries as in `_again`. After each failure check that the partitions exist.
 
-        To the client a partition that was deleted is one that may yet come: it would ask for it until default.api.timeout.ms is over.
-        Shorter limits come first, so that the look is not late; they do not count as attempts.
+        The client would wait for a deleted partition until default.api.timeout.ms, as the partition might still be created. Shorter limits
+        come first, so that the check is early; they do not count as attempts.
         """
         longest_ms = int(str(self._options.client.get("default.api.timeout.ms", _API_TIMEOUT_MS)))
         limit_ms, attempts = min(_FIRST_LIMIT_MS, longest_ms), 0

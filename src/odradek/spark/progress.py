@@ -1,7 +1,7 @@
-"""How far a streaming query is behind: what the connector reports as metrics of its source.
+"""Lag of a streaming query, which the connector reports as metrics of its source.
 
-Spark asks no source in Python for metrics (its `MicroBatchStream` of such a source is no `ReportsSourceMetrics`, up to 4.3), but the
-progress of a query has the offsets that they are made of.
+Spark (up to 4.3) asks no Python source for metrics: the `MicroBatchStream` of such a source does not implement `ReportsSourceMetrics`. The
+progress of a query contains the offsets from which the metrics are calculated.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from odradek.spark.ranges import TOPIC_IDS
 
 
 def offsets_behind_latest(progress: Mapping[str, Any]) -> list[dict[str, float]]:
-    """The connector's `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`, of each source of a query.
+    """Return the connector's `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` for each source of a query.
 
-    `progress` is an entry of `query.recentProgress`, `query.lastProgress`, or parsed from `progress.json`. Partitions that were read
-    count; nothing is said of a source before its first micro-batch, or of one that is not ours.
+    `progress` is an entry of `query.recentProgress`, `query.lastProgress`, or parsed from `progress.json`. Only partitions that were read
+    count. The dict is empty before the first micro-batch, and for other sources than this one.
     """
     return [_behind(source) for source in progress["sources"]]
 
@@ -35,7 +35,7 @@ def _behind(source: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _offsets(offset: Any) -> dict[tuple[str, str], int]:
-    """The offset of each partition; none of an offset that has another form than ours."""
+    """Return the offset of each partition; empty for an offset of another form."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     try:
         return {

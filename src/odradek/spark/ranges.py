@@ -1,4 +1,4 @@
-"""Offset ranges: what a query reads, how a limit is shared among partitions, and what counts as lost."""
+"""Offset ranges: what a query reads, how partitions share a limit, and what counts as data loss."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from odradek.spark.options import EARLIEST, LATEST, OffsetSpec
 Offsets = dict[TopicPartition, int]
 
 TopicIds = Mapping[str, str]
-"""Topic -> its id in Kafka's text form. A topic whose broker tells no ids, and one of a checkpoint without ids, has no entry."""
+"""Topic -> its id in Kafka's text form. Topics of brokers or checkpoints without ids have no entry."""
 
 TOPIC_IDS: Final = "@topicIds"
-"""The key of the ids in a stream's offset: no topic can have this name."""
+"""Key of the ids in a stream's offset: a topic cannot have this name."""
 
 StreamOffset = dict[str, dict[str, Any]]
-"""As Spark stores it: {"topic": {"0": 23}}, the connector's own form, and beside the topics {"@topicIds": {"topic": "..."}}.
+"""Offset as Spark stores it: {"topic": {"0": 23}}, the connector's form, with {"@topicIds": {"topic": "..."}} beside the topics.
 
-An offset means nothing without the topic's id: a topic that is deleted and created again has other records at the same offsets."""
+The topic's id is part of an offset: a topic that is deleted and created again has other records at the same offsets.
+"""
 
 
 class DataLoss(OdradekError):
-    """Records that the query should have read are gone, and failOnDataLoss is true."""
+    """Loss of records that the query should have read, with failOnDataLoss=true."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}. Set the option failOnDataLoss to false to read what is left instead of failing")
@@ -40,7 +41,7 @@ class OffsetRange(NamedTuple):
 
 
 def to_stream_offset(offsets: Mapping[TopicPartition, int], ids: TopicIds | None = None) -> StreamOffset:
-    """Offsets as Spark stores them, in a stable order, with the ids of their topics as far as they are known."""
+    """Return offsets as Spark stores them, in a stable order, with the topic ids that are known."""
     output: StreamOffset = {}
     for (topic, partition), offset in sorted(offsets.items()):
         output.setdefault(topic, {})[str(partition)] = offset
@@ -51,7 +52,7 @@ def to_stream_offset(offsets: Mapping[TopicPartition, int], ids: TopicIds | None
 
 
 def from_stream_offset(offset: Mapping[str, Mapping[str, Any]]) -> Offsets:
-    """The offsets of `to_stream_offset`."""
+    """Return the offsets from the form of `to_stream_offset`."""
     return {
         TopicPartition(topic, int(partition)): int(value)
         for topic, partitions in offset.items()
@@ -61,12 +62,12 @@ def from_stream_offset(offset: Mapping[str, Mapping[str, Any]]) -> Offsets:
 
 
 def ids_of(offset: Mapping[str, Mapping[str, Any]]) -> TopicIds:
-    """The topic ids of `to_stream_offset`; none of an offset of the connector, or of an older release."""
+    """Return the topic ids from the form of `to_stream_offset`; empty for an offset of the connector, or of an older release."""
     return {topic: str(topic_id) for topic, topic_id in offset.get(TOPIC_IDS, {}).items()}
 
 
 def made_again(before: TopicIds, after: TopicIds) -> dict[str, str]:
-    """Return for each topic that was deleted and created again what has happened; topics with an unknown id are taken for the same."""
+    """Return an explanation for each topic that was deleted and created again. A topic with an unknown id counts as unchanged."""
     return {
         topic: f"topic {topic} was deleted and created again: its id was {old}, and now is {after[topic]}"
         for topic, old in sorted(before.items())
@@ -75,9 +76,9 @@ def made_again(before: TopicIds, after: TopicIds) -> dict[str, str]:
 
 
 def resolve(name: str, spec: OffsetSpec, earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> Offsets:
-    """The offset of every partition; ValueError when `spec` names other partitions than there are.
+    """Return the offset of every partition. Raises ValueError when `spec` names other partitions than `earliest`.
 
-    Offsets given as numbers are not checked against the log here.
+    Numbers in `spec` are not checked against the log here.
     """
     if not isinstance(spec, dict):
         return dict(earliest if spec == EARLIEST else latest)
@@ -87,7 +88,7 @@ def resolve(name: str, spec: OffsetSpec, earliest: Mapping[TopicPartition, int],
 
 
 def exactly(name: str, given: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> None:
-    """ValueError when the option `name` gives something for other partitions than those that are read."""
+    """Raise ValueError when the option `name` names other partitions than the query reads."""
     if set(given) != set(read):
         missing, unknown = sorted(set(read) - set(given)), sorted(set(given) - set(read))
         parts = [f"it leaves out {', '.join(map(str, missing))}"] if missing else []
@@ -96,7 +97,7 @@ def exactly(name: str, given: Mapping[TopicPartition, int], read: Mapping[TopicP
 
 
 def in_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
-    """ValueError when a batch would begin behind its end: what was asked for is not there to be read."""
+    """Raise ValueError when a partition would start after its end: the requested records do not exist."""
     for partition, first in start.items():
         if first > end[partition]:
             raise ValueError(
@@ -108,7 +109,9 @@ def in_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, i
 def within_log(
     ranges: Iterable[OffsetRange], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, fail_on_data_loss: bool
 ) -> list[OffsetRange]:
-    """The ranges that are not empty, cut to what the log has; DataLoss instead of cutting when that is asked for."""
+    """Return the non-empty ranges, limited to the offsets in the log. With `fail_on_data_loss` raises DataLoss for a range that exceeds the
+    log.
+    """
     output: list[OffsetRange] = []
     for partition, start, end in ranges:
         first, last = earliest[partition], latest[partition]
@@ -126,11 +129,11 @@ def within_log(
 
 
 def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int) -> Offsets:
-    """Ends that let about `max_rows` offsets through in total, shared in proportion to what each partition has waiting.
+    """Return ends with about `max_rows` offsets in total, shared in proportion to the partitions' lags.
 
-    At least one offset of every partition that has any gets through, so that none starves, also when that makes more than `max_rows`.
-    Counted in floating point, in the connector's order, so that a query that moves from one to the other has the same micro-batches: when
-    just as many wait as are allowed, one may stay for the next.
+    Every partition with a lag gets at least one offset, even if the total then exceeds `max_rows`, so that none starves. The calculation
+    uses floating point in the connector's order: a query that moves from the connector then has the same micro-batches. When the lag equals
+    `max_rows`, one offset may be left for the next micro-batch.
     """
     waiting = {partition: size for partition in end if (size := end[partition] - start.get(partition, end[partition])) > 0}
     total = sum(waiting.values())
@@ -143,9 +146,10 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
 
 
 def divided(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
-    """The ranges in pieces of at most `max_records` offsets, and in at least about `min_partitions` pieces; the pieces are the connector's.
+    """Return the ranges in chunks of at most `max_records` offsets, in at least about `min_partitions` chunks, as the connector divides
+    them.
 
-    As there `min_partitions` is no promise: pieces that are smaller than an even share stay whole, and larger ones are divided in
+    As in the connector `min_partitions` is only a target: chunks smaller than an even share stay whole, larger ones are divided in
     proportion to their sizes.
     """
     pieces = [piece for each in ranges for piece in _cut(each, 1 if max_records is None else -(-_size(each) // max_records))]
@@ -153,7 +157,7 @@ def divided(ranges: Sequence[OffsetRange], min_partitions: int | None, max_recor
         return pieces
     total = sum(map(_size, pieces))
     whole = [each for each in pieces if _share(_size(each), total, min_partitions) == 1]
-    # Once a piece of a partition stays whole, so do the others: they are hardly larger.
+    # If one chunk of a partition stays whole, its other chunks do too: they are hardly larger.
     kept = {each.topic_partition for each in whole}
     left, weight = max(min_partitions - len(whole), 1), total - sum(map(_size, whole))
     return [piece for each in pieces for piece in _cut(each, 1 if each.topic_partition in kept else _share(_size(each), weight, left))]
@@ -168,7 +172,7 @@ def _size(offset_range: OffsetRange) -> int:
 
 
 def _cut(offset_range: OffsetRange, pieces: int) -> Iterator[OffsetRange]:
-    """Pieces as even as offsets allow, the smaller ones first, none of them empty."""
+    """Yield chunks as even as possible, the smaller ones first, none of them empty."""
     partition, start, end = offset_range
     for left in range(min(pieces, end - start), 0, -1):
         middle = start + (end - start) // left

@@ -1,4 +1,4 @@
-"""One batch ahead: Spark makes and hands over the next rows while the worker sends those before, rather than in turns."""
+"""Read-ahead of one batch: Spark prepares the next rows while the worker sends the last ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Item = TypeVar("Item")
 
 
 def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The same items, none of which may be None, and errors; while one is worked on, a thread gets the next.
+    """Yield the items (none may be None) and raise their error; a thread gets the next item while the caller uses the last.
 
-    Who stops early leaves the thread with the item that it waits for: an error does not wait for it.
+    A caller that stops early does not wait for the thread, which still waits for its item.
     """
     reader = ThreadPoolExecutor(1, "odradek-read-ahead")
     try:

@@ -1,4 +1,4 @@
-"""Writing rows to topics: at least once, where a task that is repeated writes its rows again, as with the connector; or exactly once."""
+"""Sink that writes rows to topics: exactly once, or as the connector at least once, where a repeated task writes its rows again."""
 
 # pyarrow comes without types.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 QUERY_ID = "sql.streaming.queryId"
-"""The property of a task in which Spark says which query it belongs to."""
+"""Property of a task in which Spark stores the id of its query."""
 
 _BATCH_BYTES = 512 * 1024
-"""batch.size where the user does not set it: rows come in thousands, and large batches cost the broker less."""
+"""batch.size unless the user sets it: rows come in thousands, and large batches cost the broker less."""
 
 
 class Written(WriterCommitMessage):
-    """What a task reports: rows acknowledged; and with exactlyOnce whose they are, and the transaction that they are in."""
+    """Result of a task: acknowledged rows, and with exactlyOnce its sink and its open transaction."""
 
     def __init__(self, rows: int, sink: Sink | None = None, prepared: PreparedRows | None = None) -> None:
         self.rows = rows
@@ -46,12 +46,14 @@ class Written(WriterCommitMessage):
 
     @property
     def app_id(self) -> str | None:
-        """The name of the sink."""
+        """Name of the sink."""
         return None if self.sink is None else self.sink.app_id
 
 
 def check_columns(schema: StructType, topic_option: str | None) -> None:
-    """ValueError, naming the column, when the rows are not what the sink takes. Other columns are not written, as in the connector."""
+    """Raise ValueError, which names the column, when the sink cannot write these columns. Other columns are ignored, as in the
+    connector.
+    """
     columns = {field.name: field.dataType for field in schema.fields}
     text_or_bytes = (StringType, BinaryType)
     if "value" not in columns:
@@ -77,34 +79,34 @@ def _is_headers(kind: DataType) -> bool:
 
 
 class BatchWriter(SentToWorkers, DataSourceArrowWriter):
-    """`df.write.format("odradek")`."""
+    """Writer of `df.write.format("odradek")`."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
         self._run = uuid4().hex[:8]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Writes the rows of one task; returns when all are acknowledged."""
+        """Write the rows of one task, and return when all are acknowledged."""
         options = self._options
         if not options.exactly_once:
             return write_rows(options, iterator)
         assert options.app_id is not None
         context = task_context()
-        # The function of `foreachBatch` writes for a query.
+        # Within `foreachBatch` the query's id is set.
         sink = Sink(options.app_id, context.getLocalProperty(QUERY_ID) or OUTSIDE_OF_QUERIES)
         return prepare_rows(options, sink, TaskId(self._run, options.version, context.partitionId(), context.attemptNumber()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """With exactlyOnce, makes the rows of all tasks visible."""
+        """Make the rows of all tasks visible, with exactlyOnce."""
         commit_rows(self._options, self._options.version, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """With exactlyOnce, takes back what tasks have written."""
+        """Abort the rows of all tasks, with exactlyOnce."""
         abort_rows(self._options, self._options.version, messages)
 
 
 def task_context() -> TaskContext:
-    """That of the task that runs here; OdradekError outside of one."""
+    """Return the context of the running task. Raises OdradekError outside of a task."""
     context = TaskContext.get()
     if context is None:
         raise OdradekError("exactlyOnce works in the tasks of Spark only")
@@ -112,14 +114,14 @@ def task_context() -> TaskContext:
 
 
 def commit_rows(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Makes the rows of all tasks of a batch visible; nothing is left to do for tasks that wrote at least once."""
+    """Make the rows of all tasks of a batch visible. Without exactlyOnce the rows are visible already."""
     sink, prepared = _prepared(messages)
     if sink is not None:
         exactly_once.commit(_client_settings(options), sink, batch, prepared)
 
 
 def abort_rows(options: WriteOptions, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Takes back what the tasks of a batch have written; rows that were written at least once stay."""
+    """Abort the rows of all tasks of a batch. Without exactlyOnce the rows stay."""
     sink, prepared = _prepared(messages)
     if sink is not None:
         exactly_once.abort(_client_settings(options), sink, batch, prepared)
@@ -132,20 +134,22 @@ def _prepared(messages: Sequence[WriterCommitMessage | None]) -> tuple[Sink | No
 
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Sends all rows and waits for their acknowledgement; KafkaError of the first that was not accepted."""
+    """Send all rows and wait for their acknowledgement. Raises the KafkaError of the first row that was refused."""
     keep_archives()
     with Producer(_client_settings(options)) as producer:
         return Written(_send_rows(_Router(options, producer), producer, batches))
 
 
 def prepare_rows(options: WriteOptions, sink: Sink, task: TaskId, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Sends all rows in a transaction, which is left open for the driver; KafkaError of the first that was not accepted."""
+    """Send all rows in a transaction and leave the transaction open for the driver. Raises the KafkaError of the first row that was
+    refused.
+    """
     keep_archives()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written(0, sink)
     settings = exactly_once.transactional_settings(_client_settings(options), sink.transactional_id(task))
-    with Producer(settings) as producer:  # Closing aborts what is not prepared.
+    with Producer(settings) as producer:  # Closing aborts an unprepared transaction.
         producer.init_transactions()
         producer.begin_transaction()
         router = _Router(options, producer)
@@ -177,7 +181,7 @@ def _send_rows(router: _Router, producer: Producer, batches: Iterable[pa.RecordB
 
 
 def _unfinished(futures: list[RecordFuture]) -> list[RecordFuture]:
-    """Raises the error of any that failed; forgets those that are acknowledged."""
+    """Return the futures that are not done. Raises the error of a future that failed."""
     left: list[RecordFuture] = []
     for future in futures:
         if future.done():
@@ -188,20 +192,20 @@ def _unfinished(futures: list[RecordFuture]) -> list[RecordFuture]:
 
 
 def _check_headers(headers: pa.ListArray) -> None:
-    """ValueError when there is none in the place of one, or one without a key. A row without any has null."""
+    """Raise ValueError for a null header or a header without a key. A row without headers has null in the column."""
     there = headers.flatten()
     if there.null_count or there.field("key").null_count:
         raise ValueError("A row has a header that is null, or whose key is null")
 
 
 class _Router:
-    """Hands rows to the producer by topic, without Python per row."""
+    """Router of rows to the producer by topic, without Python per row."""
 
     def __init__(self, options: WriteOptions, producer: Producer) -> None:
         self._topic = options.topic
         self._producer = producer
         self.topics: set[str] = set()
-        """Those that rows went to."""
+        """Topics to which rows were sent."""
 
     def send(self, batch: pa.RecordBatch) -> list[RecordFuture]:
         import pyarrow.compute as pc

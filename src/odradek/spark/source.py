@@ -1,6 +1,6 @@
-"""The data source `odradek`; pyspark finds it as `pyspark_odradek.DefaultSource`.
+"""Data source `odradek`; pyspark finds it as `pyspark_odradek.DefaultSource`.
 
-Batch queries need Spark 4.0, streaming queries 4.2. What rests on classes of newer releases is imported when it is asked for.
+Batch queries need Spark 4.0, streaming queries 4.2. Modules that need classes of newer releases are imported at their first use.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class OdradekDataSource(DataSource):
     """Kafka topics as DataFrames, without jars: options, row and sink columns are those of Spark's Kafka connector."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        """`options` of the reader or writer. Spark makes a source in a Python worker of its own, for each query that it plans."""
+        """Store `options` of the reader or writer. Spark creates a source in a separate Python worker for each query that it plans."""
         super().__init__(options)
         keep_archives()
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format(...)`."""
+        """Return the name for `format(...)`."""
         return "odradek"
 
     def schema(self) -> str:
-        """The connector's row, as DDL."""
+        """Return the connector's columns, as DDL."""
         return ROW + (HEADERS if wants_headers(self.options) else "")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads from startingOffsets to endingOffsets."""
+        """Return a reader from startingOffsets to endingOffsets."""
         from odradek.spark.batch import BatchReader
 
         options = read_options(self.options, streaming=False)
@@ -49,14 +49,14 @@ class OdradekDataSource(DataSource):
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Reads micro-batches without end."""
+        """Return a reader of micro-batches."""
         _needs_spark(4, 2, "Streaming queries of this source need")
         from odradek.spark.stream import StreamReader
 
         return StreamReader(read_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Appends rows to topics, at least once, or by choice exactly once."""
+        """Return a writer that appends rows to topics, at least once, or with exactlyOnce exactly once."""
         from odradek.spark.sink import BatchWriter, check_columns
 
         if overwrite:
@@ -66,7 +66,7 @@ class OdradekDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Appends the rows of every micro-batch to topics, at least once, or by choice exactly once."""
+        """Return a writer that appends each micro-batch to topics, at least once, or with exactlyOnce exactly once."""
         _needs_spark(4, 2, "Streaming queries with this sink need")
         from odradek.spark.sink import check_columns
         from odradek.spark.stream_sink import StreamWriter
@@ -77,7 +77,7 @@ class OdradekDataSource(DataSource):
 
 
 def _needs_spark(major: int, minor: int, what: str) -> None:
-    """OdradekError with an older pyspark."""
+    """Raise OdradekError if pyspark is older than this version."""
     found = re.match(r"(\d+)\.(\d+)", pyspark.__version__)
     if found is not None and (int(found[1]), int(found[2])) < (major, minor):
         raise OdradekError(f"{what} Spark {major}.{minor} or newer, and this is {pyspark.__version__}")

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Ends(NamedTuple):
-    """Where what a query reads ends now."""
+    """Current ends of the partitions that a query reads."""
 
     offsets: Offsets
     ids: TopicIds
@@ -58,7 +58,9 @@ def _no_longer(partitions: Sequence[TopicPartition]) -> str:
 
 
 class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in the driver; `read` runs in the tasks, on a copy without the driver's connections."""
+    """Reader of a streaming query: plans micro-batches in the driver. `read` runs in the tasks, on a copy without the driver's
+    connections.
+    """
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
@@ -74,25 +76,27 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
     # -- planning (driver) ------------------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> StreamOffset:
-        """Where a query without a checkpoint starts."""
+        """Return the start offsets of a query without a checkpoint."""
         planner = self._connected()
         chosen, ids, _ = planner.all_of_it()
         start = planner.position("startingOffsets", self._options.starting, planner.earliest(chosen), planner.latest(chosen))
         return to_stream_offset(start, ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """maxOffsetsPerTrigger. Spark takes one limit of a source in Python: minOffsetsPerTrigger is kept to by `latestOffset`."""
+        """Return maxOffsetsPerTrigger as a limit. Spark takes one limit from a Python source, so `latestOffset` applies
+        minOffsetsPerTrigger.
+        """
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Trigger.AvailableNow: what is there now, and nothing that comes later."""
+        """Fix the current ends as the end of the query (Trigger.AvailableNow)."""
         planner = self._connected()
         found = planner.selection()
         self._available_now = _Ends(planner.of_those_there(planner.latest, found.partitions), found.ids, found.missing)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> StreamOffset:
-        """The end of the next micro-batch; `start` when there is to be none yet."""
+        """Return the end of the next micro-batch, or `start` when there is to be no micro-batch yet."""
         begin, known = from_stream_offset(start), ids_of(start)
         planner = self._connected()
         ends = self._newest = self._available_now or self._ends(planner, begin, known)
@@ -100,7 +104,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         self._check_gone(begin, ends, renewed)
         begin = _without(begin, renewed)
         end = dict(ends.offsets)
-        # What is gone keeps its offset, for a topic that only seemed to be gone. A topic that comes again has another id.
+        # A deleted partition keeps its offset, in case the topic only seemed to be deleted. A topic that is created again has another id.
         gone = {partition: offset for partition, offset in begin.items() if partition not in end}
         fresh = [partition for partition in end if partition not in begin]
         if fresh and (isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None):
@@ -110,7 +114,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             return dict(start)
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
-        # With failOnDataLoss=false a log that has become shorter goes back to its end now: what comes from then on is read.
+        # With failOnDataLoss=false the offset of a log that has become shorter moves back to its end: later records are read from there.
         return to_stream_offset(gone | end, {**known, **ends.ids})
 
     def _ends(self, planner: Planner, begin: Offsets, known: TopicIds) -> _Ends:
@@ -120,7 +124,10 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         return _Ends(ends, found.ids, found.missing)
 
     def _is_too_early(self, begin: Offsets, end: Offsets) -> bool:
-        """Whether minOffsetsPerTrigger are not there yet and maxTriggerDelay is not over. Not with AvailableNow, which has to end."""
+        """Return whether fewer than minOffsetsPerTrigger offsets are there and maxTriggerDelay is not over.
+
+        Always False with AvailableNow, which has to end.
+        """
         fewest = self._options.min_offsets_per_trigger
         if fewest is None or self._available_now is not None:
             return False
@@ -132,11 +139,11 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         return False
 
     def reportLatestOffset(self) -> StreamOffset | None:
-        """The newest offsets seen, for the query's progress."""
+        """Return the newest known offsets, for the query's progress."""
         return None if self._newest is None else to_stream_offset(self._newest.offsets, self._newest.ids)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task per partition with something new, or more by minPartitions and maxRecordsPerPartition."""
+        """Return one task per partition with new records, or more by minPartitions and maxRecordsPerPartition."""
         stop, wanted = from_stream_offset(end), ids_of(end)
         begin = _without(from_stream_offset(start), made_again(ids_of(start), wanted))
         moved = [partition for partition in stop if begin.get(partition) != stop[partition]]
@@ -158,9 +165,9 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         return tasks(self._options, kept, ids)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A micro-batch is finished: with commitOffsets its end is committed to the group.
+        """Commit the end of a finished micro-batch to the group, with commitOffsets.
 
-        What counts stands in Spark's checkpoint: a commit that fails is a warning.
+        A failure is only a warning, because the query's position is in Spark's checkpoint.
         """
         if self._options.commit_offsets:
             try:
@@ -172,13 +179,13 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
                 logger.warning("Offsets of the query were not committed to group %s: %s", self._options.client["group.id"], error)
 
     def stop(self) -> None:
-        """Closes the driver's connections."""
+        """Close the driver's connections."""
         if self._planner is not None:
             self._planner.close()
             self._planner = None
 
     def _check_gone(self, begin: Offsets, ends: _Ends, renewed: Mapping[str, str]) -> None:
-        """Raise DataLoss for what can no longer be read of what the query has begun with, KafkaError for a topic that never was there."""
+        """Raise DataLoss for partitions of `begin` that can no longer be read. Raise KafkaError for a topic that never existed."""
         if not self._options.fail_on_data_loss:
             return
         if renewed:
@@ -197,10 +204,10 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             )
 
     def _still_there(self, planner: Planner, partitions: list[TopicPartition], wanted: TopicIds) -> tuple[list[TopicPartition], TopicIds]:
-        """Return the partitions without those that were deleted since the micro-batch was planned, and the ids of their topics; DataLoss
-        where a deletion is a failure.
+        """Return the partitions that were not deleted since the micro-batch was planned, and the ids of their topics.
 
-        A query that is started again repeats its last micro-batch, however long ago that was planned.
+        Raises DataLoss for a deleted partition unless failOnDataLoss=false. The deletion can be long ago, as a restarted query repeats its
+        last micro-batch.
         """
         found = planner.of_topics({each.topic for each in partitions})
         renewed = made_again(wanted, found.ids)
@@ -210,7 +217,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         return [each for each in partitions if each not in gone], found.ids
 
     def _pass_over(self, gone: Sequence[TopicPartition], why: str) -> None:
-        """Raise DataLoss for partitions that are gone, or log it with failOnDataLoss=false."""
+        """Raise DataLoss for deleted partitions, or log them with failOnDataLoss=false."""
         if gone and self._options.fail_on_data_loss:
             raise DataLoss(why)
         if gone:
@@ -224,5 +231,5 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
     # -- reading (tasks) --------------------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range as Arrow batches."""
+        """Return the records of one range as Arrow batches."""
         return read_range(self._options, partition.offset_range, partition.topic_id) if isinstance(partition, RangePartition) else iter(())

@@ -1,4 +1,4 @@
-"""Writing the micro-batches of streaming queries. The class of Spark that it rests on is there from Spark 4.1 on."""
+"""Sink for the micro-batches of streaming queries. pyspark has its base class since Spark 4.1."""
 
 # pyarrow comes without types.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class StreamWriter(SentToWorkers, DataSourceStreamArrowWriter):
-    """`df.writeStream.format("odradek")`."""
+    """Writer of `df.writeStream.format("odradek")`."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Writes one task's rows of a micro-batch; returns when all are acknowledged."""
+        """Write one task's rows of a micro-batch, and return when all are acknowledged."""
         options = self._options
         if not options.exactly_once:
             return write_rows(options, iterator)
@@ -42,11 +42,11 @@ class StreamWriter(SentToWorkers, DataSourceStreamArrowWriter):
         )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """With exactlyOnce, makes the rows of all tasks visible."""
+        """Make the rows of all tasks visible, with exactlyOnce."""
         commit_rows(self._options, batchId, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """With exactlyOnce, takes back what tasks have written."""
+        """Abort the rows of all tasks, with exactlyOnce."""
         abort_rows(self._options, batchId, messages)
 
 

@@ -1,11 +1,10 @@
-"""What the tasks of one Python worker share: consumers that they use one after the other.
+"""Consumers that the tasks of one Python worker share, one task after the other.
 
-Spark hands the same worker many tasks, and a connection, with what has to be asked before the first record comes, costs more than a small
-range of records.
+Spark gives many tasks to the same worker. To connect, with the requests before the first record, takes longer than to read a small range.
 
-A consumer comes back only from a task that has read its range to the end: then it has neither data nor errors that could reach the next,
-which replaces the assignment. Its connections, its metadata and its fetch session with each broker stay. One of which a task did not read
-to the end, for an error or because nobody wanted the rest, is closed.
+Only a task that has read its whole range returns its consumer. Such a consumer has neither data nor errors that could reach the next task,
+which replaces the assignment. Its connections, metadata and fetch sessions stay. A consumer whose task did not reach the end of its range,
+after an error or because Spark stopped early, is closed.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ from odradek.client.consumer.blocking import Consumer
 from odradek.client.forks import renew_after_fork
 
 IDLE_S = 20.0
-"""For how long a consumer waits for the next task. Brokers close idle connections after minutes, Spark ends idle workers after one."""
+"""Seconds after which an unused consumer is closed. Brokers close idle connections after minutes, Spark ends idle workers after one
+minute.
+"""
 MOST_IDLE = 4
-"""Consumers that wait at most: a worker has one task at a time, and those of queries with other options may come between."""
+"""Maximum number of unused consumers: a worker runs one task at a time, but queries with other options may alternate."""
 
 
 class _Idle(NamedTuple):
@@ -31,15 +32,15 @@ class _Idle(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A consumer for one task."""
+    """Consumer lent to one task."""
 
     consumer: Consumer
     fresh: bool
-    """Whether no task has used it before."""
+    """True if no task has used the consumer before."""
 
 
 class WorkerClients:
-    """The consumers of one process. Safe for several threads, and after a fork: the child begins without any."""
+    """Consumers of one process. Threads may share them; a forked child starts without any."""
 
     def __init__(self, idle_s: float = IDLE_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._idle_s = idle_s
@@ -48,7 +49,7 @@ class WorkerClients:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin without any."""
+        """Drop the parent's consumers."""
         self._reset()
 
     def _reset(self) -> None:
@@ -57,7 +58,7 @@ class WorkerClients:
         self._timer: threading.Timer | None = None
 
     def take(self, key: Hashable, make: Callable[[], Consumer], *, fresh: bool = False) -> Lease:
-        """The consumer that came back last of those made for `key`; a new one where there is none, or a `fresh` one is wanted."""
+        """Return the last returned consumer for `key`; a new consumer without a returned one, or if `fresh` is True."""
         if not fresh:
             with self._lock:
                 for index in range(len(self._idle) - 1, -1, -1):
@@ -66,7 +67,7 @@ class WorkerClients:
         return Lease(make(), fresh=True)
 
     def give_back(self, key: Hashable, lease: Lease) -> None:
-        """After a task that has read all of the range that it assigned."""
+        """Return a consumer from a task that has read its whole range."""
         if not lease.consumer.at_rest:
             lease.consumer.close()
             return
@@ -78,7 +79,7 @@ class WorkerClients:
             each.consumer.close()
 
     def close_idle(self) -> None:
-        """Closes those that have waited for too long."""
+        """Close consumers that have been unused for too long."""
         with self._lock:
             self._timer = None
             now = self._clock()
@@ -89,7 +90,7 @@ class WorkerClients:
             each.consumer.close()
 
     def close(self) -> None:
-        """Closes all that wait."""
+        """Close all unused consumers."""
         with self._lock:
             ended, self._idle = self._idle, []
             if self._timer is not None:
@@ -100,11 +101,11 @@ class WorkerClients:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a task."""
+        """Number of unused consumers."""
         return len(self._idle)
 
     def _watch(self) -> None:
-        """One timer at a time, which ends when nothing waits any more."""
+        """Start the timer if consumers are unused and the timer is not running."""
         if self._idle and self._timer is None:
             self._timer = threading.Timer(max(0.05, self._idle[0].since + self._idle_s - self._clock()), self.close_idle)
             self._timer.daemon = True
@@ -112,4 +113,4 @@ class WorkerClients:
 
 
 worker_clients = WorkerClients()
-"""Those of this process."""
+"""Consumers of this process."""

@@ -1,4 +1,4 @@
-"""What Spark does around each task in a Python worker, made cheap: it takes longer than a small range of records."""
+"""Reductions of Spark's overhead around each task in a Python worker, which takes longer than a small range of records."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyspark import TaskContext
 
 
 class SentToWorkers:
-    """An object that Spark sends to its Python workers for each task; what comes behind it comes without a delay.
+    """Base class of objects that Spark sends to its Python workers for each task, which avoids a 40 ms delay.
 
-    Spark writes a task in two pieces, the function and what it is about. The sender's system holds the second piece back until the first is
-    acknowledged (Nagle's algorithm, RFC 896). The worker's system, which has nothing to answer yet, acknowledges only after 40 ms. So
-    this acknowledges as soon as the worker has the function: a task of little data takes 10 ms instead of 50.
+    Spark writes a task in two parts: the function, then its data. The sender's system holds the second part back until the first is
+    acknowledged (Nagle's algorithm, RFC 896). The worker's system delays that acknowledgement by 40 ms, as it has nothing to send. This
+    class acknowledges as soon as the worker has the function: a task of little data takes 10 ms instead of 50.
     """
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -28,13 +28,16 @@ class SentToWorkers:
 
 
 def acknowledge_at_once() -> None:
-    """Has the system acknowledge what this worker has received of Spark; nothing where the system has no such option (it is Linux's)."""
+    """Make the system acknowledge at once what this worker has received from Spark. Do nothing on systems without the option (Linux has
+    it).
+    """
     global _from_spark  # noqa: PLW0603 (of this process)
     option = getattr(socket, "TCP_QUICKACK", None)
     if option is None:
         return
     if _from_spark is None or _from_spark[0] != os.getpid():
-        # Found when the first task comes: the process has no connections of its own then, and Spark keeps this one for the next tasks.
+        # Look for connections when the first task comes: the process has opened none itself yet, and Spark keeps this one for the next
+        # tasks.
         _from_spark = os.getpid(), tuple(_tcp_connections())
     for descriptor in _from_spark[1]:
         with contextlib.suppress(OSError), _borrowed(descriptor) as connection:
@@ -42,13 +45,13 @@ def acknowledge_at_once() -> None:
 
 
 _from_spark: tuple[int, tuple[int, ...]] | None = None
-"""The process that has looked, and the descriptors that it found."""
+"""Process id of the search, and the descriptors that it found."""
 
 
 def _tcp_connections() -> Iterator[int]:
-    """Descriptors of this process that are connections by TCP. Spark has several for the same one, and renews some with each task."""
+    """Yield descriptors of this process that are TCP connections. Spark has several per connection, and renews some with each task."""
     names: list[str] = []
-    with contextlib.suppress(OSError):  # nobody has to have /proc
+    with contextlib.suppress(OSError):  # /proc is not always there
         names = os.listdir("/proc/self/fd")
     for name in names:
         with contextlib.suppress(OSError), _borrowed(int(name)) as connection:
@@ -59,7 +62,9 @@ def _tcp_connections() -> Iterator[int]:
 
 @contextlib.contextmanager
 def _borrowed(descriptor: int) -> Generator[socket.socket]:
-    """A descriptor that stays open, as a socket; OSError when it is none."""
+    """Return a context manager that gives a socket for a descriptor and leaves the descriptor open. Raises OSError for other
+    descriptors.
+    """
     connection = socket.socket(fileno=descriptor)
     try:
         yield connection
@@ -68,10 +73,10 @@ def _borrowed(descriptor: int) -> Generator[socket.socket]:
 
 
 def spare_what_stays() -> None:
-    """Takes what there is now out of garbage collections, in a worker of Spark that has read its first range.
+    """Exclude all current objects from garbage collections, in a worker of Spark that has read its first range.
 
-    Spark collects after each task, through all objects of the process. Those are its modules, mostly, and take some 50 ms, many times what
-    a small range takes. What tasks make from now on is collected as before.
+    Spark collects garbage after each task, through all objects of the process. Most of these are modules, and take about 50 ms, many times
+    as long as a small range. Objects that tasks create later are collected as before.
     """
     global _spared  # noqa: PLW0603 (of this process)
     if _spared != os.getpid() and TaskContext.get() is not None:
@@ -81,14 +86,14 @@ def spare_what_stays() -> None:
 
 
 _spared: int | None = None
-"""The process that has done so."""
+"""Process id of the worker that has done this."""
 
 
 def keep_archives() -> None:
-    """Has the archives that modules are imported from listed again only where their files have changed.
+    """Keep the indexes of archives on the module path until their files change.
 
-    Spark 4.0 has Python forget, before each task, what it knows of the folders and archives of modules. An archive's importer then
-    reads its list anew, in Python, which takes 100 ms for pyspark's own: in workers that is on the path before the installed one.
+    Spark 4.0 clears Python's import caches before each task. An archive's importer then reads its index again, in Python, which takes 100
+    ms for pyspark's archive: in workers that archive comes before the installed pyspark on the path.
     """
     for path, importer in list(sys.path_importer_cache.items()):
         if type(importer) is zipimporter:
@@ -96,14 +101,14 @@ def keep_archives() -> None:
 
 
 class _KeptArchive(zipimporter):
-    """An archive that is listed anew when its file is another one."""
+    """Importer of an archive that reads the index again only after a change of the file."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self._state: tuple[int, int, int] | None = None  # not known: what was listed before may be older than the file
+        self._state: tuple[int, int, int] | None = None  # unknown: the index may be older than the file
 
     def invalidate_caches(self) -> None:
-        """As importlib asks for."""
+        """Read the index again if the file has changed; importlib calls this method."""
         state = self._now()
         if state is None or state != self._state:
             super().invalidate_caches()

@@ -31,7 +31,7 @@ class AdminBase:
         self._cluster: Cluster | None = None
 
     async def start(self) -> Self:
-        """Start the client. It opens connections when it needs them."""
+        """Start the client, which opens connections when it needs them."""
         if self._cluster is None:
             self._cluster = Cluster(self._config)
         return self

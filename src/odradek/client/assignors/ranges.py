@@ -90,7 +90,7 @@ def _assign_ranges(topic: _Topic, may_have: Callable[[str, int], bool] | None, a
 
 
 def _assign_aligned(topics: Sequence[_Topic], assignment: Assignment) -> None:
-    """Assign the same partition of all topics to the first member that is near to all of these replicas and below its share."""
+    """Assign each partition number of all topics to the first member with a replica of each on its rack, and below its share."""
     remaining = dict.fromkeys(topics[0].members)
     for partition in range(len(topics[0].racks)):
         near = (each for each in remaining if all(topic.is_near(each, partition) and topic.room(each) for topic in topics))

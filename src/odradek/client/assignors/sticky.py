@@ -110,7 +110,7 @@ def _claims(topics: Topics, members: Members) -> tuple[Owned, set[TopicPartition
 class _Even:
     """Assignment when all members subscribe to the same topics. A share is `least` or `most`, which differ by at most one.
 
-    As many members may get `most` as the division of partitions by members leaves a remainder.
+    The number of members with `most` is the remainder of the partitions divided by the members.
     """
 
     def __init__(self, topics: Topics, owned: Owned, disputed: set[TopicPartition], racks: _Racks) -> None:

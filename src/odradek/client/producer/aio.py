@@ -30,7 +30,7 @@ _ENCODED_AT_ONCE = 8
 
 
 class AsyncProducer:
-    """Producer for asyncio. It batches records and sends them in the background, by default idempotently: without duplicates or
+    """Producer for asyncio that sends records in the background, in batches, by default idempotently: without duplicates or
     reordering.
     """
 

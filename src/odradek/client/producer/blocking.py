@@ -26,7 +26,7 @@ from odradek.client.waiting import wait_in_moments
 
 
 class Producer:
-    """Producer like `AsyncProducer` for code without an event loop. Threads may share it."""
+    """Producer like `AsyncProducer` for code without an event loop. Threads may share a producer."""
 
     def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
         """Start a producer: keys as Kafka names them in `config`, or keyword arguments with underscores in the place of dots.

@@ -1,6 +1,6 @@
 """Engine of both producers, asyncio and blocking: runs the accumulator and the sender in an event loop.
 
-Any thread may call the methods that take records (`append` and its like); all others belong to the loop. `lock` guards accumulator and
+Any thread may call `append` and the other methods that take records; all others belong to the loop. `lock` guards accumulator and
 sender.
 """
 
@@ -204,7 +204,7 @@ class ProducerEngine:
         return None if batch is None else RecordFuture(batch, 0, timestamp, record_count)
 
     def encode_rows(self, info: TopicInfo, rows: ArrowRows, partition: int | None) -> Iterator[EncodedRows]:
-        """Return the rows as batches, see `RowEncoder.encode`. Any thread may call this; it does not take the engine's lock."""
+        """Return the rows as batches, see `RowEncoder.encode`. Any thread may call this method, which does not take the engine's lock."""
         need_pyarrow()
         settings = self._settings
         encoder = RowEncoder(
@@ -327,7 +327,7 @@ class ProducerEngine:
     def _sleep(self, wait_ms: int) -> None:
         """Schedule the next `turn` in at most `wait_ms` milliseconds.
 
-        A timer that fires earlier stays: most turns want another time, and to move the timer each time would be expensive.
+        A timer that fires earlier is kept: most calls want another time, and would replace the timer.
         """
         due = self._loop.time() + max(wait_ms, 1) / 1000
         if self._timer is not None:

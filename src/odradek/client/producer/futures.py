@@ -51,7 +51,8 @@ class RecordFuture(Ticket):
         return self._outcome()
 
     def exception(self) -> BaseException | None:
-        """Return the error, or None when the outcome is unknown or a success. A record that was not sent has TransactionAborted.
+        """Return the error, or None when the outcome is unknown or a success. The error is a KafkaError, or TransactionAborted for an
+        unsent record.
 
         All other errors are KafkaErrors.
         """

@@ -55,6 +55,7 @@ class Interceptors:
                 _LOG.warning("an interceptor failed on an acknowledgement", exc_info=True)
 
     def close(self) -> None:
+        """Call close of each interceptor."""
         for function in self._having("close"):
             try:
                 function()

@@ -48,7 +48,7 @@ class Router:
     def gather(self, topic: str, key: bytes | None, value: object, timestamp: int | None) -> Ticket | None:
         """Queue a record without partition and headers in an open batch. Return its ticket, or None when no gatherer has taken the record.
 
-        Any thread may call this.
+        Any thread may call this method.
         """
         if key is None or self._ignore_keys:
             gatherer = self.gatherers.get(topic)

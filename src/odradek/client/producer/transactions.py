@@ -105,6 +105,7 @@ class TransactionManager:
         await self._only("init_transactions", self._initialize)
 
     def begin(self) -> None:
+        """Begin a transaction. Raises IllegalTransactionState while another call is under way or a transaction is open."""
         with self._lock:
             self._check_no_call("begin_transaction")
             self.core.begin(implicit=self._is_implicit())
@@ -222,7 +223,7 @@ class TransactionManager:
             self.core.abort()
             self._sender.abort(TransactionAborted("its transaction was aborted"))
         await self._flush()
-        # A record that has timed out may still reach the broker. It must not arrive after the end of its transaction.
+        # A record that has timed out may still reach the broker. The record must not arrive after the end of its transaction.
         await self._landed()
         async with self._adding:
             pass  # The AddPartitionsToTxn request under way has ended now, with a response or without.

@@ -1,7 +1,7 @@
 """Guard against dangerous Avro values, which runs before decoding.
 
 fastavro decodes a recursive type by recursion in C, where too deep a value crashes the process. An array of items without bytes may claim
-to have 2**62 items. Schemas with neither cannot produce such values and need no check.
+to have 2**62 items. Only values of schemas with such types need the check.
 """
 
 from __future__ import annotations

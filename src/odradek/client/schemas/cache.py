@@ -49,6 +49,7 @@ class Cache(Generic[K, V]):
             return self._entries.pop(key, None)
 
     def clear(self) -> None:
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()
 

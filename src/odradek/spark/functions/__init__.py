@@ -1,11 +1,13 @@
-"""Keys and values of records in columns: JSON, Avro, Protobuf, bare or in Confluent's wire format (docs/spark-functions.md).
+"""Functions that decode and encode keys and values in columns: JSON, Avro, Protobuf, bare or in Confluent's wire format
+(docs/spark-functions.md).
 
     from odradek.spark.functions import from_registry
 
     rows.select(from_registry("value", "http://localhost:8081", subject="orders-value").alias("order"))
 
-All decoders have `mode` and `errors`. A record that cannot be read ends the query with one line (mode FAILFAST), or is null (PERMISSIVE).
-With `errors` the column is struct<value, error> instead: such a record has value null, and the reason in `error`. Null stays null.
+All decoders have `mode` and `errors`. For an unreadable record the query fails with a one-line error (mode FAILFAST), or the value is null
+(PERMISSIVE). With `errors` the column is struct<value, error>: an unreadable record has value null, and the reason in `error`. Null stays
+null.
 """
 
 from __future__ import annotations
@@ -45,15 +47,17 @@ def from_registry(
     options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Column:
-    """Values in Confluent's wire format: Avro, Protobuf or JSON behind the id of a schema.
+    """Return a column decoded from Confluent's wire format: Avro, Protobuf or JSON after the id of a schema.
 
-    `source` is the URL of a schema registry, a list of them, a mapping of a registry's keys, or a folder of schemas; further keys may be
-    keyword arguments, with underscores. The type of the column is that of `reader_schema` (text is Avro), or of a subject's version; it is
-    found now. Each record is read by the schema that its id names: Avro is resolved to the type of the column, Protobuf goes by the numbers
-    of fields, JSON by its type alone. `message` and `options` are for Protobuf (see `from_protobuf`): the first message of the file is
-    meant when none is named.
+    `source` is the URL of a schema registry, a list of URLs, a mapping of a registry's keys, or a folder of schemas. Keyword arguments with
+    underscores add further keys.
 
-    ConfigError for arguments that do not fit, SchemaError, UnknownSchema and RegistryError of the schemas.
+    The type of the column is that of `reader_schema` (text is Avro), or of a subject's version; it is determined now. Each record is read
+    by the schema that its id names: Avro is resolved to the type of the column, Protobuf fields match by number, JSON uses only its type.
+
+    `message` and `options` are for Protobuf (see `from_protobuf`); the default is the first message of the file.
+
+    Raises ConfigError for invalid arguments, and SchemaError, UnknownSchema and RegistryError for the schemas.
     """
     how = handling(mode, errors)
     place = place_of(source, settings)
@@ -75,11 +79,14 @@ def to_registry(
     normalize_schemas: bool = False,
     **settings: Any,
 ) -> Column:
-    """A column as binary in Confluent's wire format; null of null. A value that does not fit ends the query with one line.
+    """Return a column encoded in Confluent's wire format, as binary. Null stays null. A value that does not fit fails the query in one
+    line.
 
-    `schema` (text is Avro; `odradek.client.schemas.Schema` for others) is registered under the subject now, or without
-    `auto_register_schemas` has to stand there; without one the subject's latest is taken. Fields go by their names. `message` is for
-    Protobuf: the first of the file is meant when none is named. Source and settings as in `from_registry`. Needs Spark 4.1.
+    `schema` (text is Avro; `odradek.client.schemas.Schema` for others) is registered under the subject now. Without `auto_register_schemas`
+    it has to be registered already. Without `schema` the subject's latest is used.
+
+    Fields match by name. `message` is for Protobuf; the default is the first message of the file. Source and settings as in
+    `from_registry`. Needs Spark 4.1.
     """
     writing = subject_writing(place_of(source, settings), subject, schema, message, auto_register_schemas, normalize_schemas)
     return handled(write_column(writing, as_column(column)), handling(FAILFAST, False), titled("to_registry", column))
@@ -93,9 +100,10 @@ def from_avro(
     mode: str = FAILFAST,
     errors: bool = False,
 ) -> Column:
-    """Avro that `schema` wrote, as `reader_schema` has it (Avro's schema resolution), with the types of Spark's own from_avro.
+    """Return a column of Avro written with `schema`, read as `reader_schema` (Avro's schema resolution), with the types of Spark's
+    from_avro.
 
-    OdradekError without fastavro, SchemaError for what is no Avro schema, or has no type of Spark.
+    Raises OdradekError without fastavro, SchemaError for an invalid Avro schema, or one without a Spark type.
     """
     how = handling(mode, errors)
     reading = avro_reading(as_schema(schema, AVRO), None if reader_schema is None else as_schema(reader_schema, AVRO))
@@ -112,12 +120,12 @@ def from_protobuf(
     errors: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> Column:
-    """Protobuf messages, with the types of Spark's own from_protobuf.
+    """Return a column of decoded Protobuf messages, with the types of Spark's from_protobuf.
 
     `descriptors` is a FileDescriptorSet, or the path of one: `protoc --include_imports --descriptor_set_out` writes it. `options` are
     Spark's: emit.default.values, enums.as.ints, recursive.fields.max.depth, upcast.unsigned.ints, unwrap.primitive.wrapper.types.
 
-    ConfigError for arguments that do not fit, OdradekError without protobuf, SchemaError for what is no descriptor or has no such message.
+    Raises ConfigError for invalid arguments, OdradekError without protobuf, SchemaError for an invalid descriptor or a missing message.
     """
     how = handling(mode, errors)
     data: bytes
@@ -134,9 +142,9 @@ def from_protobuf(
 
 
 def from_json(column: Any, schema: DataType | str, *, mode: str = FAILFAST, errors: bool = False) -> Column:
-    """JSON in a column of text or bytes, by Spark's own parser.
+    """Return a column of text or bytes decoded as JSON, by Spark's own parser.
 
-    `schema` is a type of Spark, the text of one (DDL), or a JSON Schema. SchemaError for one that has no type of Spark.
+    `schema` is a Spark type, its text (DDL), or a JSON Schema. Raises SchemaError for a JSON Schema without a Spark type.
     """
     how = handling(mode, errors)
     return handled(json_columns.parsed(as_column(column).cast("string"), _json_type(schema)), how, titled("from_json", column))

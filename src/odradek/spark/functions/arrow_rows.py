@@ -1,6 +1,6 @@
 # pyarrow has no complete types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Rows of plain values as Arrow arrays of a Spark type."""
+"""Conversion of rows of plain values to Arrow arrays of a Spark type."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PLAIN: Final[dict[type[DataType], Any]] = {
 
 
 def arrow_type(type_: DataType) -> Any:
-    """What Spark itself sends and takes for a type."""
+    """Return the Arrow type with which Spark exchanges values of a Spark type."""
     if isinstance(type_, StructType):
         return pa.struct([pa.field(each.name, arrow_type(each.dataType), nullable=each.nullable) for each in type_.fields])
     if isinstance(type_, ArrayType):
@@ -61,13 +61,13 @@ def arrow_type(type_: DataType) -> Any:
 
 
 def array_of(layout: Layout, type_: DataType, rows: Sequence[tuple[Any, ...]], width: int, present: Sequence[bool]) -> Any:
-    """The values of rows, null where none is `present`; ArrowInvalid for text that is not in UTF-8."""
+    """Return the values of rows as an array, null where `present` is False. Raises ArrowInvalid for text that is not UTF-8."""
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * width
     return _array(layout, type_, columns, present)
 
 
 def nullable(type_: DataType) -> DataType:
-    """The same with nothing that may not be null."""
+    """Return the type with all of its parts nullable."""
     if isinstance(type_, StructType):
         return StructType([type(each)(each.name, nullable(each.dataType), True, each.metadata) for each in type_.fields])
     if isinstance(type_, ArrayType):

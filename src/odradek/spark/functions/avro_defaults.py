@@ -1,6 +1,6 @@
 # Schemas are JSON, which has no types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""What reading an Avro value takes from schemas alone: defaults, and which branch of a union a type belongs to."""
+"""Parts of reading Avro that depend only on schemas: defaults, and the branch of a union for a type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXACT: Final = Context(prec=100)
 
 
 def matches(writer: Any, reader: Any) -> bool:
-    """Whether two schemas, neither of them a union, are of the same type; named ones by their names without namespaces, or by aliases."""
+    """Return whether two schemas, neither a union, are of the same type. Named types match by name without namespace, or by alias."""
     kind = kind_of(writer)
     if kind != kind_of(reader):
         return False
@@ -34,12 +34,12 @@ def matches(writer: Any, reader: Any) -> bool:
 
 
 def is_promoted(writer: Any, reader: Any) -> bool:
-    """Whether values of one primitive type are read as another."""
+    """Return whether values of one primitive type can be read as another."""
     return kind_of(reader) in _PROMOTIONS.get(kind_of(writer), ())
 
 
 def branch_of(avro: AvroType, union: list[Any], writer: Any) -> int | None:
-    """The branch that a value of another schema goes to; None where none takes it."""
+    """Return the index of the union's branch for values of another schema, or None if no branch takes them."""
     branches = [avro.definition(each) for each in union]
     for fits in (matches, is_promoted):
         found = next((index for index, each in enumerate(branches) if fits(writer, each)), None)
@@ -51,7 +51,7 @@ def branch_of(avro: AvroType, union: list[Any], writer: Any) -> int | None:
 
 
 def member(avro: AvroType, union: list[Any], index: int) -> str | None:
-    """The field of the struct that a union is, for one of its branches; None for a union that is no struct, and for null."""
+    """Return the field for a branch in the struct of a union. None for null, and for a union that does not become a struct."""
     branches = [avro.definition(each) for each in union]
     others = [each for each in branches if kind_of(each) != "null"]
     if len(others) < 2 or wider(others) is not None or kind_of(branches[index]) == "null":
@@ -60,7 +60,7 @@ def member(avro: AvroType, union: list[Any], index: int) -> str | None:
 
 
 def decimal_value(data: bytes, decimal: DecimalOf, limit: int) -> Decimal:
-    """The number in an Avro decimal; UndecodableValue for more digits than it may have (10 to that power is `limit`)."""
+    """Return the number in an Avro decimal. `limit` is 10**precision. Raises UndecodableValue for more digits, and for empty data."""
     number = int.from_bytes(data, "big", signed=True)
     if not data or not -limit < number < limit:
         raise UndecodableValue(f"a decimal has more than {decimal.precision} digits" if data else "a decimal has no bytes")
@@ -68,7 +68,7 @@ def decimal_value(data: bytes, decimal: DecimalOf, limit: int) -> Decimal:
 
 
 def default_value(avro: AvroType, schema: Any, given: Any) -> Any:
-    """A default of JSON as a row has it (see `layout.Leaf`); SchemaError for one that does not fit."""
+    """Return a JSON default as a row contains it (see `layout.Leaf`). Raises SchemaError for a default that does not fit."""
     schema = avro.definition(schema)
     kind = kind_of(schema)
     try:
@@ -107,7 +107,7 @@ def _default(avro: AvroType, schema: Any, kind: str, given: Any) -> Any:
 
 
 def _of_union(avro: AvroType, union: list[Any], given: Any) -> Any:
-    # It is that of the first branch; of any, since Avro 1.12.
+    # The default is of the first branch; since Avro 1.12 of any branch.
     for index, branch in enumerate(union):
         try:
             value = default_value(avro, branch, given)

@@ -1,12 +1,12 @@
 # Schemas are JSON, which has no types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Avro records as rows of plain values, by a function that is written for one pair of schemas: the writer's and the reader's.
+"""Reader of Avro records as rows of plain values, by a function that is generated for one pair of schemas: writer and reader.
 
-A library decodes value by value into dicts, which then have to be taken apart again; most of the time goes there. Here the steps of a
-schema are laid out once, as Python source. Nothing of a schema gets into that source: names, symbols and defaults are constants beside it.
+A library decodes value by value into dicts, which then have to be taken apart; that takes most of the time. This module writes the steps of
+a schema once, as Python source. The source contains no text of the schema: names, symbols and defaults are constants beside it.
 
-Every length is held against the bytes that are there before it is used. What a reader does not want is passed over by `AvroGuard`, which
-also bounds how deep types that contain themselves may nest.
+Every length is checked against the available bytes before use. `AvroGuard` skips fields that the reader does not want, and bounds how deep
+recursive types may nest.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _FIXED_SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
 
 
 class Plan(NamedTuple):
-    """How values of one schema are read as those of another."""
+    """Generated function that reads values of one schema as values of another."""
 
     read: Callable[[bytes, int], Row]
-    """(bytes, where the value begins) -> row. UndecodableValue; IndexError and struct.error where the bytes end too early."""
+    """Function (bytes, start of the value) -> row. Raises UndecodableValue; IndexError and struct.error where the bytes end too early."""
     layout: Layout
     width: int
-    """How many places a row has."""
+    """Number of places in a row."""
 
 
 def plan(writer: AvroType, reader: AvroType | None = None) -> Plan:
-    """For values that `writer` wrote, as `reader` has them (Avro's schema resolution), whose types `spark_type` knows.
+    """Return the plan for values that `writer` wrote, read as `reader` (Avro's schema resolution). `spark_type` must accept both schemas.
 
-    SchemaError for schemas that can never agree; what agrees for some values only is an error of the others.
+    Raises SchemaError for schemas that can never agree. Where schemas agree for some values only, the other values are errors.
     """
     return _Source(writer, reader or writer).plan()
 
@@ -88,7 +88,7 @@ class _Source:
         return Leaf(self._places - 1)
 
     def _layout(self, schema: Any) -> Layout:
-        """Places for a type of the reader, outside of arrays, maps and unions of several types."""
+        """Return places for a type of the reader, outside of arrays, maps and unions of several types."""
         schema = self._reader.definition(schema)
         optional = False
         if isinstance(schema, list):
@@ -112,7 +112,7 @@ class _Source:
         self._add(depth, f"wrong({self._constant(why)})")
 
     def _emit(self, writer: Any, reader: Any, slot: Layout, depth: int) -> None:
-        """Reads a value of `writer` into the places of one of `reader`."""
+        """Write code that reads a value of `writer` into the places `slot` of `reader`."""
         same = writer is reader
         writer, reader = self._writer.definition(writer), self._reader.definition(reader)
         same = same or writer is reader
@@ -194,7 +194,7 @@ class _Source:
             self._add(depth, f"v{slot.place} = {{{pairs}}}")
 
     def _scratch(self) -> Leaf:
-        """A place that is not in the row."""
+        """Return a place that is not in the row."""
         self._scratches += 1
         return Leaf(_SCRATCH + self._scratches)
 
@@ -277,7 +277,7 @@ class _Source:
             )
 
     def _blocks(self, writer: Any, reader: Any, var: str, depth: int, *, is_map: bool) -> None:
-        """An array or a map, by a function of its own: Python nests 20 loops at most."""
+        """Write code for an array or a map, as a separate function: Python nests at most 20 loops."""
         outer, self._lines = self._lines, []
         item = self._scratch()
         name = f"blocks{item.place}"
@@ -330,7 +330,7 @@ def _place(slot: Layout) -> int:
 
 
 def _may_be_empty(avro: AvroType, schema: Any, inside: tuple[str, ...]) -> bool:
-    """Whether a value may take no bytes."""
+    """Return whether a value may take no bytes."""
     schema = avro.definition(schema)
     kind = kind_of(schema)
     if kind == "record":
@@ -378,7 +378,7 @@ def _cut(p: int, wanted: int, end: int) -> NoReturn:
 
 
 def _left(p: int, end: int) -> NoReturn:
-    # Where a number stood beyond the end, p is, too.
+    # A number that was read beyond the end leaves p beyond the end.
     if p > end:
         raise UndecodableValue("the value is cut off")
     raise UndecodableValue(f"bytes are left after a value of the Avro schema, {end - p} of {end}: it was written with another one")

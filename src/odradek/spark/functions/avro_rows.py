@@ -1,4 +1,4 @@
-"""Records of Avro as rows: bare ones, and those that name their schema."""
+"""Readers of Avro records as rows: bare records, and records that name their schema."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ _CAPACITY = 1000
 
 
 def normal(schema: Schema, source: SchemaSource | None = None) -> AvroType:
-    """A schema with all that it refers to. OdradekError without fastavro, SchemaError for what is none; what the source raises."""
+    """Return a schema with all of its references in normal form.
+
+    Raises OdradekError without fastavro, SchemaError for an invalid schema, and the errors of `source`.
+    """
     AvroSchema(source, schema)
     referred = {} if source is None else {name: parsed_json(each) for name, each in named(resolved(source, schema), AVRO)}
     return avro_type(parsed_json(schema), referred)
 
 
 class BareAvro:
-    """Values of one schema, with nothing before them."""
+    """Reader of values of one schema, without a prefix."""
 
     def __init__(self, writer: Schema, reader: Schema | None) -> None:
         mine = normal(writer)
@@ -35,12 +38,12 @@ class BareAvro:
         self.width = found.width
 
     def row(self, data: bytes) -> Row:
-        """See `RowReader`."""
+        """Return a record's row; see `RowReader`."""
         return self._read(data, 0)
 
 
 class NamedAvro:
-    """Values that name their schema, as one reader's schema has them."""
+    """Reader of values that name their schema, resolved to one reader's schema."""
 
     def __init__(self, source: SchemaSource, reader: Schema) -> None:
         self._source = source
@@ -53,7 +56,7 @@ class NamedAvro:
         self._by_prefix: dict[bytes, Callable[[bytes, int], Row]] = {}
 
     def row(self, data: bytes) -> Row:
-        """See `RowReader`."""
+        """Return a record's row; see `RowReader`."""
         read = self._by_prefix.get(data[:PREFIX_SIZE])
         return self._first(data) if read is None else read(data, PREFIX_SIZE)
 

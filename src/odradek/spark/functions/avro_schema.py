@@ -1,8 +1,8 @@
 # Schemas are JSON, which has no types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Avro schemas in one normal form: names in full, each type defined where it is first used, and everything that is referred to within.
+"""Normal form of Avro schemas: full names, each type defined at its first use, all references included.
 
-It is JSON again: what comes out can be kept as text, and stands for itself.
+The normal form is JSON too: as text it is a complete schema.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _KEPT: Final = ("logicalType", "precision", "scale", "size", "symbols", "default
 
 
 class AvroType(NamedTuple):
-    """A schema in normal form, and the types that it names."""
+    """Schema in normal form, and its named types."""
 
     schema: Any
     names: dict[str, Any]
 
     def definition(self, schema: Any) -> Any:
-        """The schema itself, or what the name stands for."""
+        """Return the definition of a name, or the schema itself."""
         return self.names.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def avro_type(schema: Any, referred: Mapping[str, Any] | None = None) -> AvroType:
-    """The normal form of a schema that is known to be one; `referred` has others, by the names they are used under, in order.
+    """Return the normal form of a valid schema. `referred` are other schemas by the names under which they are used, in order.
 
-    SchemaError for a name that stands for nothing.
+    Raises SchemaError for an unknown name.
     """
     known: dict[str, Any] = {}
     try:
@@ -47,7 +47,7 @@ def avro_type(schema: Any, referred: Mapping[str, Any] | None = None) -> AvroTyp
 
 
 def kind_of(schema: Any) -> str:
-    """`union`, or the type of a schema that is no name."""
+    """Return `union`, or the type of a schema that is not a reference by name."""
     if isinstance(schema, list):
         return "union"
     return schema if isinstance(schema, str) else str(schema["type"])

@@ -1,12 +1,12 @@
 # Schemas are JSON, which has no types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""The Spark type of an Avro schema, as Spark's own from_avro has it.
+"""Spark type of an Avro schema, the same as Spark's from_avro has.
 
 Logical types: date, timestamp-millis and timestamp-micros (timestamp), their local- forms (timestamp_ntz), decimal. All others (time-*,
-uuid, timestamp-nanos, duration) are what they are written as, an int, a long, a string or bytes. An enum is a string, fixed is binary.
+uuid, timestamp-nanos, duration) keep their underlying type: int, long, string or bytes. An enum is a string, fixed is binary.
 
-A union with null may be null. One of int and long is a long, one of float and double a double. Other unions are structs of `member0`,
-`member1` and so on, null not counted: one of them is there.
+A union with null is nullable. A union of int and long is a long, of float and double a double. Other unions are structs of `member0`,
+`member1` and so on, without null; exactly one member is set.
 """
 
 from __future__ import annotations
@@ -61,26 +61,28 @@ _WIDER: Final = ({"int", "long"}, {"float", "double"})
 
 
 class Typed(NamedTuple):
-    """A type, and whether null may stand in its place."""
+    """Type, and whether it is nullable."""
 
     type: DataType
     nullable: bool
 
 
 class DecimalOf(NamedTuple):
-    """What a decimal can hold."""
+    """Number of digits of a decimal, in all (precision) and after the point (scale)."""
 
     precision: int
     scale: int
 
 
 def spark_type(avro: AvroType) -> Typed:
-    """The type; SchemaError for a type that contains itself, that nests too deep, or a decimal of more than 38 digits."""
+    """Return the type. Raises SchemaError for a recursive type, for too deep nesting, and for a decimal of more than 38 digits."""
     return _Types(avro).of(avro.schema, ())
 
 
 def decimal_of(schema: Any) -> DecimalOf | None:
-    """What the logical type decimal says; None where there is none, or one that Avro has to overlook because it contradicts itself."""
+    """Return precision and scale of the logical type decimal. None without it, and for a contradictory decimal, which Avro has to
+    ignore.
+    """
     if not isinstance(schema, dict) or schema.get("logicalType") != "decimal" or schema["type"] not in ("bytes", "fixed"):
         return None
     precision, scale = schema.get("precision"), schema.get("scale", 0)
@@ -94,7 +96,7 @@ def decimal_of(schema: Any) -> DecimalOf | None:
 
 
 def wider(branches: list[Any]) -> str | None:
-    """What a union of numbers is read as; None for other unions."""
+    """Return the type of a union of two numbers, None for other unions."""
     if len(branches) != 2:
         return None
     kinds = {kind_of(each) for each in branches}

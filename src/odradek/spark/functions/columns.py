@@ -1,4 +1,4 @@
-"""What all functions have: their modes, and the column that a decoded value becomes."""
+"""Shared parts of all functions: their modes, and the column for a decoded value."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _NAME: Final = re.compile(r"[\w.]+")
 
 
 class Handling(NamedTuple):
-    """What becomes of a record that cannot be read."""
+    """Treatment of a record that cannot be read."""
 
     mode: str
     errors: bool
 
     @property
     def is_strict(self) -> bool:
-        """Whether the query fails."""
+        """Return whether the query fails."""
         return self.mode == FAILFAST and not self.errors
 
 
 def handling(mode: str, errors: bool) -> Handling:
-    """ConfigError for a mode that there is not."""
+    """Return the treatment of unreadable records. Raises ConfigError for an unknown mode, or `errors` that is not a bool."""
     known = str(mode).upper()
     if known not in (FAILFAST, PERMISSIVE):
         raise ConfigError(f"mode must be FAILFAST or PERMISSIVE, not {mode}")
@@ -39,12 +39,12 @@ def handling(mode: str, errors: bool) -> Handling:
 
 
 def as_column(column: Any) -> Column:
-    """A column as such, or by its name."""
+    """Return a column, given itself or its name."""
     return F.col(column) if isinstance(column, str) else column
 
 
 def handled(outcome: Column, how: Handling, name: str) -> Column:
-    """The column that a user sees, from struct<value, error>."""
+    """Return the user's column from struct<value, error>."""
     if how.errors:
         return outcome.alias(name)
     if how.mode == PERMISSIVE:
@@ -57,6 +57,6 @@ def handled(outcome: Column, how: Handling, name: str) -> Column:
 
 
 def titled(function: str, column: Any) -> str:
-    """What the column is called: as Spark calls those of its own functions, where the argument is the name of a column."""
+    """Return the name of the result column: as Spark names its own functions' results, if the argument is the name of a column."""
     name = column if isinstance(column, str) else str(column).removeprefix("Column<'").removesuffix("'>")
     return f"{function}({name})" if _NAME.fullmatch(name) else function

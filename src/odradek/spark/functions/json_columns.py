@@ -1,7 +1,7 @@
 """JSON by Spark's own parser: expressions that run in the JVM.
 
-The text is parsed as the one field of an object, so that types of all kinds may stand there, and so that Spark says which records it cannot
-read. As in Spark's from_json, what follows a complete value is not looked at.
+The text is parsed as the only field of an object. Any type may then be at the top, and Spark reports unreadable records. As in Spark's
+from_json, text after a complete value is ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TYPE: Final = re.compile(r"\w+|\w+\s*\([\d\s,]*\)|(array|map|struct)\s*<.*>|int
 
 
 def parsed(text: Column, type: DataType | str) -> Column:
-    """struct<value: type, error: string> of a column of JSON text; both are null of null."""
+    """Return struct<value: type, error: string> for a column of JSON text; null text gives null for both."""
     schema: StructType | str = f"STRUCT<{_VALUE}: {type}, {_UNREADABLE}: STRING>"
     if isinstance(type, DataType):
         schema = StructType([StructField(_VALUE, type, True), StructField(_UNREADABLE, StringType(), True)])
@@ -37,15 +37,15 @@ def parsed(text: Column, type: DataType | str) -> Column:
 
 
 def type_text(ddl: str) -> str:
-    """DDL as the text of one type: a list of columns is a struct.
+    """Return DDL as the text of one type: a list of columns becomes a struct.
 
-    Spark could say it, but not everywhere: while a pipeline is put together, nothing may be asked of it.
+    Spark could parse the DDL, but a pipeline's definition may not call Spark.
     """
     return ddl if _TYPE.fullmatch(ddl.strip()) else f"STRUCT<{ddl}>"
 
 
 def framed(data: Column, type: DataType) -> Column:
-    """The same of a binary column in the wire format: the id of a schema in 5 bytes, or its GUID in 17, and JSON behind it."""
+    """Parse, as `parsed`, a binary column in the wire format: the id of a schema in 5 bytes, or its GUID in 17, then JSON."""
     magic, length = F.hex(F.substring(data, 1, 1)), F.length(data)
     has_id, has_guid = (magic == "00") & (length >= 5), (magic == "01") & (length >= 17)
     text = F.when(has_id, _behind(data, 5)).when(has_guid, _behind(data, 17)).cast("string")
@@ -56,7 +56,7 @@ def framed(data: Column, type: DataType) -> Column:
 
 
 def once(value: Column, use: Callable[[Column], Column]) -> Column:
-    """What a function makes of a column that is computed once, however often the function names it."""
+    """Return the result of `use` for a column that is computed once, no matter how often `use` refers to it."""
     return F.transform(F.array(value), use).getItem(0)
 
 

@@ -1,11 +1,11 @@
 # Schemas are JSON, which has no types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""The Spark type of a JSON Schema.
+"""Spark type of a JSON Schema.
 
     integer -> bigint    number -> double    string -> string    boolean -> boolean
     array -> array of its items    object with properties -> struct    other objects -> map<string, T>
 
-What may be several things is a string: the JSON text. null is left out of what may be null or something else, as every field may be null.
+A value of several types is a string, the JSON text. null beside other types is ignored, as every field is nullable.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SCALARS: Final[dict[str, type[DataType]]] = {
 
 
 def json_schema_type(text: str, referred: Mapping[str, str] | None = None) -> DataType:
-    """The type of the values of a JSON Schema; `referred` has the texts of other documents that `$ref` names, by their names.
+    """Return the type of the values of a JSON Schema. `referred` are the texts of other documents that `$ref` names, by their names.
 
-    SchemaError for what is no schema, for references that lead nowhere, and for types that contain themselves.
+    Raises SchemaError for an invalid schema, for unknown references, and for recursive types.
     """
     documents = {name: _parsed(each) for name, each in (referred or {}).items()}
     document = _parsed(text)
@@ -43,14 +43,14 @@ def json_schema_type(text: str, referred: Mapping[str, str] | None = None) -> Da
 
 
 class _Reader:
-    """Follows one schema."""
+    """Reader of one schema."""
 
     def __init__(self, documents: Mapping[str, Any]) -> None:
         self._documents = documents
         self._fields = 0
 
     def type_of(self, schema: Any, document: Any, inside: tuple[str, ...]) -> DataType | None:
-        """None for what is null and nothing else."""
+        """Return the type of a schema, None for a schema that allows only null."""
         if len(inside) > MAX_DEPTH:
             raise SchemaError(f"the JSON schema nests types more than {MAX_DEPTH} deep")
         if schema is True or schema == {}:
@@ -106,7 +106,7 @@ class _Reader:
             return self._object(schema, document, inside)
         if kind == "array":
             items = schema.get("prefixItems", schema.get("items", True))
-            # Places of a tuple are items of one type.
+            # The positions of a tuple become items of one type.
             each = [self.type_of(item, document, inside) for item in (items if isinstance(items, list) else [items])]
             return ArrayType(self._any_of(each) or StringType(), True)
         if kind not in _SCALARS:
@@ -144,7 +144,7 @@ class _Reader:
 
 
 def _either(one: DataType, other: DataType) -> DataType:
-    """The type of what is one or the other."""
+    """Return a type for values of either type."""
     if one == other:
         return one
     if {type(one), type(other)} == {LongType, DoubleType}:
@@ -159,7 +159,7 @@ def _either(one: DataType, other: DataType) -> DataType:
 
 
 def _all_of(found: Sequence[DataType | None]) -> DataType | None:
-    """The type of what is all of them at once: objects have the properties of all, and a type goes before one that says less."""
+    """Return a type for values of all types at once: objects get the properties of all, and other types override string."""
     there = [each for each in found if each is not None]
     structs = [each for each in there if isinstance(each, StructType)]
     if structs:
@@ -180,7 +180,7 @@ def _merged(one: StructType, other: StructType) -> StructType:
 
 
 def _implied(schema: dict[str, Any]) -> str | list[str] | None:
-    """What a schema that names no type is about."""
+    """Return the types of a schema without `type`, from its other keywords."""
     if "properties" in schema or "additionalProperties" in schema or "patternProperties" in schema:
         return "object"
     if "items" in schema or "prefixItems" in schema:

@@ -1,4 +1,4 @@
-"""How a row of plain values stands for a value of a Spark type: structs are taken apart, so that each place of the row is a column."""
+"""Layout of a Spark value in a row of plain values: structs are taken apart, so that each place of the row is a column."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class Leaf(NamedTuple):
-    """The value at one place. Structs within arrays, maps and unions are dicts there, maps lists of pairs."""
+    """Value at one place. Structs within arrays, maps and unions are dicts, and maps are lists of pairs."""
 
     place: int
 
 
 class Group(NamedTuple):
-    """A struct. What stands at `place` says whether it is there; None: it always is."""
+    """Struct. The value at `place` tells whether the struct is present; without a place (None) it always is."""
 
     place: int | None
     fields: tuple[tuple[str, Layout], ...]
@@ -22,7 +22,7 @@ Layout = Leaf | Group
 
 
 def places(layout: Layout) -> list[int]:
-    """All places of the row that a layout takes."""
+    """Return all places of the row that a layout uses."""
     if isinstance(layout, Leaf):
         return [layout.place]
     own = [] if layout.place is None else [layout.place]

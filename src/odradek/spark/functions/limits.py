@@ -1,10 +1,10 @@
-"""How large a schema may be that becomes a type of Spark."""
+"""Limits for schemas that become Spark types."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MAX_DEPTH: Final = 50
-"""Types within types."""
+"""Maximum depth of nested types."""
 MAX_FIELDS: Final = 10_000
-"""In all; a schema that uses a type in many places has its fields as often."""
+"""Maximum number of fields in all. The fields of a type count at each of its uses."""

@@ -1,4 +1,4 @@
-"""Where schemas are, as a user names it: the URL of a registry, its settings, or a folder."""
+"""Location of schemas in a user's terms: the URL of a registry, its settings, or a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCHEMES: Final = ("http://", "https://")
 
 
 class Place(NamedTuple):
-    """A registry or a folder in plain values, which Spark can send to its workers. It holds passwords: neither is shown."""
+    """Registry or folder as plain values that Spark can send to its workers. The repr hides both values, as they may contain passwords."""
 
     where: str
     settings: tuple[tuple[str, str], ...] = ()
@@ -27,12 +27,12 @@ class Place(NamedTuple):
         return "Place(...)"
 
     def source(self) -> SchemaSource:
-        """What keeps the schemas: one of this process for all that name the place alike. ConfigError."""
+        """Return the source of the schemas, which all equal places of this process share. Raises ConfigError."""
         return shared_source(self.where, dict(self.settings))
 
     @contextmanager
     def asked_anew(self) -> Generator[SchemaSource]:
-        """The same without a memory: the latest version is that of now."""
+        """Return a context manager with a new source without cached schemas, so that the latest version is current."""
         source = cast(SchemaSource, open_source(self.where, dict(self.settings)))
         try:
             yield source
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def place_of(source: Any, settings: Mapping[str, Any]) -> Place:
-    """From what a user gives: a URL or several, a mapping of a registry's keys, or a folder; ConfigError."""
+    """Return the place from a user's arguments: one or several URLs, a mapping of a registry's keys, or a folder. Raises ConfigError."""
     given: dict[str, str] = {}
     if isinstance(source, Mapping):
         _take(given, cast(Mapping[str, Any], source))

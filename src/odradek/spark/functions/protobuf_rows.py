@@ -1,6 +1,6 @@
 # protobuf has no complete types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-"""Records of Protobuf as rows: bare ones, and those that name their schema."""
+"""Readers of Protobuf records as rows: bare records, and records that name their schema."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _CAPACITY: Final = 1000
 
 
 class Message:
-    """A message of a schema, and the columns that it has."""
+    """Message of a schema, and its columns."""
 
     def __init__(self, schema: ProtobufSchema, name: str | None, options: Options) -> None:
-        """The first of the file without a name. SchemaError."""
+        """Find the message, by default the first of the file. Raises SchemaError."""
         descriptor = schema.message((0,)) if name is None else schema.named(name)
         self.name = str(descriptor.full_name)
         self.kind: Any = schema.message_class(descriptor)
@@ -39,12 +39,12 @@ class Message:
 
     @property
     def type(self) -> StructType:
-        """The Spark type."""
+        """Spark type of the message."""
         return message_type(self.fields)
 
 
 class BareProtobuf:
-    """Values of one message, with nothing before them."""
+    """Reader of values of one message, without a prefix."""
 
     def __init__(self, schema: ProtobufSchema, message: str, options: Options) -> None:
         found = Message(schema, message, options)
@@ -55,7 +55,7 @@ class BareProtobuf:
         self.width = len(found.fields)
 
     def row(self, data: bytes) -> Row:
-        """See `RowReader`."""
+        """Return a record's row; see `RowReader`."""
         try:
             message = self._parse(data)
         except Exception as error:
@@ -64,7 +64,7 @@ class BareProtobuf:
 
 
 class NamedProtobuf:
-    """Messages that name their schema, read as one message: fields go by their numbers, as Protobuf has it."""
+    """Reader of messages that name their schema, all parsed as one message: Protobuf matches fields by number."""
 
     def __init__(self, source: SchemaSource, schema: ProtobufSchema, message: str, options: Options) -> None:
         self._source = source
@@ -75,8 +75,8 @@ class NamedProtobuf:
         self._schemas: dict[SchemaKey, ProtobufSchema] = {}
 
     def row(self, data: bytes) -> Row:
-        """See `RowReader`."""
-        # Nearly all are the first message of their file, which a single byte says.
+        """Return a record's row; see `RowReader`."""
+        # Nearly all records are the first message of their file, which takes a single byte.
         start = self._starts.get(data[: PREFIX_SIZE + 1])
         return self._bare.row(data[self._start(data) if start is None else start :])
 
@@ -104,7 +104,7 @@ class NamedProtobuf:
 
 
 def _field(field: Field, options: Options) -> Read:
-    """(message) -> what stands in the column of a field."""
+    """Return a function from a message to the column value of a field."""
     name, convert = field.name, _value(field.value, options)
     if field.key is not None:
         key = _value(field.key, options)
@@ -120,7 +120,7 @@ def _field(field: Field, options: Options) -> Read:
         )
     if options.emit_default_values or field.has_presence:
         return lambda message: getattr(message, name) if convert is None else convert(getattr(message, name))
-    # As Spark has it: a field that cannot say whether it was set counts as missing where it has the default.
+    # As in Spark, a field without presence counts as missing if it has the default value.
     return lambda message: (getattr(message, name) or None) if convert is None else _unless_zero(getattr(message, name), convert)
 
 
@@ -129,7 +129,7 @@ def _unless_zero(value: Any, convert: Read) -> Any:
 
 
 def _value(value: Value, options: Options) -> Read | None:
-    """What a value of Python's protobuf becomes; None where it stays."""
+    """Return the conversion of a Python protobuf value, None if it is used unchanged."""
     kind = value.kind
     if kind == types.PLAIN:
         return Decimal if isinstance(value.type, DecimalType) else None

@@ -1,9 +1,9 @@
 # protobuf has no complete types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""The Spark type of a Protobuf message, as Spark's own from_protobuf has it, with its options under their names.
+"""Spark type of a Protobuf message, the same as Spark's from_protobuf has, with its options under their names.
 
 An enum is a string, uint32 an int, uint64 a bigint, a Timestamp a timestamp, a Duration an interval, a wrapper a struct of `value`.
-Messages without fields are left out. Beyond Spark's: Struct, Value and ListValue are strings, their JSON.
+Messages without fields are left out. Unlike in Spark, Struct, Value and ListValue are strings with their JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _JSON: Final = frozenset(f"{_GOOGLE}{name}" for name in ("Struct", "Value", "Lis
 _WRAPPERS: Final = frozenset(
     f"{_GOOGLE}{name}Value" for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-# Of FieldDescriptor.
+# Constants of FieldDescriptor.
 _INT32, _INT64, UINT32, _UINT64, _DOUBLE, _FLOAT, _BOOL, _ENUM, _STRING, _MESSAGE = range(1, 11)
 _BYTES: Final = 12
 _PLAIN: Final[dict[int, type[DataType]]] = {
@@ -77,30 +77,30 @@ class Options(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What one value is."""
+    """Type of one value and how to convert it."""
 
     type: DataType
     kind: str
     descriptor: Any
-    """The field's, for numbers and enums; the message's."""
+    """Descriptor of the field, or for an enum or message of that type; for a wrapper the inner `Value`."""
     fields: tuple[Field, ...] = ()
 
 
 class Field(NamedTuple):
-    """A field of a message that has a column."""
+    """Field of a message that has a column."""
 
     name: str
     shape: str
     value: Value
     key: Value | None
     has_presence: bool
-    """Whether it knows that it is not set."""
+    """True if the field can tell that it is not set."""
     has_default: bool
-    """Whether it has a default of its own (proto2)."""
+    """True if the schema gives the field a default (proto2)."""
     required: bool
 
     def spark(self) -> StructField:
-        """As a field of a struct."""
+        """Return the field as one of a struct."""
         if self.key is not None:
             return StructField(self.name, MapType(self.key.type, self.value.type, False), True)
         if self.shape == REPEATED:
@@ -109,7 +109,7 @@ class Field(NamedTuple):
 
 
 def protobuf_options(given: Mapping[str, Any] | None) -> Options:
-    """The options by Spark's names; ConfigError names one that there is not, or a value that does not fit."""
+    """Return the options by Spark's names. Raises ConfigError, which names the option, for an unknown option or an invalid value."""
     found: dict[str, Any] = {}
     for name, value in (given or {}).items():
         field = name.replace(".", "_")
@@ -129,12 +129,12 @@ def protobuf_options(given: Mapping[str, Any] | None) -> Options:
 
 
 def message_fields(descriptor: Any, options: Options) -> tuple[Field, ...]:
-    """The fields of a message; SchemaError for one that contains itself, where `recursive.fields.max.depth` does not bound it."""
+    """Return the fields of a message. Raises SchemaError for a recursive message unless `recursive.fields.max.depth` bounds it."""
     return _Fields(options).of(descriptor, {descriptor.full_name: 1}, 0)
 
 
 def message_type(fields: tuple[Field, ...]) -> StructType:
-    """The type of a message."""
+    """Return the Spark type of a message's fields."""
     return StructType([each.spark() for each in fields])
 
 
@@ -198,12 +198,12 @@ class _Fields:
 
 
 def is_repeated(field: Any) -> bool:
-    """Whether a field has many values, in every release of protobuf."""
+    """Return whether a field has many values, in every release of protobuf."""
     found = getattr(field, "is_repeated", None)
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 
 
 def is_required(field: Any) -> bool:
-    """Whether a field must be there (proto2), in every release of protobuf."""
+    """Return whether a field is required (proto2), in every release of protobuf."""
     found = getattr(field, "is_required", None)
     return bool(field.label == field.LABEL_REQUIRED if found is None else found)

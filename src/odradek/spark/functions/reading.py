@@ -1,6 +1,6 @@
 # pyarrow has no complete types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""A column of bytes as a column of values, on Spark's workers."""
+"""Reader of a column of bytes as a column of values, on Spark's workers."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ Row = tuple[Any, ...]
 
 
 class RowReader(Protocol):
-    """What reads records of one Spark type."""
+    """Reader of single records as rows of one Spark type."""
 
     layout: Layout
     width: int
-    """How many places a row has."""
+    """Number of places in a row."""
 
     def row(self, data: bytes) -> Row:
-        """A record; any exception says why it cannot be read, but for RegistryError: then nobody knows."""
+        """Return a record's row. Any exception tells why the record is unreadable, except RegistryError: then the registry failed."""
         ...
 
 
 class Outcome(NamedTuple):
-    """Values, and why some of them are null that are not null in the records."""
+    """Values of a column, and for each unreadable record (null in the values) the reason."""
 
     values: Any
     errors: list[str | None]
 
 
 class ColumnReader:
-    """Reads columns of one type, whatever stands in them."""
+    """Reader of columns of one type, with any content."""
 
     def __init__(self, reader: RowReader, type_: DataType) -> None:
         self._reader = reader
@@ -48,7 +48,7 @@ class ColumnReader:
         self._nothing: Row = (None,) * reader.width
 
     def read(self, records: Sequence[bytes | None]) -> Outcome:
-        """RegistryError when the schema of a record cannot be asked for; everything else that can be wrong is the record's."""
+        """Return values and errors. Raises RegistryError when the registry cannot be asked; every other error belongs to its record."""
         row, nothing = self._reader.row, self._nothing
         rows: list[Row] = []
         errors: list[str | None] = [None] * len(records)
@@ -71,7 +71,7 @@ class ColumnReader:
             return self._one_by_one(rows, present, errors)
 
     def _one_by_one(self, rows: list[Row], present: list[bool], errors: list[str | None]) -> Outcome:
-        """For a column in which a value has no place in Arrow: text that is not in UTF-8."""
+        """Convert a column row by row, after a value that Arrow refuses, such as text that is not UTF-8."""
         for index, row in enumerate(rows):
             try:
                 self._array([row], [present[index]])
@@ -85,7 +85,7 @@ class ColumnReader:
 
 
 def reason(error: Exception, data: bytes) -> str:
-    """Why a record cannot be read, in one line."""
+    """Return in one line why a record cannot be read."""
     if isinstance(error, SerializationError):
         return one_line(error)
     if isinstance(error, (IndexError, struct.error)):
@@ -94,7 +94,9 @@ def reason(error: Exception, data: bytes) -> str:
 
 
 def without_collector(function: Callable[[], Outcome]) -> Outcome:
-    """Calls a function while the collector of circles rests: it would look at every row again and again, and rows are in none."""
+    """Call a function with the garbage collector off, which would traverse all rows repeatedly. Rows are never part of a reference
+    cycle.
+    """
     if not gc.isenabled():
         return function()
     gc.disable()

@@ -1,4 +1,4 @@
-"""From schemas to what a column is read with, on the driver."""
+"""Settings of a column's reader or writer from schemas, on the driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from odradek.spark.functions.writing import Writing
 
 
 def avro_reading(writer: Schema, reader: Schema | None) -> Reading:
-    """For bare values. SchemaError also for schemas that can never agree."""
+    """Return the settings for bare Avro values. Raises SchemaError for invalid schemas, and for schemas that can never agree."""
     schema = reader or writer
     avro = normal(schema)
     type_ = spark_type(avro).type
@@ -34,7 +34,7 @@ def avro_reading(writer: Schema, reader: Schema | None) -> Reading:
 
 
 def protobuf_reading(schema: Schema, message: str, options: Options) -> Reading:
-    """For bare values."""
+    """Return the settings for bare Protobuf values. Raises SchemaError."""
     found = Message(ProtobufSchema(None, schema), message, options)
     return Reading(found.type, schema, message=found.name, options=options)
 
@@ -47,7 +47,7 @@ def subject_reading(
     message: str | None,
     options: Mapping[str, Any] | None,
 ) -> Reading | DataType:
-    """For values that name their schema; for JSON the type alone, which is all that is needed."""
+    """Return the settings for values that name their schema. For JSON return only the type, as Spark's own parser reads the values."""
     if reader_schema is not None and subject is not None:
         raise ConfigError("subject and reader_schema both say what the column is: one of them will do")
     if reader_schema is None and subject is None:
@@ -77,7 +77,7 @@ def _reading(
 def subject_writing(
     place: Place, subject: str, given: Schema | str | dict[str, Any] | None, message: str | None, register: bool, normalize: bool
 ) -> Writing:
-    """For values that are to name a schema of a subject: the one that is given, or the latest."""
+    """Return the settings to write values with a schema of a subject: the given schema, or the latest."""
     with place.asked_anew() as source:
         if given is None:
             found = source.latest(subject)
@@ -98,7 +98,7 @@ def subject_writing(
 
 
 def subject_schema(source: SchemaSource, subject: str, version: int | str) -> Schema:
-    """A version of a subject; ConfigError for what is no version."""
+    """Return a version of a subject. Raises ConfigError for an invalid version."""
     if version == "latest":
         return source.latest(subject).schema
     if isinstance(version, bool) or not str(version).isdecimal() or int(version) < 1:

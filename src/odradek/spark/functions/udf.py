@@ -1,10 +1,10 @@
 # Neither pyarrow nor pandas has complete types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportMissingTypeStubs=false
-"""Functions of Spark that run in Python: on Arrow arrays where the Spark has such functions (4.1 and newer), on pandas before.
+"""Python UDFs of Spark: on Arrow arrays where Spark has such functions (4.1 and newer), on pandas before.
 
-What a function is made of travels as plain values, and is built once in each worker process: as long as the process lives, the readers and
-what they know of schemas stay.
+The settings of a function are sent as plain values, and its reader is created once in each worker process. Readers and their cached schemas
+live as long as the process.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
     from odradek.spark.functions.writing import Writing
 
 _FUNCTIONS: Final[Any] = F
-"""Not typed: which of them there are depends on the release."""
+"""`pyspark.sql.functions` without types: the available functions depend on the release."""
 
 
 class Reading(NamedTuple):
-    """What a column is read with, in plain values. Not shown: a place holds passwords."""
+    """Settings to read a column, in plain values. The repr hides them, as a place contains passwords."""
 
     type: DataType
     schema: Schema
-    """That of the column: the reader's for Avro."""
+    """Schema of the column: the reader's for Avro."""
     writer: Schema | None = None
-    """Avro without a registry: the schema of the values, where it is another."""
+    """Schema of the values, for Avro without a registry, if it differs from `schema`."""
     message: str | None = None
     options: Options | None = None
-    """Protobuf."""
+    """Options for Protobuf."""
     place: Place | None = None
-    """Where the schemas are that values name; None for bare ones."""
+    """Place of the schemas that values name; None for bare values."""
 
     def __repr__(self) -> str:
         return f"Reading({self.schema.type})"
 
 
 def read_column(reading: Reading, data: Column, name: str, *, strict: bool) -> Column:
-    """struct<value, error> of a binary column. Where nothing ends the query, everything within a value may be null, as Spark has it."""
+    """Return struct<value, error> for a binary column. Unless `strict`, all parts of a value are nullable, as in Spark."""
     reading = reading if strict else reading._replace(type=nullable(reading.type))
     outcome = StructType([StructField("value", reading.type, True), StructField("error", StringType(), True)])
     if hasattr(_FUNCTIONS, "arrow_udf"):
@@ -58,7 +58,7 @@ def read_column(reading: Reading, data: Column, name: str, *, strict: bool) -> C
 
 
 def write_column(writing: Writing, data: Column) -> Column:
-    """struct<value, error> of a column of any type; OdradekError on a Spark without functions on Arrow arrays."""
+    """Return struct<value, error> for a column of any type. Raises OdradekError if Spark has no functions on Arrow arrays."""
     import pyspark
 
     if not hasattr(_FUNCTIONS, "arrow_udf"):
@@ -97,14 +97,14 @@ def _on_pandas(reading: Reading, name: str) -> Any:
             {"value": pd.Series(values.to_pylist(maps_as_pydicts="lossy"), dtype=object), "error": pd.Series(errors, dtype=object)}
         )
 
-    # Spark takes the kind of function from these.
+    # Spark derives the kind of function from these annotations.
     function.__annotations__ = {"data": pd.Series, "return": pd.DataFrame}
     function.__name__ = name
     return function
 
 
 def outcome_of(reading: Reading, records: list[Any]) -> Outcome:
-    """The values of records and their errors."""
+    """Return the values of records and their errors."""
     from odradek.spark.functions.reading import without_collector
 
     records = [each if each is None or type(each) is bytes else bytes(each) for each in records]

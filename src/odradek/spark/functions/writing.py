@@ -1,7 +1,7 @@
 # pyarrow has no complete types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
-"""A column of values as a column of bytes in the wire format, on Spark's workers. The schema and its id are known by then."""
+"""Writer of a column of values as bytes in the wire format, on Spark's workers. The driver has determined the schema and its id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Convert = Callable[[Any], Any]
 
 
 class Writing(NamedTuple):
-    """What a column is written with, in plain values. Not shown: a place holds passwords."""
+    """Settings to write a column, in plain values. The repr hides them, as a place contains passwords."""
 
     place: Place
     schema: Schema
@@ -38,7 +38,7 @@ class Writing(NamedTuple):
 
 
 def encoded(writing: Writing, values: Any) -> Outcome:
-    """The bytes of an Arrow array; null of null."""
+    """Return the bytes for an Arrow array, and the errors. Null stays null."""
     encode, prefix = _encoder(writing)
     plain = _plain(values.type)
     output: list[bytes | None] = []
@@ -70,14 +70,14 @@ def _encoder(writing: Writing) -> tuple[Callable[[Any], bytes], bytes]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Fields of structs that are null are left out, as Spark's to_json does it: few schemas allow null in their place."""
+    """Leave out null fields of structs, as Spark's to_json does: few schemas allow null for them."""
     if isinstance(value, dict):
         return {name: _without_nulls(each) for name, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _plain(type_: Any) -> Convert | None:
-    """How a value of Arrow in Python becomes one with dicts for maps; None where it stays."""
+    """Return the conversion of a Python value from Arrow to one with dicts for maps, None if it is used unchanged."""
     if pa.types.is_map(type_):
         inner = _plain(type_.item_type)
         return lambda pairs: None if pairs is None else {key: each if inner is None else inner(each) for key, each in pairs}
@@ -93,7 +93,7 @@ def _plain(type_: Any) -> Convert | None:
 
 
 def _shape(avro: AvroType, schema: Any, inside: tuple[str, ...]) -> Convert | None:
-    """How structs of `member0`, `member1` and so on become values of unions; None where nothing is to be done."""
+    """Return the conversion of structs of `member0`, `member1` and so on to values of unions, None if it is not needed."""
     schema = avro.definition(schema)
     kind = kind_of(schema)
     if kind == "union":

@@ -1,1 +1,1 @@
-"""Projects that bring topics into tables: what `odradek pipeline init` writes, and what `odradek pipeline run` needs to know of lakes."""
+"""Projects that copy topics into tables: text for `odradek pipeline init`, and lake formats for `odradek pipeline run`."""

@@ -1,6 +1,6 @@
-"""The parts that projects are put together from: Python and settings as text, with @marks@ where a recipe's names belong.
+"""Blocks of text for projects: Python and settings, with @marks@ for a recipe's names.
 
-What a part says is what its owner will read and change; each is run by the tests as it stands here.
+Users read and change the text of a block. The tests run each block as it stands here.
 """
 
 from __future__ import annotations
@@ -122,12 +122,12 @@ def dead_letters(read: DataFrame) -> DataFrame:
 
 
 def settings(decode: str | None) -> str:
-    """The constants of a module."""
+    """Return the constants of a module."""
     return _SETTINGS + (_SETTINGS_SCHEMA if decode else "") + _KAFKA
 
 
 def decoding(decode: str | None) -> str:
-    """The functions that make rows of records."""
+    """Return the functions that make rows of records."""
     return _JSON if decode == "json" else _PLAIN
 
 
@@ -212,7 +212,7 @@ def letters(found: DataFrame) -> DataFrame:
 
 
 def messages(decode: str | None) -> str:
-    """The functions that make records of rows."""
+    """Return the functions that make records of rows."""
     return _MESSAGES_DECODED if decode else _MESSAGES_PLAIN
 
 
@@ -266,7 +266,7 @@ _WAIT: Final = """\
 
 
 def main_of_streams(decode: str | None, to: str) -> str:
-    """The end of a job of streaming queries."""
+    """Return the end of a job of streaming queries."""
     good, bad = ("rows(records())", "dead_letters(records())")
     if to == "topic":
         good, bad = (f"messages({good})", f"letters({bad})")
@@ -342,6 +342,6 @@ def land(name: str, found: Callable[[DataFrame], DataFrame]) -> None:
 
 
 def main_of_batches(decode: str | None) -> str:
-    """The end of a job of batches."""
+    """Return the end of a job of batches."""
     lands = '    land("@target@", rows)\n' + ('    land("@dead@", dead_letters)\n' if decode else "")
     return f'if __name__ == "__main__":\n{lands}'

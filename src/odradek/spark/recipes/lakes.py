@@ -1,6 +1,6 @@
-"""Table formats that come to Spark as packages: which release of which package runs on which Spark.
+"""Table formats that Spark loads as packages, and the package release for each Spark release.
 
-Only pairs that the tests run are here (docs/lake-tables.md). They ask for the packages of this table and for no other release.
+The table has only pairs that the tests run (docs/lake-tables.md). The tests use the packages of this table and no other release.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 from odradek.base.errors import OdradekError
 
 STREAMING_SINCE: Final = (4, 2)
-"""The oldest Spark on which topics are read in streaming queries."""
+"""Oldest Spark release that reads topics in streaming queries."""
 
 
 @dataclass(frozen=True)
 class Lake:
-    """A table format, and what Spark has to be told of it."""
+    """Table format, with its packages and Spark settings."""
 
     title: str
     mark: str
-    """What the settings of a project with such tables have in them."""
+    """Text that occurs in the settings of each project with such tables."""
     packages: Mapping[tuple[int, int], str]
     """Maven coordinates by release of Spark, oldest first."""
     settings: tuple[tuple[str, str], ...]
@@ -52,16 +52,16 @@ ICEBERG: Final = Lake(
     ),
 )
 LAKES: Final[Mapping[str, Lake]] = {"delta": DELTA, "iceberg": ICEBERG}
-"""By the word for Spark's `format`."""
+"""Lakes by the word for Spark's `format`."""
 
 
 def lakes_of(settings: Mapping[str, str]) -> list[Lake]:
-    """The lakes that the settings of a Spark session speak of."""
+    """Return the lakes that the settings of a Spark session mention."""
     return [lake for lake in LAKES.values() if any(lake.mark in value for value in settings.values())]
 
 
 def release(version: str) -> tuple[int, int]:
-    """(4, 2) of `4.2.1`; OdradekError for what is no version."""
+    """Return (4, 2) for `4.2.1`. Raises OdradekError for an invalid version."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None:
         raise OdradekError(f"{version} is no version of Spark")
@@ -69,7 +69,9 @@ def release(version: str) -> tuple[int, int]:
 
 
 def package_for(lake: Lake, version: str) -> str:
-    """The Maven coordinates of a lake for a version of Spark; OdradekError, with the way out, where there are none."""
+    """Return the Maven coordinates of a lake for a version of Spark. Raises OdradekError, which tells a working version, without a
+    package.
+    """
     package = lake.packages.get(release(version))
     if package is None:
         newest = ".".join(map(str, max(lake.packages)))

@@ -1,7 +1,7 @@
-"""The files of a project that brings a topic into a table, or into another topic: text from a recipe, nothing else.
+"""Files of a project that copies a topic into a table or another topic, as text from a recipe.
 
-A declarative project is one of Spark Declarative Pipelines (`spark-pipelines`), a job is a script for `spark-submit`. Either is plain Spark
-with the source `odradek`, and belongs to whoever had it written.
+A declarative project is for Spark Declarative Pipelines (`spark-pipelines`), a job is a script for `spark-submit`. Both are plain Spark
+with the source `odradek`, and belong to the user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TARGETS: Final = ("parquet", "delta", "iceberg", "topic")
 KINDS: Final = ("declarative", "job")
 DECODERS: Final = ("json",)
 CONNECTION: Final = "spark.odradek."
-"""The prefix, in a project's spark.conf, of the source's options that say where the brokers are and how to reach them."""
+"""Prefix, in a project's spark.conf, of the source's options for the connection to the brokers."""
 
 _ONLY_JOBS: Final = {
     "delta": "a pipeline with a table of Delta Lake 4.4 runs once and fails at its second run (DELTA_CANNOT_CHANGE_PROVIDER)",
@@ -35,15 +35,15 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is to come from where, in which form."""
+    """Source, target and form of a project."""
 
     name: str
     topic: str
     to: str = "parquet"
     into: str = ""
-    """The table, or the topic; empty is the name of the project."""
+    """Table or topic to write; empty for the name of the project."""
     kind: str = ""
-    """Empty is declarative where that is possible."""
+    """Kind of project; empty for declarative where that is possible."""
     decode: str | None = None
     schema: str | None = None
     connection: Mapping[str, str] = field(default_factory=lambda: {"bootstrap.servers": "localhost:9092"})
@@ -55,17 +55,17 @@ class Recipe:
 
     @property
     def target(self) -> str:
-        """The table or topic that is written."""
+        """Table or topic that is written."""
         return self.into or (self.name if self.to == "topic" else self.name.replace("-", "_").lower())
 
     @property
     def dead_letters(self) -> str:
-        """Where records go that cannot be read."""
+        """Table or topic for records that cannot be read."""
         return f"{self.target}.dead-letters" if self.to == "topic" else f"{self.target}_dead_letters"
 
 
 def check(recipe: Recipe) -> None:
-    """ConfigError, naming the option, for a recipe that gives no project."""
+    """Raise ConfigError, which names the option, for an invalid recipe."""
     if not _PROJECT.fullmatch(recipe.name):
         raise ConfigError(
             f"{recipe.name!r} cannot be the name of a project; it begins with a letter and has 1 to 64 of a-z, A-Z, 0-9, '_' and '-'"
@@ -91,7 +91,9 @@ def check(recipe: Recipe) -> None:
 
 
 def files(recipe: Recipe, folder_uri: str) -> dict[str, str]:
-    """Path in the project -> text. `folder_uri` is where the project will be, as Spark wants a pipeline's storage named absolutely."""
+    """Return the text of each file by its path in the project. `folder_uri` is the project's folder, as Spark needs an absolute storage
+    URI.
+    """
     check(recipe)
     written = {SPARK_CONF: _spark_conf(recipe), ".gitignore": blocks.GITIGNORE}
     if recipe.kind == "declarative":
@@ -120,7 +122,7 @@ def _job(recipe: Recipe) -> list[str]:
 
 
 def _filled(recipe: Recipe, *parts: str) -> str:
-    """The parts as one module, with the recipe's names in place."""
+    """Return the parts as one module, with the recipe's names filled in."""
     names = {
         "@name@": recipe.name,
         "@topic@": recipe.topic,
@@ -138,12 +140,12 @@ def _filled(recipe: Recipe, *parts: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A literal of Python with the quotation marks that formatters want."""
+    """Return a Python literal with the quotation marks that formatters want."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _escaped(value: str) -> str:
-    """A value as Java's properties have it."""
+    """Return a value escaped for Java's properties."""
     return value.replace("\\", "\\\\")
 
 

@@ -201,7 +201,7 @@ class StreamsSubtopology(NamedTuple):
 
 
 class StreamsGroupDescription(NamedTuple):
-    """Streams group (KIP-1071). While it has no topology, it has neither `topology_epoch` (None) nor subtopologies."""
+    """Streams group (KIP-1071). A group without a topology has neither `topology_epoch` (None) nor subtopologies."""
 
     group_id: str
     group_epoch: int
