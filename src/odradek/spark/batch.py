@@ -36,14 +36,16 @@ FETCH_BYTES = 16 * 1024 * 1024
 """Bytes per Fetch unless the user sets a number: large, because a task reads one partition from end to end; two responses are buffered."""
 
 _STEP = 2 * 1024 * 1024
-"""Approximate bytes of batches that are decoded at once. Small steps use less memory in Spark and the worker, and fit the processor's
-caches.
+"""Approximate bytes of batches that are decoded at once.
+
+Small steps use less memory in Spark and the worker, and fit the processor's caches.
 """
 
 
 class RangePartition(InputPartition):
-    """Spark task that reads a range of one partition. `topic_id` is the topic's id in Kafka's text form, None from brokers without topic
-    ids.
+    """Spark task that reads a range of one partition.
+
+    `topic_id` is the topic's id in Kafka's text form, None from brokers without topic ids.
     """
 
     def __init__(self, offset_range: OffsetRange, topic_id: str | None = None) -> None:
@@ -175,8 +177,9 @@ class _Fetching:
         return None
 
     def _is_gone(self) -> bool:
-        """Return whether the partition is gone. Raises DataLoss if it is, unless failOnDataLoss=false lets the task end with the records so
-        far.
+        """Return whether the partition is gone.
+
+        Raises DataLoss if it is, unless failOnDataLoss=false lets the task end with the records so far.
         """
         topic, number = partition = self._range.topic_partition
         found = self._lease.consumer.list_topics().get(topic)

@@ -20,12 +20,13 @@ MINIMAL_JAVA = 17
 
 
 class JavaMissing(OdradekError):
-    """Missing or too old Java."""
+    """Missing or outdated Java installation."""
 
 
 def spark_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a copy of `environment` (default: of this process) for starting Spark's scripts with this Python. Raises OdradekError without
-    pyspark.
+    """Return a copy of `environment` (default: of this process) for starting Spark's scripts with this Python.
+
+    Raises OdradekError without pyspark.
     """
     output = dict(os.environ if environment is None else environment)
     output["PYSPARK_PYTHON"] = output["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -1,4 +1,5 @@
 """Exactly-once writes of batches: each task writes in its own transaction, and the driver commits all transactions or none.
+
 1. A task sends its rows in a transaction and leaves it open (prepared). An attempt that fails aborts its transaction.
 2. The driver initializes the sink's transactional id (`Sink.owner`). The coordinator then fences earlier drivers of the sink.
 3. The driver reads the last decision. If the decision is of this batch, an earlier driver ended before Spark recorded the commit: the new

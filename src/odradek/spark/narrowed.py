@@ -11,8 +11,9 @@ from odradek.spark.filters import narrowing
 
 
 class NarrowedBatchReader(BatchReader):
-    """Reader of only the offsets that may match the filters. A separate class, as Spark forbids `pushFilters` where pushing is switched
-    off.
+    """Reader of only the offsets that may match the filters.
+
+    A separate class, as Spark forbids `pushFilters` where pushing is switched off.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:

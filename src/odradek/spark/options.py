@@ -115,9 +115,7 @@ class ReadOptions(NamedTuple):
     fetch_offset_retries: int
     fetch_offset_interval_ms: int
     commit_offsets: bool
-    """True if the ends of finished micro-batches are committed to the group `kafka.group.id`, so that tools can see the query's
-    progress.
-    """
+    """True if the ends of finished micro-batches are committed to the group `kafka.group.id`, for tools that watch the query's progress."""
     push_filters: bool
     """True if filters of the query restrict the read."""
 

@@ -22,8 +22,9 @@ T = TypeVar("T")
 _API_TIMEOUT_MS = 60_000
 """Default of default.api.timeout.ms."""
 _FIRST_LIMIT_MS = 2000
-"""First time limit, milliseconds, of a request for offsets. After each limit the planner checks whether the partitions exist, then doubles
-the limit.
+"""First time limit, milliseconds, of a request for offsets.
+
+After each limit the planner checks whether the partitions exist, then doubles the limit.
 """
 
 
@@ -126,8 +127,9 @@ class Planner:
         return self._offsets(partitions, lambda limit_ms: self._consumer.beginning_offsets(partitions, limit_ms))
 
     def latest(self, partitions: list[TopicPartition]) -> Offsets:
-        """Return the offset after the last readable record of each partition (isolation.level). Raises PartitionsGone when some were
-        deleted.
+        """Return the offset after the last readable record of each partition (isolation.level).
+
+        Raises PartitionsGone when some were deleted.
         """
         return self._offsets(partitions, lambda limit_ms: self._consumer.end_offsets(partitions, limit_ms))
 
@@ -141,8 +143,9 @@ class Planner:
         return {}
 
     def latest_since(self, partitions: list[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
-        """Return the offsets of `latest`, after retries while an offset is smaller than the known one. A replica that has just become
-        leader may report such an offset.
+        """Return the offsets of `latest`, after retries while an offset is smaller than the known one.
+
+        A replica that has just become leader may report such an offset.
         """
         for _ in range(self._options.fetch_offset_retries - 1):
             found = self.latest(partitions)

@@ -109,8 +109,9 @@ def in_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, i
 def within_log(
     ranges: Iterable[OffsetRange], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], *, fail_on_data_loss: bool
 ) -> list[OffsetRange]:
-    """Return the non-empty ranges, limited to the offsets in the log. With `fail_on_data_loss` raises DataLoss for a range that exceeds the
-    log.
+    """Return the non-empty ranges, limited to the offsets in the log.
+
+    With `fail_on_data_loss` raises DataLoss for a range that exceeds the log.
     """
     output: list[OffsetRange] = []
     for partition, start, end in ranges:
@@ -132,8 +133,8 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
     """Return ends with about `max_rows` offsets in total, shared in proportion to the partitions' lags.
 
     Every partition with a lag gets at least one offset, even if the total then exceeds `max_rows`, so that none starves. The calculation
-    uses floating point in the connector's order: a query that moves from the connector then has the same micro-batches. When the lag equals
-    `max_rows`, one offset may be left for the next micro-batch.
+    uses floating point in the connector's order: a query that moves from the connector then has the same micro-batches. When the total lag
+    equals `max_rows`, one offset may be left for the next micro-batch.
     """
     waiting = {partition: size for partition in end if (size := end[partition] - start.get(partition, end[partition])) > 0}
     total = sum(waiting.values())

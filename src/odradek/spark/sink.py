@@ -51,8 +51,9 @@ class Written(WriterCommitMessage):
 
 
 def check_columns(schema: StructType, topic_option: str | None) -> None:
-    """Raise ValueError, which names the column, when the sink cannot write these columns. Other columns are ignored, as in the
-    connector.
+    """Raise ValueError, which names the column, when the sink cannot write these columns.
+
+    Other columns are ignored, as in the connector.
     """
     columns = {field.name: field.dataType for field in schema.fields}
     text_or_bytes = (StringType, BinaryType)
@@ -141,8 +142,9 @@ def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Writ
 
 
 def prepare_rows(options: WriteOptions, sink: Sink, task: TaskId, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Send all rows in a transaction and leave the transaction open for the driver. Raises the KafkaError of the first row that was
-    refused.
+    """Send all rows in a transaction and leave the transaction open for the driver.
+
+    Raises the KafkaError of the first row that was refused.
     """
     keep_archives()
     first = next((batch for batch in batches if batch.num_rows), None)

@@ -58,8 +58,9 @@ def _no_longer(partitions: Sequence[TopicPartition]) -> str:
 
 
 class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader of a streaming query: plans micro-batches in the driver. `read` runs in the tasks, on a copy without the driver's
-    connections.
+    """Reader of a streaming query: plans micro-batches in the driver.
+
+    `read` runs in the tasks, on a copy without the driver's connections.
     """
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
@@ -83,8 +84,9 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         return to_stream_offset(start, ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return maxOffsetsPerTrigger as a limit. Spark takes one limit from a Python source, so `latestOffset` applies
-        minOffsetsPerTrigger.
+        """Return maxOffsetsPerTrigger as a limit.
+
+        Spark takes one limit from a Python source, so `latestOffset` applies minOffsetsPerTrigger.
         """
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)

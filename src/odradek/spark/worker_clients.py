@@ -18,8 +18,9 @@ from odradek.client.consumer.blocking import Consumer
 from odradek.client.forks import renew_after_fork
 
 IDLE_S = 20.0
-"""Seconds after which an unused consumer is closed. Brokers close idle connections after minutes, Spark ends idle workers after one
-minute.
+"""Seconds after which an unused consumer is closed.
+
+Brokers close idle connections after minutes, Spark ends idle workers after one minute.
 """
 MOST_IDLE = 4
 """Maximum number of unused consumers: a worker runs one task at a time, but queries with other options may alternate."""

@@ -28,8 +28,9 @@ class SentToWorkers:
 
 
 def acknowledge_at_once() -> None:
-    """Make the system acknowledge at once what this worker has received from Spark. Do nothing on systems without the option (Linux has
-    it).
+    """Make the system acknowledge at once what this worker has received from Spark.
+
+    Do nothing on systems without the option (Linux has it).
     """
     global _from_spark  # noqa: PLW0603 (of this process)
     option = getattr(socket, "TCP_QUICKACK", None)
@@ -62,8 +63,9 @@ def _tcp_connections() -> Iterator[int]:
 
 @contextlib.contextmanager
 def _borrowed(descriptor: int) -> Generator[socket.socket]:
-    """Return a context manager that gives a socket for a descriptor and leaves the descriptor open. Raises OSError for other
-    descriptors.
+    """Return a context manager that gives a socket for a descriptor and leaves the descriptor open.
+
+    Raises OSError for other descriptors.
     """
     connection = socket.socket(fileno=descriptor)
     try:

@@ -1,4 +1,5 @@
 """Routing and retries of the admin client's requests, on which all of its calls are built.
+
 1. A route finds for each item the node that decides it: the controller, any broker, the leader of a partition, the coordinator of a group
    or transactional id, a named broker.
 2. One request asks a node for all of its items; requests to several nodes run at the same time.
@@ -53,8 +54,9 @@ class Peer:
         return max(1, min(int(self._cluster.request_timeout_s * 1000), self._deadline_ms - self._cluster.now_ms()))
 
     def version(self, api_key: ApiKey, *, at_most: int | None = None) -> int:
-        """Return the highest common version of the API, `at_most` inclusive. Raises KafkaError(UNSUPPORTED_VERSION) without a common
-        version.
+        """Return the highest common version of the API, `at_most` inclusive.
+
+        Raises KafkaError(UNSUPPORTED_VERSION) without a common version.
         """
         return self._node.versions.choose(api_key, at_most=at_most)
 
@@ -286,8 +288,9 @@ async def _all_of(*actions: Coroutine[Any, Any, None]) -> None:
 
 
 async def one_by_one(keys: Sequence[K], ask: Callable[[K], Awaitable[V | KafkaError]]) -> Outcomes[K, V]:
-    """Ask for each key in a separate request, all at the same time, and return an outcome per key. For APIs that take one item a
-    request.
+    """Ask for each key in a separate request, all at the same time, and return an outcome per key.
+
+    For APIs that take one item a request.
     """
     answers = await asyncio.gather(*(ask(key) for key in keys), return_exceptions=True)
     found: Outcomes[K, V] = {}

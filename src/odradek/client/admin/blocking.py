@@ -49,8 +49,9 @@ class Admin:
         self.close()
 
     def run(self, action: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
-        """Run `action` with the asyncio client in the loop thread, for instance for several calls at the same time. Ctrl-C cancels
-        `action`.
+        """Run `action` with the asyncio client in the loop thread, for instance for several calls at the same time.
+
+        Ctrl-C cancels `action`.
         """
         return self._thread.run(lambda: action(self._admin))
 

@@ -57,8 +57,9 @@ class ReplicaCalls(AdminBase):
     async def try_describe_replica_log_dirs(
         self, replicas: Iterable[TopicPartitionReplica]
     ) -> Outcomes[TopicPartitionReplica, ReplicaLogDirInfo]:
-        """Return the current log directory of each replica, and its future one. Error of a broker outside of the cluster:
-        BROKER_NOT_AVAILABLE.
+        """Return the current log directory of each replica, and its future one.
+
+        Error of a broker outside of the cluster: BROKER_NOT_AVAILABLE.
         """
 
         async def ask(peer: Peer, asked: Sequence[TopicPartitionReplica]) -> Outcomes[TopicPartitionReplica, ReplicaLogDirInfo]:

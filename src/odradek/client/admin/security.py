@@ -64,8 +64,9 @@ class SecurityCalls(AdminBase):
     # -- ACLs -------------------------------------------------------------------------------------------------------------------------
 
     async def describe_acls(self, matching: AclBindingFilter = AclBindingFilter()) -> list[AclBinding]:  # noqa: B008  (it is immutable)
-        """Return the ACLs that match the filter, by default all. Raises KafkaError(SECURITY_DISABLED) when the brokers have no
-        authorizer.
+        """Return the ACLs that match the filter, by default all.
+
+        Raises KafkaError(SECURITY_DISABLED) when the brokers have no authorizer.
         """
 
         async def ask(peer: Peer) -> list[AclBinding]:
@@ -187,8 +188,9 @@ class SecurityCalls(AdminBase):
         return await self._controller("renewing a delegation token", ask)
 
     async def expire_delegation_token(self, hmac: bytes, *, expiry_time_period_ms: int = -1) -> int:
-        """Let a token expire in `expiry_time_period_ms` milliseconds, by default at once. Return the new expiry time in Unix
-        milliseconds.
+        """Let a token expire in `expiry_time_period_ms` milliseconds, by default at once.
+
+        Return the new expiry time in Unix milliseconds.
         """
 
         async def ask(peer: Peer) -> int:
@@ -221,8 +223,9 @@ class SecurityCalls(AdminBase):
     async def describe_client_quotas(
         self, components: Iterable[ClientQuotaFilterComponent] = (), *, strict: bool = False
     ) -> Mapping[ClientQuotaEntity, dict[str, float]]:
-        """Return the quotas of the entities that match all of these components, by default of all. With `strict` other components are
-        excluded.
+        """Return the quotas of the entities that match all of these components, by default of all.
+
+        `strict` excludes entities with other components.
         """
         request = describe_quotas_request(components, strict)
 
@@ -234,8 +237,9 @@ class SecurityCalls(AdminBase):
     async def try_alter_client_quotas(
         self, alterations: Iterable[ClientQuotaAlteration], *, validate_only: bool = False
     ) -> Outcomes[ClientQuotaEntity, None]:
-        """Set and remove quotas of entities. Error of an entity: INVALID_REQUEST for a key that such entities do not have, or an invalid
-        value.
+        """Set and remove quotas of entities.
+
+        Error of an entity: INVALID_REQUEST for a key that such entities do not have, or an invalid value.
         """
         wanted = {each.entity: each for each in alterations}
 

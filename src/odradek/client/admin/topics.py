@@ -52,8 +52,9 @@ class TopicCalls(AdminBase):
     """Part of `AsyncAdmin` for topics."""
 
     async def try_create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Outcomes[str, CreatedTopic]:
-        """Create topics, or with `validate_only` only check them. Errors of a topic: TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR and
-        others.
+        """Create topics, or with `validate_only` only check them.
+
+        Errors of a topic: TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR and others.
         """
         wanted: dict[str, NewTopic] = {}
         for topic in topics:

@@ -1,5 +1,6 @@
-"""Round-robin assignor: all partitions of all topics, in the order of the members
-(org.apache.kafka.clients.consumer.RoundRobinAssignor).
+"""Round-robin assignor, which deals all partitions of all topics to the members in their order.
+
+Source: org.apache.kafka.clients.consumer.RoundRobinAssignor.
 """
 
 from __future__ import annotations

@@ -45,8 +45,9 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
 
 
 def needs_racks(member_racks: Collection[str], partitions: Iterable[frozenset[str]]) -> bool:
-    """Return whether racks can make a difference (KIP-881): a member's rack has a replica, and some partition lacks a replica on a rack
-    that other partitions use.
+    """Return whether racks can make a difference (KIP-881).
+
+    That is so if some member's rack has a replica, and some partition lacks a replica on a rack that other partitions use.
     """
     if not member_racks:
         return False

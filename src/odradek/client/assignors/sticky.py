@@ -6,7 +6,7 @@ from members with more to members with fewer, until no move makes the assignment
 
 Where racks matter, a member keeps and gets first the partitions with a replica on its rack. Evenness comes before nearness.
 
-A partition that two members claim belongs to the claim of the later generation. With equal generations it belongs to neither.
+A partition that two members claim belongs to the claim of the later generation. With equal generations neither member owns the partition.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ _ENCODED_AT_ONCE = 8
 
 
 class AsyncProducer:
-    """Producer for asyncio that sends records in the background, in batches, by default idempotently: without duplicates or
-    reordering.
+    """Producer for asyncio, which sends records in batches in the background.
+
+    By default sending is idempotent: without duplicates or reordering.
     """
 
     def __init__(self, config: Mapping[str, Given] | None = None, /, **settings: Given) -> None:
@@ -259,8 +260,9 @@ class AsyncProducer:
         await self.engine.transactions.initialize()
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: all records sent from now on belong to it. Raises IllegalTransactionState when a transaction is open
-        already.
+        """Begin a transaction: all records sent from now on belong to it.
+
+        Raises IllegalTransactionState when a transaction is open already.
         """
         self.engine.transactions.begin()
 

@@ -189,8 +189,9 @@ class Producer:
         self._thread.run(self._engine.transactions.initialize)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: all records sent from now on belong to it. Raises IllegalTransactionState when a transaction is open
-        already.
+        """Begin a transaction: all records sent from now on belong to it.
+
+        Raises IllegalTransactionState when a transaction is open already.
         """
         self._engine.transactions.begin()
 

@@ -110,8 +110,9 @@ class ProducerEngine:
         self._router = Router(config, self._accumulator, self._sender.is_late, self.cluster.rng)
         self.gatherers = self._router.gatherers
         self.gather = self._router.gather
-        """`Router.gather`, by which most records are queued without the lock. In a forked child it takes no record, so that `append` raises
-        the error.
+        """`Router.gather`, by which most records are queued without the lock.
+
+        In a forked child it takes no record, so that `append` raises the error.
         """
         self.cluster.origin.at_fork(self._router.forget)
         self._told: Delivered | None = None
@@ -230,8 +231,9 @@ class ProducerEngine:
             return future
 
     def _run_length(self, sizes: Sequence[int], start: int) -> tuple[int, int]:
-        """Return the exclusive end of the run that fills a batch, and its estimated bytes: a guess from the first value's size,
-        corrected.
+        """Return the exclusive end of the run that fills a batch, and the estimated bytes of the run.
+
+        The end is a guess from the first value's size, then corrected.
         """
         end = min(len(sizes), start + max(1, self._batch_size // (sizes[start] + RECORD_OVERHEAD)))
         size = RECORD_OVERHEAD * (end - start) + sum(sizes[start:end])

@@ -147,8 +147,9 @@ def _resolve_here(waiter: asyncio.Future[None]) -> None:
 
 
 def _error_of(batch: Batch, indexes: range) -> BaseException:
-    """Return the error of the records `indexes` of a failed batch. Where the broker names the invalid records, the other records get an
-    error that says so (KIP-467).
+    """Return the error of the records `indexes` of a failed batch.
+
+    Where the broker names the invalid records, the other records get an error that says so (KIP-467).
     """
     error, faults = batch.error, batch.record_errors
     assert error is not None

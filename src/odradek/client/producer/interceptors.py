@@ -1,4 +1,4 @@
-"""Interceptors of the producer: objects that see and may change each record, and are told the outcome.
+"""Interceptors of the producer: objects that see and may change each record, and get the outcome.
 
 The producer logs their exceptions and goes on. Source: org.apache.kafka.clients.producer.ProducerInterceptor,
 internals.ProducerInterceptors.
@@ -32,8 +32,9 @@ class Interceptors:
         self._interceptors = interceptors
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Call on_send of each interceptor with the record and return the last result. A failing interceptor leaves the record
-        unchanged.
+        """Call on_send of each interceptor with the record and return the last result.
+
+        A failing interceptor leaves the record unchanged.
         """
         for function in self._having("on_send"):
             try:

@@ -1,6 +1,7 @@
 """Transactions of a producer: requests to coordinators, one call of the application at a time. Belongs to the event loop.
 
 An operation goes on when its caller leaves (`client.ongoing`). A caller waits for at most max.block.ms. After that:
+
 - init_transactions, commit_transaction, prepare_transaction and abort_transaction may be called again and join the operation. Any other of
   these calls is refused.
 - send_offsets_to_transaction never joins: each call sends its own offsets, one call after the other. A commit waits for offsets that are
@@ -105,15 +106,19 @@ class TransactionManager:
         await self._only("init_transactions", self._initialize)
 
     def begin(self) -> None:
-        """Begin a transaction. Raises IllegalTransactionState while another call is under way or a transaction is open."""
+        """Begin a transaction.
+
+        Raises IllegalTransactionState while a call is under way or a transaction is open, else the last transaction's error.
+        """
         with self._lock:
             self._check_no_call("begin_transaction")
             self.core.begin(implicit=self._is_implicit())
             self._call.forget()
 
     async def begin_block(self) -> None:
-        """Begin a transaction. First wait for the call that the last block left under way, and call `initialize` if the application has
-        not.
+        """Begin a transaction.
+
+        First wait for the call that the last block left under way, and call `initialize` if the application has not.
         """
         await self._call.settled(self._max_block_ms)
         if self.core.state is State.ABORTABLE:

@@ -30,8 +30,9 @@ class AvroSchema:
     """Parsed Avro schema, for reading and writing."""
 
     def __init__(self, source: SchemaSource | None, schema: Schema) -> None:
-        """Parse the schema. Raises OdradekError without fastavro, SchemaError for an invalid schema, and the errors of `source` for
-        references.
+        """Parse the schema.
+
+        Raises OdradekError without fastavro, SchemaError for an invalid schema, and the errors of `source` for references.
         """
         need_fastavro()
         if schema.type != AVRO:
@@ -50,8 +51,9 @@ class AvroSchema:
         self._wrapped: Any = None
         self.parsed: Any = _parsed(schema, self._named)
         self.is_wrapped = isinstance(self.parsed, list) or bool(schema.references)
-        """True if `parsed` is a record around the schema. fastavro resolves references only from within a record. The bytes are the
-        same.
+        """True if `parsed` is a record around the schema. fastavro resolves references only from within a record.
+
+        The bytes are the same.
         """
         if self.is_wrapped:
             self.parsed = self.wrapped()
@@ -99,7 +101,7 @@ class AvroDecoder:
     """Decoder of values that were written with one schema."""
 
     def __init__(self, writer: AvroSchema, reader: AvroSchema | None = None) -> None:
-        """Create a decoder. With a `reader` it returns values in the reader's schema (Avro's schema resolution).
+        """Create a decoder. With a `reader` values are returned in the reader's schema (Avro's schema resolution).
 
         Schema resolution drops fields that `reader` does not have, and fills fields that only `reader` has with their defaults.
         """

@@ -61,7 +61,7 @@ class SchemaReader(Protocol):
 class RegistryDecoder:
     """Decoder of values that name their schema (`odradek.client.schemas.wire`), of every type that a registry has.
 
-    Threads may share a decoder. It asks the registry for a schema when a value names a new one; `prepare` asks ahead.
+    Threads may share a decoder. A decoder asks the registry for a schema when a value names a new one; `prepare` asks ahead.
     """
 
     def __init__(
@@ -239,6 +239,7 @@ class DecoderSettings(NamedTuple):
 
     kind: str = "registry"
     """Kind of decoder.
+
     - `registry`: values that name their schema.
     - `avro`, `protobuf`: values that name a schema of that type, or with `schema` bare values of that schema.
     - `json`: plain JSON, or with `registry` JSON after the id of a schema.

@@ -19,8 +19,9 @@ from odradek.client.schemas.wire import shown
 
 
 def decode_json(data: bytes, start: int) -> Any:
-    """Return the JSON value that takes all bytes from `start` on. Raises UndecodableValue for bytes that are not JSON in UTF-8, and for
-    NaN.
+    """Return the JSON value that takes all bytes from `start` on.
+
+    Raises UndecodableValue for bytes that are not JSON in UTF-8, and for NaN.
     """
     try:
         return json.loads(data[start:].decode(), parse_constant=_no_constant)

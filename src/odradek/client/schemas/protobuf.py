@@ -28,8 +28,9 @@ class ProtobufSchema:
     """Parsed Protobuf file in a separate descriptor pool, for reading and writing its messages."""
 
     def __init__(self, source: SchemaSource | None, schema: Schema) -> None:
-        """Parse the schema. Raises OdradekError without protobuf, SchemaError for an invalid descriptor, and the errors of `source` for
-        references.
+        """Parse the schema.
+
+        Raises OdradekError without protobuf, SchemaError for an invalid descriptor, and the errors of `source` for references.
         """
         need_protobuf()
         from google.protobuf import descriptor_pool

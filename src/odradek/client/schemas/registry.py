@@ -23,8 +23,8 @@ from odradek.client.schemas.wire import SchemaKey
 class SchemaRegistry:
     """Blocking client of a schema registry, which caches schemas.
 
-    Threads may share it. A forked child may use it, and opens new connections. A pickled copy starts with an empty cache. Methods raise
-    UnknownSchema for what the registry does not have, RegistryError when the registry cannot be reached or refuses.
+    Threads may share a registry. A forked child may use the parent's, and opens new connections. A pickled copy starts with an empty cache.
+    Methods raise UnknownSchema for what the registry does not have, RegistryError when the registry cannot be reached or refuses.
     """
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
@@ -101,8 +101,9 @@ class SchemaRegistry:
         return self.remembered_latest(subject) or self._once(lambda: self.remembered_latest(subject), ask)
 
     def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
-        """Return the cached latest version if its latest.cache.ttl.sec does not end within `ahead_s` seconds, else None. Sends no
-        request.
+        """Return the cached latest version if its latest.cache.ttl.sec does not end within `ahead_s` seconds, else None.
+
+        Sends no request.
         """
         found = self._latest.get(subject)
         if found is None or 0 <= self._latest_s <= self.clock() + ahead_s - found[0]:
@@ -110,8 +111,9 @@ class SchemaRegistry:
         return found[1]
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """Return the schema under a subject, after adding it as a new version if it is missing. Raises RegistryError (409) if it is
-        incompatible.
+        """Return the schema under a subject, after adding it as a new version if it is missing.
+
+        Raises RegistryError (409) if it is incompatible.
         """
 
         def ask() -> RegisteredSchema:

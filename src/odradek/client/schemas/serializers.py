@@ -72,8 +72,9 @@ class _Serializer:
         return self._settings.subject(topic, part, self._record_name())
 
     def _known(self, subject: str, ahead_s: float = 0.0) -> _Ready | None:
-        """Return how to write values of `subject`, or None when the source has to be asked. The source caches which version is the
-        latest.
+        """Return how to write values of `subject`, or None when the source has to be asked.
+
+        The source caches which version is the latest.
         """
         ready = self._subjects.get(subject)
         if ready is None or not self._settings.use_latest:

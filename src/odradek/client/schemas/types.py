@@ -35,8 +35,9 @@ class Schema(NamedTuple):
 
 
 class RegisteredSchema(NamedTuple):
-    """Schema with its id, subject and version. A field that the source does not report has the value None: older registries do not have
-    GUIDs, a file may not have an id.
+    """Schema with its id, subject and version.
+
+    A field that the source does not report has the value None: older registries do not have GUIDs, a file may not have an id.
     """
 
     schema_id: int | None

@@ -3,8 +3,8 @@
     0x00, id (4 bytes, big-endian) [message indexes] value       in front of the value
     0x01, GUID (16 bytes) [message indexes]                      in the header `__key_schema_id` or `__value_schema_id`, or in front
 
-Message indexes lead from the file to a message: the index of a top-level message, of a message nested in it, and so on. They are zigzag
-varints, after a varint with their number. A single 0 stands for [0].
+Message indexes lead from the file to a message: the index of a top-level message, of a message nested in it, and so on. The indexes are
+zigzag varints, after a varint with their number. A single 0 stands for [0].
 """
 
 from __future__ import annotations

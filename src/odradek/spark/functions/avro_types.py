@@ -80,8 +80,9 @@ def spark_type(avro: AvroType) -> Typed:
 
 
 def decimal_of(schema: Any) -> DecimalOf | None:
-    """Return precision and scale of the logical type decimal. None without it, and for a contradictory decimal, which Avro has to
-    ignore.
+    """Return precision and scale of the logical type decimal.
+
+    None without it, and for a contradictory decimal, which Avro has to ignore.
     """
     if not isinstance(schema, dict) or schema.get("logicalType") != "decimal" or schema["type"] not in ("bytes", "fixed"):
         return None

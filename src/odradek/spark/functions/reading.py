@@ -94,8 +94,9 @@ def reason(error: Exception, data: bytes) -> str:
 
 
 def without_collector(function: Callable[[], Outcome]) -> Outcome:
-    """Call a function with the garbage collector off, which would traverse all rows repeatedly. Rows are never part of a reference
-    cycle.
+    """Call a function with the garbage collector off, which would traverse all rows repeatedly.
+
+    Rows are never part of a reference cycle.
     """
     if not gc.isenabled():
         return function()

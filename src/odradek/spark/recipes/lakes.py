@@ -69,8 +69,9 @@ def release(version: str) -> tuple[int, int]:
 
 
 def package_for(lake: Lake, version: str) -> str:
-    """Return the Maven coordinates of a lake for a version of Spark. Raises OdradekError, which tells a working version, without a
-    package.
+    """Return the Maven coordinates of a lake for a version of Spark.
+
+    Raises OdradekError, which names a working version, if the lake has no package for `version`.
     """
     package = lake.packages.get(release(version))
     if package is None:

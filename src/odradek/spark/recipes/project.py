@@ -91,8 +91,9 @@ def check(recipe: Recipe) -> None:
 
 
 def files(recipe: Recipe, folder_uri: str) -> dict[str, str]:
-    """Return the text of each file by its path in the project. `folder_uri` is the project's folder, as Spark needs an absolute storage
-    URI.
+    """Return the text of each file by its path in the project.
+
+    `folder_uri` is the project's folder, as Spark needs an absolute storage URI.
     """
     check(recipe)
     written = {SPARK_CONF: _spark_conf(recipe), ".gitignore": blocks.GITIGNORE}

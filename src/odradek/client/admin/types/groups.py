@@ -88,8 +88,9 @@ class ConsumerGroupDescription(NamedTuple):
 
 
 class ClassicGroupDescription(NamedTuple):
-    """Group of the classic protocol, of consumers or of others. `protocol` is its type ("consumer", "connect"), `protocol_data` the
-    protocol that its members chose (the assignor).
+    """Group of the classic protocol, of consumers or of others.
+
+    `protocol` is its type ("consumer", "connect"), `protocol_data` the protocol that its members chose (the assignor).
     """
 
     group_id: str
@@ -160,8 +161,9 @@ class StreamsAssignment(NamedTuple):
 
 
 class StreamsGroupMemberDescription(NamedTuple):
-    """Member of a streams group (KIP-1071). `task_offsets` are the offsets of its state stores, `task_end_offsets` the ends of their
-    changelogs.
+    """Member of a streams group (KIP-1071).
+
+    `task_offsets` are the offsets of its state stores, `task_end_offsets` the ends of their changelogs.
     """
 
     member_id: str

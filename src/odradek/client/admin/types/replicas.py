@@ -41,8 +41,9 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class ReplicaInfo(NamedTuple):
-    """Replica in a log directory. `offset_lag` is its lag behind the high watermark; that of a future replica is its lag behind the current
-    replica.
+    """Replica in a log directory.
+
+    `offset_lag` is its lag behind the high watermark; that of a future replica is its lag behind the current replica.
     """
 
     size: int

@@ -138,8 +138,9 @@ class KafkaPrincipal(NamedTuple):
 
 
 class DelegationToken(NamedTuple):
-    """Delegation token (KIP-48). A client with `token_id` and `hmac` acts as the owner until `expiry_timestamp`, which renewals move up to
-    `max_timestamp`.
+    """Delegation token (KIP-48).
+
+    A client with `token_id` and `hmac` acts as the owner until `expiry_timestamp`, which renewals move up to `max_timestamp`.
     """
 
     token_id: str
@@ -156,8 +157,9 @@ class DelegationToken(NamedTuple):
 
 
 class ClientQuotaEntity(NamedTuple):
-    """Entity of a quota: `user`, `client_id` or both, or `ip`. "" is the default entity of that kind, None means that the kind is
-    absent.
+    """Entity of a quota: `user`, `client_id` or both, or `ip`.
+
+    "" is the default entity of that kind. None means that the kind is absent.
     """
 
     user: str | None = None

@@ -18,8 +18,9 @@ class NewPartitions(NamedTuple):
 
 
 class TopicPartitionInfo(NamedTuple):
-    """Partition of a topic; `leader` is -1 without a leader. The eligible leaders outside of the ISR (KIP-966) are None where the broker
-    does not report them.
+    """Partition of a topic; `leader` is -1 without a leader.
+
+    The eligible leaders outside of the ISR (KIP-966) are None where the broker does not report them.
     """
 
     partition: int
@@ -58,8 +59,9 @@ class OffsetSpec(IntEnum):
 
 
 class ListOffsetsResultInfo(NamedTuple):
-    """Result of an offset lookup: -1 where nothing was found, `timestamp` -1 for lookups not by time, `leader_epoch` None where
-    unknown.
+    """Result of an offset lookup; `offset` is -1 if no offset was found.
+
+    `timestamp` is -1 for lookups that are not by time. `leader_epoch` can be None (unknown).
     """
 
     offset: int
