@@ -353,7 +353,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="no-user-means-all",
         path="client/admin/security.py",
-        before="        if wanted is not None and not wanted:\n            return {}  # For the broker no name means all of them.\n",
+        before="        if wanted is not None and not wanted:\n            return {}  # The broker takes an empty list for all users.\n",
         after="",
         breaks="Asking for the credentials of no user gives those of all.",
         tests=WORLD,

@@ -442,8 +442,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="pushed-time-is-all-of-it",
         path="spark/filters.py",
-        before="            left.append(each)  # Times need",
-        after="            pass  # Times need",
+        before="            left.append(each)  # Timestamps may",
+        after="            pass  # Timestamps may",
         breaks="Records behind the first of a time, with earlier times, are rows of the query.",
         tests="spark/test_filters.py",
     ),
