@@ -28,11 +28,11 @@ _SLOTS: Final = 4
 
 
 class BadDecision(OdradekError):
-    """Committed offset of the sink's group that the sink did not commit."""
+    """Error for a committed offset of the sink's group that the sink did not commit."""
 
 
 class SinkConflict(OdradekError):
-    """Batch that cannot follow the last batch of its sink: its number is smaller, or another query has the same txnAppId."""
+    """Error for a batch that cannot follow the last batch of its sink: its number is smaller, or another query has the same txnAppId."""
 
 
 class TaskId(NamedTuple):

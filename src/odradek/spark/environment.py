@@ -20,7 +20,7 @@ MINIMAL_JAVA = 17
 
 
 class JavaMissing(OdradekError):
-    """Missing or outdated Java installation."""
+    """Error for a missing or outdated Java installation."""
 
 
 def spark_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -52,7 +52,10 @@ def spark_home() -> str:
 
 
 def check_java() -> int:
-    """Return the major version of the Java that Spark will use. Raises JavaMissing, which tells what to install, without a recent Java."""
+    """Return the major version of the Java that Spark will use.
+
+    Raises JavaMissing, with advice how to install Java, if Java is missing or older than MINIMAL_JAVA.
+    """
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = f"Spark needs Java {MINIMAL_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; elsewhere see https://adoptium.net)"

@@ -38,7 +38,7 @@ _TRANSACTION_TIMEOUT_MS = 900_000
 
 
 class HalfWritten(OdradekError):
-    """Batch that was decided, of which some transactions were aborted before they could be committed."""
+    """Error for a decided batch of which some transactions were aborted before they could be committed."""
 
 
 class PreparedRows(NamedTuple):
@@ -60,8 +60,8 @@ def transactional_settings(settings: Mapping[str, Setting], transactional_id: st
 def commit(settings: Mapping[str, Setting], sink: Sink, batch: int, prepared: Sequence[PreparedRows]) -> None:
     """Commit the batch. When this function returns, the batch is written exactly once, after any number of attempts.
 
-    An error before the decision means that no row of these attempts is written. After a later error the next driver
-    completes the batch. Raises KafkaError, HalfWritten, SinkConflict.
+    An error before the decision means that no row of these attempts is written. After a later error the next driver completes the batch.
+    Raises KafkaError, HalfWritten, SinkConflict.
     """
     _run(_commit(settings, sink, batch, prepared) if prepared else _complete_decided(settings, sink, batch))
 

@@ -26,7 +26,7 @@ The topic's id is part of an offset: a topic that is deleted and created again h
 
 
 class DataLoss(OdradekError):
-    """Loss of records that the query should have read, with failOnDataLoss=true."""
+    """Error for lost records that the query should have read, with failOnDataLoss=true."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}. Set the option failOnDataLoss to false to read what is left instead of failing")

@@ -1,7 +1,6 @@
 """Engine of both producers, asyncio and blocking: runs the accumulator and the sender in an event loop.
 
-Any thread may call `append` and the other methods that take records; all others belong to the loop. `lock` guards accumulator and
-sender.
+Any thread may call `append` and the other methods that take records; all others belong to the loop. `lock` guards accumulator and sender.
 """
 
 from __future__ import annotations

@@ -7,27 +7,30 @@ from odradek.client.core.serialization import SerializationError
 
 
 class SchemaError(SerializationError):
-    """Schema that cannot be used because of its text, its type, or its references."""
+    """Error for a schema that cannot be used because of its text, its type, or its references."""
 
 
 class WireFormatError(SerializationError):
-    """Bytes that do not begin with a valid prefix of the wire format."""
+    """Error for bytes that do not begin with a valid prefix of the wire format."""
 
 
 class UnknownSchema(SchemaError):
-    """Unknown id, GUID, subject or version."""
+    """Error for an unknown id, GUID, subject or version."""
 
 
 class UndecodableValue(SerializationError):
-    """Bytes that do not fit their schema."""
+    """Error for bytes that do not fit their schema."""
 
 
 class UnencodableValue(SerializationError):
-    """Value that does not fit its schema."""
+    """Error for a value that does not fit its schema."""
 
 
 class RegistryError(OdradekError):
-    """Failure to reach a registry, or a refusal by it. `status` is the HTTP status, `code` the registry's own; 0 if unknown."""
+    """Error for a registry that cannot be reached, or that refuses a request.
+
+    `status` is the HTTP status, `code` the registry's own; 0 if unknown.
+    """
 
     def __init__(self, message: str, status: int = 0, code: int = 0) -> None:
         super().__init__(message)

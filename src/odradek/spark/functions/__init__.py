@@ -1,4 +1,4 @@
-"""Functions that decode and encode keys and values in columns: JSON, Avro, Protobuf, bare or in Confluent's wire format
+"""Functions for keys and values in columns: JSON, Avro, Protobuf, bare or in Confluent's wire format
 (docs/spark-functions.md).
 
     from odradek.spark.functions import from_registry
@@ -79,11 +79,10 @@ def to_registry(
     normalize_schemas: bool = False,
     **settings: Any,
 ) -> Column:
-    """Return a column encoded in Confluent's wire format, as binary. Null stays null. A value that does not fit fails the query in one
-    line.
+    """Return a column encoded in Confluent's wire format, as binary. A value that does not fit fails the query in one line.
 
-    `schema` (text is Avro; `odradek.client.schemas.Schema` for others) is registered under the subject now. Without `auto_register_schemas`
-    it has to be registered already. Without `schema` the subject's latest is used.
+    Null stays null. `schema` (text is Avro; `odradek.client.schemas.Schema` for others) is registered under the subject now. Without
+    `auto_register_schemas` it has to be registered already. Without `schema` the subject's latest is used.
 
     Fields match by name. `message` is for Protobuf; the default is the first message of the file. Source and settings as in
     `from_registry`. Needs Spark 4.1.
