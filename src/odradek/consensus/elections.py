@@ -1,4 +1,4 @@
-"""Votes, announcements and resignations: how an epoch gets its one leader (KIP-595, pre-vote KIP-996)."""
+"""Votes, announcements and resignations: how each epoch gets one leader (KIP-595; pre-vote, KIP-996)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from odradek.consensus.raft import Raft
 
 UNREACHABLE_TIMES = 2
-"""How many refused or broken connections in a row make a follower doubt its leader: one may be no more than the end of a connection."""
+"""Number of consecutive refused or broken connections after which a follower doubts its leader.
+
+A single one may be only the end of a connection.
+"""
 
 
-# What any message may teach ------------------------------------------------------------------------------------------------
+# Leader and epoch in any message -------------------------------------------------------------------------------------------
 
 
 def take_leader(raft: Raft, leader_id: int, epoch: int, endpoints: tuple[Endpoint, ...]) -> None:
-    """A peer says that `leader_id` (-1: nobody it knows of) leads `epoch`. Older news and contradictions are ignored."""
+    """Follow `leader_id` in `epoch` as a peer reports it (-1: the peer knows no leader). Ignore older and contradicting reports."""
     state = raft.state
     if epoch < state.epoch or leader_id == raft.local.id:
         if epoch > state.epoch:
@@ -47,7 +50,7 @@ def take_leader(raft: Raft, leader_id: int, epoch: int, endpoints: tuple[Endpoin
 
 
 def take_leader_from_response(raft: Raft, response: Response) -> bool:
-    """Learns from a response; whether what it answers still matters."""
+    """Take leader and epoch from a response, and return whether the rest of the response is still useful."""
     if response.epoch > raft.epoch:
         take_leader(raft, response.leader_id, response.epoch, response.endpoints)
         return True
@@ -72,7 +75,7 @@ _UNHELPFUL = frozenset(
 
 
 def _is_for_me(raft: Raft, voter: ReplicaKey) -> bool:
-    """Whether a request that names its receiver means this replica; older versions name none."""
+    """Return whether a request is for this replica. Older request versions do not name a receiver and count as such."""
     if voter.id < 0:
         return True
     return voter.id == raft.local.id and (
@@ -84,7 +87,7 @@ def _is_for_me(raft: Raft, voter: ReplicaKey) -> bool:
 
 
 def on_vote_request(raft: Raft, request: VoteRequest) -> VoteResponse:
-    """Grants at most one vote an epoch, to a candidate whose log is at least as long as this one."""
+    """Grant at most one vote an epoch, to a candidate whose log is at least as up to date as this one."""
     illegal_epoch = request.last_epoch > request.epoch if request.pre_vote else request.last_epoch >= request.epoch
     if request.last_offset < 0 or request.last_epoch < 0 or illegal_epoch or request.replica.id < 0:
         return _vote_response(raft, ErrorCode.INVALID_REQUEST)
@@ -95,7 +98,7 @@ def on_vote_request(raft: Raft, request: VoteRequest) -> VoteResponse:
     if not _is_for_me(raft, request.voter):
         return _vote_response(raft, ErrorCode.INVALID_VOTER_KEY)
     up_to_date = (request.last_epoch, request.last_offset) >= (raft.log_end.epoch, raft.log_end.offset)
-    # Nobody gets a vote in this replica's own name.
+    # Refuse a vote for this replica's own id: another node uses it.
     granted = request.replica.id != raft.local.id and raft.state.would_vote(
         request.replica, up_to_date=up_to_date, pre_vote=request.pre_vote
     )
@@ -111,11 +114,11 @@ def _vote_response(raft: Raft, error: ErrorCode, *, granted: bool = False) -> Vo
 
 
 def on_vote_response(raft: Raft, voter: int, request: VoteRequest, response: VoteResponse) -> None:
-    """Counts the vote, if the election it belongs to is still on."""
+    """Count the vote if its election still runs."""
     state = raft.state
     if not isinstance(state, NomineeState) or request.pre_vote is not (state.role is Role.PROSPECTIVE) or request.epoch != state.epoch:
         return
-    # A voter that cannot read a pre-vote will not hinder one either.
+    # A voter that does not support pre-votes counts as granting: it does not prevent the election.
     unaware = request.pre_vote and response.error is ErrorCode.UNSUPPORTED_VERSION
     if response.error is not ErrorCode.NONE and not unaware:
         raft.requests.back_off(voter, raft.now_ms)
@@ -130,25 +133,25 @@ def on_vote_response(raft: Raft, voter: int, request: VoteRequest, response: Vot
             raft.become_leader(state)
     elif state.lost and state.role is Role.PROSPECTIVE:
         end_pre_vote(raft, state)
-    # A candidate that lost waits for its election timeout: others are about to win.
+    # A candidate that lost waits for its election timeout, because another one is about to win.
 
 
 def end_pre_vote(raft: Raft, state: NomineeState) -> None:
-    """Refused, or not answered in time: back to following the leader it doubted, or to waiting for one."""
+    """End a pre-vote that was refused or timed out. Follow the former leader again, or wait for a leader."""
     if state.leader_id >= 0 and state.leader_endpoints:
         raft.become_follower(state.epoch, state.leader_id, state.leader_endpoints)
     else:
         raft.become_unattached(state.epoch, state.leader_id)
 
 
-# A leader that cannot be reached -------------------------------------------------------------------------------------------
+# Unreachable leaders -------------------------------------------------------------------------------------------------------
 
 
 def doubt_leader(raft: Raft, destination: int) -> None:
-    """Nobody answered at `destination`. When it is the leader's address for the second time in a row, its process is taken to be gone.
+    """Note that no process answered at `destination`. After two failures in a row at the leader's address, assume that its process is gone.
 
-    A voter then stands for pre-vote soon, and helps another that does, where Kafka waits out the fetch timeout. To be wrong does no harm:
-    a leader that is there refuses the pre-vote, and so do all who hear it.
+    A voter then stands for pre-vote soon and supports another that does; Kafka waits for the fetch timeout. A wrong assumption does no
+    harm: a leader that is alive refuses the pre-vote, and so do all voters that hear from it.
     """
     state = raft.state
     if not isinstance(state, FollowerState) or destination != state.leader_id or not raft.timeouts.unreachable_max_ms:
@@ -161,7 +164,7 @@ def doubt_leader(raft: Raft, destination: int) -> None:
 
 
 def _give_way(raft: Raft) -> None:
-    """A pre-vote was granted: whoever was about to stand as well lets the other try first."""
+    """Let the replica whose pre-vote was granted try first: delay this replica's own candidacy after an unreachable leader."""
     state = raft.state
     if isinstance(state, FollowerState) and state.unreachable >= UNREACHABLE_TIMES:
         state.deadline_ms = max(state.deadline_ms, raft.now_ms + raft.timeouts.unreachable_max_ms)
@@ -171,7 +174,7 @@ def _give_way(raft: Raft) -> None:
 
 
 def on_begin_quorum_epoch_request(raft: Raft, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-    """Follows the leader that makes itself known."""
+    """Follow the leader that announces itself."""
     error = _check_announcement(raft, request.leader_id, request.epoch)
     if error is ErrorCode.NONE:
         take_leader(raft, request.leader_id, request.epoch, request.endpoints)
@@ -184,7 +187,7 @@ def _check_announcement(raft: Raft, leader_id: int, epoch: int) -> ErrorCode:
     if epoch < raft.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader_id == raft.local.id:
-        # A leader hears that it leads: Kafka agrees.
+        # Like Kafka, accept an announcement that a leader gets about itself.
         return ErrorCode.NONE if raft.is_leader and epoch == raft.epoch else ErrorCode.INVALID_REQUEST
     if leader_id < 0 or (epoch == raft.epoch and raft.leader_id not in (-1, leader_id)):
         return ErrorCode.INVALID_REQUEST
@@ -195,21 +198,23 @@ def _check_announcement(raft: Raft, leader_id: int, epoch: int) -> ErrorCode:
 
 
 def on_end_quorum_epoch_request(raft: Raft, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
-    """The leader steps down: stand after a back-off that grows with the place among the preferred; the first stands at once."""
+    """Stand for election after the leader's resignation. The back-off grows with the position in `preferred` (first: 0 ms)."""
     error = _check_announcement(raft, request.leader_id, request.epoch)
     if error is ErrorCode.NONE:
         take_leader(raft, request.leader_id, request.epoch, request.endpoints)
         state = raft.state
         if isinstance(state, FollowerState) and state.leader_id == request.leader_id:
             state.deadline_ms = raft.now_ms + _end_epoch_backoff(raft, request.preferred)
-            # There is no leader any more to be protected from the pre-votes of others.
+            # Without a leader there is nothing to protect from pre-votes of others.
             state.has_fetched = False
     return EndQuorumEpochResponse(error, raft.leader_id, raft.epoch, raft.state.leader_endpoints)
 
 
 def _end_epoch_backoff(raft: Raft, preferred: tuple[ReplicaKey, ...]) -> int:
-    """Nothing for the first of the preferred, and for all where nobody is preferred; the pauses of the others double from place to place,
-    up to that of those who are not named (KafkaRaftClient.strictExponentialElectionBackoffMs).
+    """Return the back-off in milliseconds before a replica stands for election.
+
+    It is 0 for the first of `preferred`, and for all replicas when `preferred` is empty. It doubles with each further position. Replicas
+    that are not listed wait for the maximum (KafkaRaftClient.strictExponentialElectionBackoffMs).
     """
     position = next((place for place, candidate in enumerate(preferred) if _is_for_me(raft, candidate)), len(preferred))
     if position == 0:

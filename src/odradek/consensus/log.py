@@ -1,4 +1,4 @@
-"""The log as the core sees it, and what it decides from it alone."""
+"""Read-only interface of the log, and checks of fetch positions against the log."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch
 
 
 class RaftLog(Protocol):
-    """Reading only: what changes the log comes out of the core as work to be done."""
+    """Log as the core reads it. The core returns changes of the log as work for the shell."""
 
     @property
     def start_offset(self) -> int: ...
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """The next offset, and the epoch of the last record (or of the snapshot at the start; 0 when there is nothing)."""
+        """Next offset and epoch of the last record. In an empty log, the epoch of the snapshot at its start, or 0 without a snapshot."""
         ...
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch | None:
-        """The largest epoch in the log that is <= `epoch` and where it ends; None when the log has none."""
+        """Return the largest epoch in the log that is <= `epoch`, and its end offset (exclusive); None when the log has no such epoch."""
         ...
 
     def earliest_snapshot(self) -> OffsetAndEpoch | None: ...
@@ -27,12 +27,12 @@ class RaftLog(Protocol):
     def latest_snapshot(self) -> OffsetAndEpoch | None: ...
 
     def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
-        """Bytes of the snapshot, None when there is no such snapshot."""
+        """Return the size of the snapshot in bytes, or None when the snapshot does not exist."""
         ...
 
 
 class FetchPosition:
-    """What a leader makes of the position a replica fetches from: valid, diverging (truncate to there), or below the log (a snapshot)."""
+    """Verdict of a leader on a fetch position: valid, diverging (truncate there), or below the log's start (fetch the snapshot)."""
 
     __slots__ = ("diverging", "snapshot")
 
@@ -46,7 +46,7 @@ class FetchPosition:
 
 
 def end_offset_for_epoch(log: RaftLog, epoch: int) -> OffsetAndEpoch:
-    """Where `epoch`, or the largest one below it, ends; the oldest snapshot stands for what lies before the log."""
+    """Return the end of `epoch`, or of the largest epoch below it. Before the log's start the oldest snapshot gives the answer."""
     found = log.end_offset_for_epoch(epoch)
     earliest = log.earliest_snapshot()
     if found is None:
@@ -59,7 +59,9 @@ def end_offset_for_epoch(log: RaftLog, epoch: int) -> OffsetAndEpoch:
 
 
 def validate_fetch_position(log: RaftLog, offset: int, epoch: int) -> FetchPosition:
-    """Whether a log that ends at `offset`, with a last record of `epoch`, is a prefix of this (ReplicatedLog.validateOffsetAndEpoch)."""
+    """Check whether a log that ends with a record of `epoch` before `offset` is a prefix of this log
+    (ReplicatedLog.validateOffsetAndEpoch).
+    """
     latest = log.latest_snapshot()
     if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT_ID:
         return FetchPosition(snapshot=latest)

@@ -1,8 +1,7 @@
-"""What goes into the core and what comes out of it.
+"""Inputs and outputs of the consensus core.
 
-The wire's messages carry topics, partitions and version differences; the shell strips those off, so that the core sees one request for
-one log.
-`-1` stands for "unknown" in ids, epochs and offsets, as on the wire.
+Messages on the wire carry topics, partitions and version differences. The shell removes these, so that a request in the core is for one
+log. In ids, epochs and offsets `-1` means "unknown", as on the wire.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from odradek.consensus.voters import Endpoint, OffsetAndEpoch, ReplicaKey, Voter
 
 
 class VoteRequest(NamedTuple):
-    """A candidate asks for a vote (`pre_vote`: would you, if I stood? in the epoch I have now)."""
+    """Request of a candidate for a vote. With `pre_vote` a prospective asks whether it would get the vote, in its current epoch."""
 
     voter: ReplicaKey
-    """Who is asked; id -1 when the sender's version does not say."""
+    """Replica that is asked; id -1 when the sender's version does not name it."""
     replica: ReplicaKey
     epoch: int
     last_offset: int
@@ -28,7 +27,7 @@ class VoteRequest(NamedTuple):
 
 
 class BeginQuorumEpochRequest(NamedTuple):
-    """A new leader makes itself known."""
+    """Announcement of a new leader."""
 
     voter: ReplicaKey
     leader_id: int
@@ -37,7 +36,7 @@ class BeginQuorumEpochRequest(NamedTuple):
 
 
 class EndQuorumEpochRequest(NamedTuple):
-    """A leader steps down and names who should stand first."""
+    """Resignation of a leader, with the voters that should stand for election first."""
 
     leader_id: int
     epoch: int
@@ -46,20 +45,23 @@ class EndQuorumEpochRequest(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """A replica asks for what follows its log's end, and thereby says how far it has come."""
+    """Request of a replica for the records from the end of its log on; `offset` also tells the leader how far the replica has come."""
 
     replica: ReplicaKey
     epoch: int
-    """The leader epoch the replica knows."""
+    """Leader epoch that the replica knows."""
     offset: int
     last_fetched_epoch: int
     max_wait_ms: int
     high_watermark: int = 2**63 - 1
-    """The high watermark the replica knows (KIP-1166); the default never makes the leader answer early."""
+    """High watermark that the replica knows (KIP-1166).
+
+    With the default the leader never answers early because of a newer high watermark.
+    """
 
 
 class FetchSnapshotRequest(NamedTuple):
-    """A replica asks for a piece of a snapshot, from byte `position`."""
+    """Request of a replica for a chunk of a snapshot, from byte `position`."""
 
     replica: ReplicaKey
     epoch: int
@@ -96,7 +98,7 @@ class EndQuorumEpochResponse(NamedTuple):
 
 
 class ControlUpdate(NamedTuple):
-    """A control record that changes who votes, found in a batch at `offset`."""
+    """Control record at `offset` that changes the voters or the kraft.version."""
 
     offset: int
     voters: VoterSet | None = None
@@ -104,18 +106,21 @@ class ControlUpdate(NamedTuple):
 
 
 class FetchedRecords(NamedTuple):
-    """Whole batches as a leader sent them. `payload` is the shell's own; the core never looks inside."""
+    """Whole batches as a leader sent them. The shell owns `payload`; the core never reads it."""
 
     payload: object
     base_offset: int
     end_offset: int
-    """One past the last record."""
+    """Offset after the last record."""
     last_epoch: int
     control: tuple[ControlUpdate, ...] = ()
 
 
 class FetchResponse(NamedTuple):
-    """On the leader's side `read_from` asks the shell to attach what the log holds from there (up to its size limit)."""
+    """Response to a fetch.
+
+    On the leader, `read_from` tells the shell to attach records from that offset on, up to the shell's size limit.
+    """
 
     error: ErrorCode
     leader_id: int
@@ -130,7 +135,7 @@ class FetchResponse(NamedTuple):
 
 
 class FetchSnapshotResponse(NamedTuple):
-    """On the leader's side `max_bytes` asks the shell to attach that much of the snapshot."""
+    """Response to a snapshot fetch. On the leader, `max_bytes` tells the shell to attach that many bytes of the snapshot."""
 
     error: ErrorCode
     leader_id: int
@@ -149,27 +154,27 @@ Response: TypeAlias = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochRe
 
 
 class Tick(NamedTuple):
-    """Time has passed: `Raft.deadline_ms` was reached."""
+    """Notice that the time `Raft.deadline_ms` was reached."""
 
 
 class RequestReceived(NamedTuple):
-    """A peer's request; its answer comes out under the same token, now or later."""
+    """Request of a peer. The core answers under the same token, in this step or in a later one."""
 
     token: int
     request: Request
 
 
 class ResponseReceived(NamedTuple):
-    """The answer to the message sent under `correlation`; None when the connection failed or the request timed out."""
+    """Response to the message sent under `correlation`; None when the connection failed or the request timed out."""
 
     correlation: int
     response: Response | None
     unreachable: bool = False
-    """Of a missing answer: the connection was refused or broke, so that the process at its other end is probably gone."""
+    """Whether the connection was refused or broke, so that the peer's process is probably gone. Only set when `response` is None."""
 
 
 class Propose(NamedTuple):
-    """The state machine above appends `record_count` records, in one batch, in the epoch in which it believes itself the leader."""
+    """Append of `record_count` records in one batch. `epoch` is the epoch in which the state machine above believes that it leads."""
 
     epoch: int
     record_count: int
@@ -177,13 +182,13 @@ class Propose(NamedTuple):
 
 
 class Flushed(NamedTuple):
-    """Everything below `end_offset` is durable in the local log."""
+    """Notice that everything below `end_offset` is durable in the local log."""
 
     end_offset: int
 
 
 class SnapshotInstalled(NamedTuple):
-    """The fetched snapshot is complete and durable, and the log has been restarted at its end."""
+    """Notice that the fetched snapshot is complete and durable, and that the log restarted at the snapshot's end."""
 
     snapshot_id: OffsetAndEpoch
     voters: VoterSet | None
@@ -191,22 +196,22 @@ class SnapshotInstalled(NamedTuple):
 
 
 class Resign(NamedTuple):
-    """Step down from leading `epoch` (the state machine above cannot go on, or the process shuts down)."""
+    """Order to resign from `epoch`, because the state machine above cannot go on or the process shuts down."""
 
     epoch: int
 
 
 class Shutdown(NamedTuple):
-    """The process goes away: resign, stand for nothing any more."""
+    """Notice that the process shuts down: the replica resigns and stands in no further election."""
 
 
 Event: TypeAlias = Tick | RequestReceived | ResponseReceived | Propose | Flushed | SnapshotInstalled | Resign | Shutdown
 
-# What comes out ------------------------------------------------------------------------------------------------------------
+# Outputs -------------------------------------------------------------------------------------------------------------------
 
 
 class ElectionState(NamedTuple):
-    """What must survive a crash: the epoch, and whom this replica follows or voted for in it (the file `quorum-state`)."""
+    """Election state that must survive a crash: the epoch, and its leader or the replica's vote in it (the file `quorum-state`)."""
 
     epoch: int
     leader_id: int = -1
@@ -214,7 +219,7 @@ class ElectionState(NamedTuple):
 
 
 class LeaderChange(NamedTuple):
-    """The first control record of an epoch."""
+    """First control record of an epoch."""
 
     version: int
     leader_id: int
@@ -234,7 +239,7 @@ ControlRecord: TypeAlias = LeaderChange | VotersChange | KRaftVersionChange
 
 
 class LogAppend(NamedTuple):
-    """One batch to append at `base_offset`: control records, the proposer's payload, or a leader's batches as they came."""
+    """Batch to append at `base_offset`: control records, a proposer's payload, or batches fetched from a leader."""
 
     base_offset: int
     end_offset: int
@@ -245,7 +250,7 @@ class LogAppend(NamedTuple):
 
 
 class Outbound(NamedTuple):
-    """A request for another node: a node id, or (negative: -2 is the first) one of the bootstrap servers."""
+    """Request for another node. `destination` is a node id, or a negative number (from -2 down) for a bootstrap server."""
 
     correlation: int
     destination: int
@@ -254,7 +259,7 @@ class Outbound(NamedTuple):
 
 
 class SnapshotChunk(NamedTuple):
-    """Bytes of a snapshot that is being fetched, to be written at `position`; `last` completes it."""
+    """Bytes of a fetched snapshot, to write at byte `position`; `last` completes the snapshot."""
 
     snapshot_id: OffsetAndEpoch
     position: int
@@ -268,13 +273,13 @@ class LeaderAndEpoch(NamedTuple):
 
 
 class Ready:
-    """The work of one step, to be done in this order before the next step is taken:
+    """Work of one step. The shell does it in this order before it takes the next step:
 
-    1. `quorum_state` made durable;
-    2. `truncate_to`, then `appends` written to the log (their fsync may come later and is told by `Flushed`);
-    3. `snapshot_chunks` written (the last one ends in `SnapshotInstalled`);
-    4. `messages` and `replies` sent;
-    5. `high_watermark` and `leader` told to the state machine above.
+    1. Make `quorum_state` durable.
+    2. Truncate to `truncate_to`, then write `appends` to the log. Their fsync may come later; `Flushed` reports it.
+    3. Write `snapshot_chunks`. After the last chunk the shell sends `SnapshotInstalled`.
+    4. Send `messages` and `replies`.
+    5. Pass `high_watermark` and `leader` to the state machine above.
     """
 
     __slots__ = ("appends", "high_watermark", "leader", "messages", "quorum_state", "replies", "snapshot_chunks", "truncate_to")

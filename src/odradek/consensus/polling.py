@@ -1,4 +1,4 @@
-"""What each role does on its own, and when time matters to it next."""
+"""Actions that each role takes without an event, and the next deadline of each role."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from odradek.consensus.raft import Raft
 
 SNAPSHOT_FETCH_BYTES = 8 * 1024 * 1024
-"""The most to ask of a snapshot at once (KafkaRaftClient.MAX_FETCH_SIZE_BYTES)."""
+"""Largest number of snapshot bytes to ask for in one request (KafkaRaftClient.MAX_FETCH_SIZE_BYTES)."""
 
 
 def poll(raft: Raft) -> int:
-    """Lets the role act until it is stable; returns the next deadline in milliseconds."""
+    """Let the role act until it no longer changes, and return the next deadline in milliseconds."""
     while True:
         role, epoch = raft.role, raft.epoch
         deadline = _POLL[role](raft)
@@ -28,7 +28,7 @@ def poll(raft: Raft) -> int:
 
 
 def _until_election(raft: Raft) -> int:
-    """When the role's time is over; for a replica that shuts down, and stands for nothing any more, that is never."""
+    """Return the end of the role's timeout; NEVER for a replica that shuts down, because it stands in no election."""
     return NEVER if raft.shutting_down else raft.state.deadline_ms
 
 
@@ -68,7 +68,7 @@ def _poll_leader(raft: Raft) -> int:
     state = raft.state
     assert isinstance(state, LeaderState)
     if state.lost_quorum(raft.now_ms):
-        # A majority has been silent: it may have elected another. To go on would only keep clients waiting.
+        # A majority has been silent and may have elected another leader. Leading on would only make clients wait.
         raft.become_resigned()
         return 0
     wake_parked(raft)
@@ -80,7 +80,7 @@ def _poll_leader(raft: Raft) -> int:
 
 
 def _announce(raft: Raft, state: LeaderState) -> None:
-    """Tells the epoch, each time its timer runs out, to the voters that have not fetched since it was set."""
+    """Send BeginQuorumEpoch, at each end of its timer, to the voters that have not fetched since the timer was set."""
     if raft.now_ms < state.begin_deadline_ms:
         return
     interval_ms = raft.timeouts.begin_quorum_ms
@@ -105,7 +105,7 @@ def _poll_follower(raft: Raft) -> int:
     if requests.timed_out(leader, raft.now_ms):
         requests.back_off(leader, raft.now_ms)
     if requests.backing_off(leader, raft.now_ms):
-        # Others may know of a newer leader by now (KafkaRaftClient.maybeSendFetchToBestNode).
+        # Bootstrap servers may know a newer leader by now (KafkaRaftClient.maybeSendFetchToBestNode).
         next_ms = min(next_ms, _fetch_from_bootstrap(raft))
     elif requests.ready(leader, raft.now_ms):
         if state.fetching_snapshot is not None:
@@ -114,7 +114,7 @@ def _poll_follower(raft: Raft) -> int:
             )
             raft.send(leader, request, state.leader_endpoints)
         else:
-            # A leader that was not reached last time is to show at once that it is there.
+            # After an unreachable leader, ask without a wait, so that a leader that is there answers at once.
             wait_ms = 0 if state.unreachable else raft.timeouts.fetch_max_wait_ms
             raft.send(leader, _fetch(raft, wait_ms), state.leader_endpoints)
     return min(next_ms, requests.blocked_until(leader))
@@ -124,7 +124,7 @@ def _poll_resigned(raft: Raft) -> int:
     state = raft.state
     assert isinstance(state, ResignedState)
     if raft.now_ms >= state.deadline_ms and not raft.shutting_down:
-        # Not in this epoch again: it has had its leader.
+        # This epoch has had its leader, so stand in the next one.
         raft.become_unattached(state.epoch + 1)
         return 0
     next_ms = _until_election(raft)
@@ -136,7 +136,7 @@ def _poll_resigned(raft: Raft) -> int:
 
 
 def _may_fetch(raft: Raft) -> bool:
-    """For a voter to fetch from an offset is to promise that everything below it is durable. An observer promises nothing."""
+    """Return whether to fetch. A voter that fetches from an offset promises that everything below is durable; an observer does not."""
     return raft.flushed_offset >= raft.log_end.offset or not raft.is_voter
 
 
@@ -146,7 +146,7 @@ def _fetch(raft: Raft, wait_ms: int) -> FetchRequest:
 
 
 def _fetch_from_bootstrap(raft: Raft) -> int:
-    """Asks one of the bootstrap servers, at random, for the leader, by way of a fetch that it will refuse unless it leads itself."""
+    """Send a fetch to a random bootstrap server to learn the leader. A server that does not lead refuses the fetch and names the leader."""
     if raft.shutting_down or not raft.bootstrap or not _may_fetch(raft):
         return NEVER
     busy = [raft.requests.blocked_until(server) for server in raft.bootstrap if raft.requests.in_flight(server) is not None]

@@ -1,29 +1,32 @@
-"""How far the other replicas have come, as their leader sees it, and the high watermark that follows from it."""
+"""Progress of the replicas as their leader sees it, and the high watermark that results from it."""
 
 from __future__ import annotations
 
 from odradek.consensus.voters import ReplicaKey, VoterSet
 
 OBSERVER_SESSION_MS = 300_000
-"""An observer that has not fetched for this long is forgotten."""
+"""Milliseconds without a fetch after which the leader forgets an observer."""
 
 
 class ReplicaProgress:
-    """One replica. Offsets are -1 and times -1 where they are not known."""
+    """Progress of one replica. Unknown offsets and times are -1."""
 
     __slots__ = ("counts_from", "end_offset", "key", "last_caught_up_ms", "last_fetch_leader_end_offset", "last_fetch_ms")
 
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
         self.counts_from = 0
-        """A voter's copy counts when it ends here or beyond: an observer, which it was before, does not flush what it has."""
+        """Offset from which this voter's log end counts.
+
+        A former observer counts later, because observers do not flush before they fetch.
+        """
         self.end_offset = -1
         self.last_fetch_ms = -1
         self.last_fetch_leader_end_offset = -1
         self.last_caught_up_ms = -1
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """The replica asked for `offset`: it holds everything below."""
+        """Note a fetch from `offset`: the replica holds everything below."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif self.last_fetch_leader_end_offset >= 0 and offset >= self.last_fetch_leader_end_offset:
@@ -34,7 +37,7 @@ class ReplicaProgress:
 
 
 class QuorumProgress:
-    """The replicas of one leader. The leader counts itself with what is durable, not with what is appended."""
+    """Progress of all replicas of one leader. The leader counts its own durable records, not those it has only appended."""
 
     __slots__ = ("epoch_start_offset", "high_watermark", "local", "observers", "voter_set", "voters")
 
@@ -48,8 +51,10 @@ class QuorumProgress:
         self.update_voters(voters, None)
 
     def update_voters(self, voters: VoterSet, offset: int | None) -> None:
-        """Counts by `voters`, which the record at `offset` (None: no record) brought. Who leaves the set is observed; who enters it keeps
-        what is known of it, and counts as soon as it has that record: from then on it is a voter itself, and fetches what it has flushed.
+        """Replace the voter set by `voters`, which the record at `offset` brought (None: no record).
+
+        A replica that leaves the set becomes an observer. A replica that enters it keeps its progress, and counts as soon as it has the
+        record at `offset`: from then on it knows that it votes, and flushes before it fetches.
         """
         self.voter_set = voters
         former = dict(self.voters)
@@ -67,7 +72,7 @@ class QuorumProgress:
             self.observers[progress.key] = progress
 
     def of(self, key: ReplicaKey) -> ReplicaProgress:
-        """The replica's entry, as an observer when it is not a voter."""
+        """Return the progress of a replica. A replica outside the voter set becomes an observer."""
         voter = self.voters.get(key.id)
         if voter is not None and (voter.key.directory_id is None or voter.key.directory_id == key.directory_id):
             return voter
@@ -81,9 +86,10 @@ class QuorumProgress:
         self.of(self.local).end_offset = end_offset
 
     def advance(self) -> bool:
-        """Moves the high watermark to what a majority of voters holds, once that includes a record of this epoch; whether it moved.
+        """Move the high watermark to the offset that a majority of voters holds, and return whether it moved.
 
-        Only a record of its own epoch proves to a leader that no other log can win an election without it; it commits all before it.
+        The offset must include a record of the leader's own epoch. Only such a record proves that no replica without it can win an
+        election. It commits all records before it.
         """
         ends = (voter.end_offset if voter.end_offset >= voter.counts_from else -1 for voter in self.voters.values())
         offsets = sorted(ends, reverse=True)
@@ -94,7 +100,7 @@ class QuorumProgress:
         return True
 
     def by_descending_offset(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, those with most of the log first."""
+        """Return the keys of the other voters, sorted by descending end offset."""
         others = [voter for voter in self.voters.values() if voter.key.id != self.local.id]
         return tuple(voter.key for voter in sorted(others, key=lambda voter: (-voter.end_offset, voter.key.id)))
 

@@ -1,12 +1,12 @@
-"""The core: one replica of one log. `step(event, now_ms)` returns the work to be done; nothing else happens.
+"""Consensus core: one replica of one log. `step(event, now_ms)` returns work and has no other effect.
 
 How the parts work together:
 
-1. Every event goes to one function of `elections` or `replication`, by the table `_HANDLERS`.
-2. Those change the role through the `become_*` methods here, which note what must be durable before anything is sent.
-3. At the end of each step `polling.poll` does what the role does on its own (ask for votes, fetch, announce); it says when time matters.
+1. `Raft.step` passes each event to one function of `elections` or `replication`.
+2. These functions change the role by the `become_*` methods, which note the state that must be durable before messages are sent.
+3. At the end of each step `polling.poll` acts for the role (asks for votes, fetches, announces) and returns the next deadline.
 
-The shell performs each `Ready` wholly, in its order, before it takes the next step; only fsync may lag, told by `Flushed`.
+The shell performs each `Ready` completely and in order before it takes the next step. Only fsync may come later; `Flushed` reports it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from odradek.metrics.histogram import Histogram
 
 
 class RaftTimeouts:
-    """Milliseconds, with Kafka's defaults (controller.quorum.*)."""
+    """Timeouts in milliseconds, with Kafka's defaults (controller.quorum.*)."""
 
     __slots__ = (
         "election_backoff_max_ms",
@@ -80,8 +80,9 @@ class RaftTimeouts:
         unreachable_min_ms: int = 50,
         unreachable_max_ms: int = 200,
     ) -> None:
-        """A voter whose leader cannot be reached stands after `unreachable_min_ms` to `unreachable_max_ms`; with 0 for the latter only
-        after the fetch timeout, as Kafka's.
+        """Create the timeouts. A voter that cannot reach its leader stands for election after `unreachable_min_ms` to `unreachable_max_ms`.
+
+        With `unreachable_max_ms` 0 a voter stands only after the fetch timeout, as in Kafka.
         """
         self.election_ms = election_ms
         self.election_backoff_max_ms = election_backoff_max_ms
@@ -94,17 +95,17 @@ class RaftTimeouts:
 
     @property
     def check_quorum_ms(self) -> int:
-        """How long a leader leads without a majority fetching from it (KIP-835's 1.5 fetch timeouts)."""
+        """Milliseconds that a leader leads without fetches from a majority (KIP-835: 1.5 fetch timeouts)."""
         return self.fetch_ms * 3 // 2
 
     @property
     def begin_quorum_ms(self) -> int:
-        """How often a leader tells its epoch to voters that do not fetch."""
+        """Milliseconds between two announcements of the epoch to voters that do not fetch."""
         return self.fetch_ms // 2
 
 
 class ParkedFetch:
-    """A fetch that waits on the leader for something to send."""
+    """Fetch that waits on the leader for records or a higher high watermark."""
 
     __slots__ = ("deadline_ms", "request", "token")
 
@@ -115,7 +116,7 @@ class ParkedFetch:
 
 
 class Raft:
-    """One replica. The log given must be durable as far as it goes; `voters` must hold what its control records say."""
+    """Replica of one log. The given log must be durable up to its end; `voters` must hold the log's voter records."""
 
     def __init__(
         self,
@@ -137,13 +138,13 @@ class Raft:
         self.requests = RequestManager(request_timeout_ms=self.timeouts.request_ms, retry_backoff_ms=self.timeouts.retry_backoff_ms)
         self.state = RoleState(Role.UNATTACHED, 0)
         self.high_watermark = -1
-        """What this replica knows to be committed; never goes back."""
+        """Offset below which this replica knows everything to be committed; -1 when unknown. It never decreases."""
         self.log_end = log.end
         self.flushed_offset = log.end.offset
         self.parked: list[ParkedFetch] = []
         self.now_ms = 0
         self.deadline_ms = NEVER
-        """When a `Tick` is due, on the clock of `step`; NEVER when nothing waits for time."""
+        """Time of the next `Tick` in milliseconds on the clock of `step`; NEVER without a deadline."""
         self.shutting_down = False
         self.ready = Ready()
         self._recovered = election
@@ -151,9 +152,9 @@ class Raft:
         self._told = LeaderAndEpoch(-1, -1)
         self._stands_since_ms: int | None = None
         self.election_times_ms = Histogram()
-        """How long it took from standing for election to a leader, this node or another."""
+        """Milliseconds from this node's candidacy to a leader, be it this node or another one."""
 
-    # What others ask -------------------------------------------------------------------------------------------------------
+    # State -----------------------------------------------------------------------------------------------------------------
 
     @property
     def role(self) -> Role:
@@ -177,17 +178,17 @@ class Raft:
 
     @property
     def leader_and_epoch(self) -> LeaderAndEpoch:
-        """A resigned leader leads no more, though it stands in `quorum-state` as the leader of its epoch."""
+        """Leader and epoch for the state machine above. A resigned leader is reported as -1, though `quorum-state` still names it."""
         return LeaderAndEpoch(-1 if self.state.role is Role.RESIGNED else self.state.leader_id, self.state.epoch)
 
     def leader_state(self) -> LeaderState | None:
-        """Progress of the replicas, on the leader."""
+        """Return the leader's state, with the progress of the replicas, or None when this replica does not lead."""
         return self.state if isinstance(self.state, LeaderState) else None
 
     # Steps -----------------------------------------------------------------------------------------------------------------
 
     def start(self, now_ms: int) -> Ready:
-        """The first step: takes up the role that the recovered election state allows. A sole voter leads at once."""
+        """Take the role that the recovered election state allows. A sole voter leads at once."""
         self._begin(now_ms)
         recovered = self._recovered or ElectionState(0)
         voters = self.voters.current
@@ -211,7 +212,7 @@ class Raft:
         return self._finish()
 
     def step(self, event: Event, now_ms: int) -> Ready:
-        """Takes one event. `now_ms` is monotonic; the returned work is to be done before the next step."""
+        """Process one event and return the work to do before the next step. `now_ms` is monotonic."""
         self._begin(now_ms)
         if isinstance(event, RequestReceived):
             self._on_request(event)
@@ -285,10 +286,10 @@ class Raft:
         elif isinstance(response, FetchSnapshotResponse) and isinstance(request, FetchSnapshotRequest):
             replication.on_fetch_snapshot_response(self, destination, request, response)
 
-    # What the handlers use -------------------------------------------------------------------------------------------------
+    # Helpers of the event functions ----------------------------------------------------------------------------------------
 
     def election_deadline(self) -> int:
-        """A fresh election timeout: between one and two times the configured one. An observer never stands."""
+        """Return the end of a new election timeout: one to two times `election_ms` from now. NEVER for an observer."""
         if not self.is_voter:
             return NEVER
         timeout_ms = max(self.timeouts.election_ms, 1)
@@ -298,12 +299,12 @@ class Raft:
         self.ready.replies.append((token, response))
 
     def send(self, destination: int, request: Request, endpoints: tuple[Endpoint, ...] = ()) -> None:
-        """To a voter by its id (or a bootstrap server); the caller has checked that nothing is in flight there."""
+        """Send a request to a voter or bootstrap server. The caller has checked that no request to it is in flight."""
         correlation = self.requests.sent(destination, request, self.now_ms)
         self.ready.messages.append(Outbound(correlation, destination, request, endpoints or self.voters.current.endpoints(destination)))
 
     def append(self, count: int, epoch: int, *, control: tuple[ControlRecord, ...] = (), payload: object = None) -> None:
-        """One batch of this leader's at the end of the log."""
+        """Append one batch of this leader at the end of the log."""
         base = self.log_end.offset
         self.ready.appends.append(LogAppend(base, base + count, epoch, control, payload))
         self.log_end = OffsetAndEpoch(base + count, epoch)
@@ -321,9 +322,10 @@ class Raft:
     # Changes of role -------------------------------------------------------------------------------------------------------
 
     def become_unattached(self, epoch: int, leader_id: int = -1) -> None:
-        """Knows the epoch and, at most, the name of its leader. An election timeout that runs goes on (QuorumState.transitionToUnattached).
+        """Become Unattached in `epoch`, with at most the id of the leader (QuorumState.transitionToUnattached).
 
-        A follower's fetch timeout does not: those of all followers end at nearly the same time, and so they would all stand at once.
+        A running election timeout goes on; a follower's fetch timeout does not. The fetch timeouts of all followers end at nearly the same
+        time, so all of them would stand for election at once.
         """
         former = self.state
         assert epoch >= former.epoch
@@ -336,9 +338,9 @@ class Raft:
         self._become(RoleState(role, epoch, leader_id=leader_id, voted=voted, deadline_ms=deadline))
 
     def become_voted(self, candidate: ReplicaKey) -> None:
-        """The vote of this epoch goes to `candidate`, which has as good a chance as this replica: the election timeout starts anew.
+        """Vote for `candidate` in this epoch, and restart the election timeout, because the candidate may win.
 
-        A prospective goes on asking: its vote is only noted.
+        A prospective only notes the vote and continues to ask for pre-votes.
         """
         state = self.state
         if state.role is Role.PROSPECTIVE:
@@ -352,23 +354,23 @@ class Raft:
         self._become(FollowerState(epoch, leader_id, endpoints, voted, self.now_ms + self.timeouts.fetch_ms))
 
     def become_prospective(self) -> None:
-        """Asks for pre-votes, in the epoch it is in. Alone it needs nobody's."""
+        """Ask for pre-votes in the current epoch. A sole voter becomes candidate at once."""
         state = NomineeState(Role.PROSPECTIVE, self.state, self.epoch, self.local.key, self.voters.current, self.election_deadline())
         self._become(state)
         if state.won:
             self.become_candidate()
 
     def become_candidate(self) -> None:
-        """A new epoch and its own vote in it, durable before anyone is asked."""
+        """Start a new epoch and vote for this replica. The vote is durable before requests are sent."""
         state = NomineeState(Role.CANDIDATE, self.state, self.epoch + 1, self.local.key, self.voters.current, self.election_deadline())
         self._become(state)
         if state.won:
             self.become_leader(state)
 
     def become_leader(self, candidate: NomineeState) -> None:
-        """Appends the epoch's first records at once: only with them does the high watermark move.
+        """Become leader and append the first records of the epoch at once, because the high watermark only moves with them.
 
-        The leader change is of version 0, without directory ids, whatever kraft.version is: Kafka 4.3's tools read no other.
+        The LeaderChange record has version 0, without directory ids, whatever kraft.version is: Kafka 4.3's tools read no other version.
         """
         voters = self.voters.current
         leader = LeaderState(candidate.epoch, self.local.key, self.local.endpoints, self.log_end.offset, voters)
@@ -384,7 +386,7 @@ class Raft:
         replication.after_local_progress(self)
 
     def become_resigned(self) -> None:
-        """Leads no more, and asks the voters with most of the log to stand."""
+        """Resign, and ask the voters with the longest logs to stand for election."""
         leader = self.leader_state()
         assert leader is not None
         preferred = leader.progress.by_descending_offset()
@@ -416,7 +418,7 @@ class Raft:
 
 
 _UNBOUND = frozenset({Role.UNATTACHED, Role.VOTED})
-"""Roles that ask the same of the same nodes."""
+"""Roles that send the same requests to the same nodes."""
 
 _STANDS = frozenset({Role.PROSPECTIVE, Role.CANDIDATE})
 """Roles that ask for votes."""

@@ -1,4 +1,4 @@
-"""Fetches, appends and snapshots: how followers get the leader's log and the leader learns what is committed."""
+"""Fetches, appends and snapshots: how followers copy the leader's log, and how the leader commits."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def on_propose(raft: Raft, event: Propose) -> None:
-    """Appends, if this replica still leads the proposer's epoch; otherwise `Ready.appends` stays empty.
+    """Append the records if this replica still leads the proposer's epoch; otherwise `Ready.appends` stays empty.
 
-    Also when a majority has been silent for too long and only the timer has not told yet, as after a pause of the process: this step
+    Append nothing after the check-quorum deadline, even if no tick has reported it yet, as after a pause of the process. The same step then
     ends the leadership.
     """
     state = raft.state
@@ -48,7 +48,7 @@ def on_flushed(raft: Raft, event: Flushed) -> None:
 
 
 def after_local_progress(raft: Raft) -> None:
-    """The log has grown or become durable: the high watermark may move, waiting fetches may have something to read."""
+    """Update the high watermark and answer parked fetches after the leader's log has grown or become durable."""
     state = raft.state
     if not isinstance(state, LeaderState):
         return
@@ -59,7 +59,7 @@ def after_local_progress(raft: Raft) -> None:
 
 
 def _count_by_voters(raft: Raft, state: LeaderState) -> None:
-    """Takes up the voter set in force, which decides who commits and who keeps the leader in office."""
+    """Count commits and the check-quorum deadline by the voter set in force."""
     voters = raft.voters.current
     if voters != state.progress.voter_set:
         state.progress.update_voters(voters, raft.voters.current_offset)
@@ -81,7 +81,7 @@ def _advance(raft: Raft, state: LeaderState) -> None:
 
 
 def on_fetch_request(raft: Raft, token: int, request: FetchRequest) -> None:
-    """Answers with records, a diverging epoch or a snapshot's id; a fetch at the log's end is parked until there is news."""
+    """Answer with records, a diverging epoch or a snapshot id. Park a fetch at the log's end until the log or the high watermark grows."""
     error = _check_leader(raft, request.epoch)
     if request.max_wait_ms < 0 or request.offset < 0 or request.last_fetched_epoch < 0 or request.last_fetched_epoch > request.epoch:
         error = ErrorCode.INVALID_REQUEST
@@ -109,7 +109,7 @@ def on_fetch_request(raft: Raft, token: int, request: FetchRequest) -> None:
 
 
 def _check_leader(raft: Raft, epoch: int) -> ErrorCode:
-    """Whether a request that only a leader answers, sent for `epoch`, came to the right place."""
+    """Return the error of a request that only the leader of `epoch` answers, or NONE if this replica leads that epoch."""
     if epoch < raft.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch > raft.epoch:
@@ -118,7 +118,7 @@ def _check_leader(raft: Raft, epoch: int) -> ErrorCode:
 
 
 def note_fetch_from(raft: Raft, state: LeaderState, replica: ReplicaKey) -> None:
-    """When a majority of the voters fetches, the leader may go on leading."""
+    """Note a voter's fetch. When a majority of the voters has fetched, extend the leader's check-quorum deadline."""
     if not state.progress.is_voter(replica) or replica.id == raft.local.id:
         return
     state.fetched.add(replica.id)
@@ -136,7 +136,7 @@ def _has_news(raft: Raft, state: LeaderState, request: FetchRequest) -> bool:
 
 
 def wake_parked(raft: Raft) -> None:
-    """Answers the parked fetches that have something to read or have waited enough."""
+    """Answer the parked fetches that have something to read or whose wait is over."""
     state = raft.state
     if not isinstance(state, LeaderState) or not raft.parked:
         return
@@ -149,7 +149,7 @@ def wake_parked(raft: Raft) -> None:
 
 
 def refuse_parked(raft: Raft) -> None:
-    """This replica leads no more: the fetches go elsewhere."""
+    """Fail the parked fetches with NOT_LEADER_OR_FOLLOWER, because this replica no longer leads."""
     parked, raft.parked = raft.parked, []
     for fetch in parked:
         raft.reply(fetch.token, _fetch_response(raft, ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -179,11 +179,11 @@ def _fetch_response(
 
 
 def on_fetch_snapshot_request(raft: Raft, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-    """A piece of a snapshot, read by the shell: `max_bytes` of it from `position`."""
+    """Return the response to a snapshot fetch. The shell reads the chunk: at most `max_bytes` from `position`."""
     error = _check_leader(raft, request.epoch)
     size: int | None = None
     if error is ErrorCode.NONE:
-        # The checkpoint that formatting wrote is for the node that has it (Snapshots.BOOTSTRAP_SNAPSHOT_ID).
+        # The checkpoint that formatting wrote is only for its own node (Snapshots.BOOTSTRAP_SNAPSHOT_ID).
         size = None if request.snapshot_id == BOOTSTRAP_SNAPSHOT_ID else raft.log.snapshot_size(request.snapshot_id)
         if size is None:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
@@ -203,7 +203,7 @@ def on_fetch_snapshot_request(raft: Raft, request: FetchSnapshotRequest) -> Fetc
 
 
 def on_fetch_response(raft: Raft, source: int, request: FetchRequest, response: FetchResponse) -> None:
-    """Truncates, starts on a snapshot, or appends."""
+    """Truncate, start to fetch a snapshot, or append, as the leader's response says."""
     state = raft.state
     if (
         isinstance(state, NomineeState)
@@ -214,15 +214,15 @@ def on_fetch_response(raft: Raft, source: int, request: FetchRequest, response: 
         return
     if response.error is not ErrorCode.NONE:
         if request.epoch == state.epoch:
-            # Also where no leader is known: to ask the same server again at once would bring the same answer.
+            # Back off even without a known leader, because the same server would give the same answer again.
             raft.requests.back_off(source, raft.now_ms)
         return
     if not isinstance(state, FollowerState) or response.epoch != state.epoch:
         return
     if request.epoch != state.epoch:
-        return  # The question is from before this epoch.
+        return  # The request was sent before this epoch.
     if source != state.leader_id:
-        # A bootstrap server that leads: it is to be asked at the address it gave.
+        # This bootstrap server leads. Fetch from it at the endpoint that it named as the leader's.
         raft.requests.back_off(source, raft.now_ms)
         return
     _heard_from_leader(raft, state)
@@ -244,7 +244,10 @@ def _heard_from_leader(raft: Raft, state: FollowerState) -> None:
 
 
 def _truncate(raft: Raft, diverging: OffsetAndEpoch) -> None:
-    """Cuts the log to where it can still agree with the leader's; never below what is committed."""
+    """Truncate the log to the last offset at which it may agree with the leader's log.
+
+    Raises AssertionError when that offset is below the high watermark.
+    """
     ours = end_offset_for_epoch(raft.log, diverging.epoch)
     offset = ours.offset if ours.epoch < diverging.epoch else min(ours.offset, diverging.offset)
     if offset < raft.high_watermark:
@@ -269,7 +272,7 @@ def _append_fetched(raft: Raft, state: FollowerState, records: FetchedRecords) -
 
 
 def on_fetch_snapshot_response(raft: Raft, source: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse) -> None:
-    """Hands the piece to the shell; a snapshot that the leader dropped meanwhile is given up for a new fetch."""
+    """Pass the chunk to the shell. When the leader has deleted the snapshot, give it up and fetch again."""
     state = raft.state
     if not isinstance(state, FollowerState) or response.epoch != state.epoch or source != state.leader_id:
         return
@@ -292,7 +295,7 @@ def on_fetch_snapshot_response(raft: Raft, source: int, request: FetchSnapshotRe
 
 
 def on_snapshot_installed(raft: Raft, event: SnapshotInstalled) -> None:
-    """The log starts anew at the snapshot's end; all in it is committed."""
+    """Restart the log at the snapshot's end. Everything in the snapshot is committed."""
     raft.log_end = raft.log.end
     raft.flushed_offset = raft.log_end.offset
     raft.voters.restart(event.voters, event.kraft_version, event.snapshot_id.offset)

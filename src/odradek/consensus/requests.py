@@ -1,4 +1,4 @@
-"""Which request is on its way to whom: at most one per destination, a back-off after a failure (org.apache.kafka.raft.RequestManager)."""
+"""Requests in flight: at most one per destination, with a back-off after a failure (org.apache.kafka.raft.RequestManager)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from odradek.consensus.states import NEVER
 
 
 class Connection:
-    """One destination. `blocked_until_ms` is the back-off's end, or when the request in flight counts as lost."""
+    """State of one destination.
+
+    `blocked_until_ms` is the end of the back-off, or the time at which the request in flight counts as lost.
+    """
 
     __slots__ = ("blocked_until_ms", "correlation", "request")
 
@@ -18,7 +21,7 @@ class Connection:
 
 
 class RequestManager:
-    """All destinations of one replica."""
+    """Requests in flight and back-offs of one replica, by destination."""
 
     __slots__ = ("_by_destination", "_next_correlation", "_retry_backoff_ms", "_timeout_ms")
 
@@ -37,17 +40,17 @@ class RequestManager:
         return 0 if connection is None else connection.blocked_until_ms
 
     def backing_off(self, destination: int, now_ms: int) -> bool:
-        """Whether the last answer was a failure or no help, so recently that the destination is not asked again yet."""
+        """Return whether the last response was a failure or unusable, and the back-off after it has not ended."""
         connection = self._by_destination.get(destination)
         return connection is not None and connection.correlation is None and now_ms < connection.blocked_until_ms
 
     def timed_out(self, destination: int, now_ms: int) -> bool:
-        """Whether a request was sent there and no answer came in time."""
+        """Return whether the request in flight to the destination has timed out."""
         connection = self._by_destination.get(destination)
         return connection is not None and connection.correlation is not None and now_ms >= connection.blocked_until_ms
 
     def sent(self, destination: int, request: Request, now_ms: int) -> int:
-        """Notes the request; its correlation, under which the answer must come."""
+        """Note a request that is being sent, and return the correlation of its response."""
         connection = self._by_destination.setdefault(destination, Connection())
         self._next_correlation += 1
         connection.correlation = self._next_correlation
@@ -60,7 +63,7 @@ class RequestManager:
         return connection.request if connection is not None and connection.correlation is not None else None
 
     def answered(self, correlation: int, now_ms: int, *, failed: bool) -> tuple[int, Request] | None:
-        """Destination and request of an answer; None when nobody waits for it any more. A failure starts the back-off."""
+        """Return destination and request of a response, or None when the request is not in flight. A failure starts the back-off."""
         for destination, connection in self._by_destination.items():
             if connection.correlation == correlation and connection.request is not None:
                 request = connection.request
@@ -71,16 +74,16 @@ class RequestManager:
         return None
 
     def back_off(self, destination: int, now_ms: int) -> None:
-        """There was no answer, or it was no help: wait before asking this one again, and for no answer any more."""
+        """Start the back-off of a destination after a missing or unusable response. A request in flight counts as lost."""
         connection = self._by_destination.setdefault(destination, Connection())
         connection.correlation = None
         connection.request = None
         connection.blocked_until_ms = now_ms + self._retry_backoff_ms
 
     def reset(self) -> None:
-        """Forgets all: a new role asks new questions, and answers to the old ones are ignored."""
+        """Forget all requests and back-offs. A new role sends new requests and ignores responses to old ones."""
         self._by_destination.clear()
 
     def next_free_ms(self, destinations: tuple[int, ...]) -> int:
-        """When the first of the destinations may be asked again."""
+        """Return the time in milliseconds at which the first of the destinations may get a request again."""
         return min((self.blocked_until(destination) for destination in destinations), default=NEVER)

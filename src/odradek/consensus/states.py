@@ -1,14 +1,14 @@
-"""The roles of a replica, and from which to which it may go.
+"""Roles of a replica, and the transitions between roles.
 
 Rules that hold in every role:
 
-- The epoch only grows. Whoever learns of a larger epoch gives up its role for Unattached (or Follower, when the leader is known with it).
-- A replica votes at most once in an epoch, and what it voted is durable before the vote is sent. A pre-vote binds nobody.
-- Records of an epoch are appended by its one leader. A leader that restarts begins as Resigned, never again as Leader of the same epoch:
-  records it had not flushed may be gone.
-- Observer is not a role: it is a replica outside the voter set, Unattached or Follower, whose timers start no election.
+- The epoch only grows. A replica that learns of a larger epoch becomes Unattached, or Follower when it also learns that epoch's leader.
+- A replica votes at most once in an epoch. Its vote is durable before the response is sent. A pre-vote commits a replica to nothing.
+- Only the leader of an epoch appends records of that epoch. A leader that restarts begins as Resigned, not as Leader of the same epoch,
+  because a crash may have lost records that it had not flushed.
+- Observer is not a role. An observer is a replica outside the voter set; it is Unattached or Follower, and its timers start no election.
 
-`Prospective` (KIP-996) asks for pre-votes before it disturbs anybody with a new epoch.
+`Prospective` (KIP-996) collects pre-votes before it starts an epoch that would interrupt the other replicas.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ class Role(Enum):
 
 
 TRANSITIONS: Final[dict[Role, frozenset[Role]]] = {
-    # A larger epoch, a vote given, a leader found, or the election timeout.
+    # A larger epoch, a granted vote, a known leader, or the election timeout.
     Role.UNATTACHED: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE}),
     Role.VOTED: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE}),
-    # A majority of pre-votes makes a candidate; a loss goes back to where it came from; it may vote for another meanwhile.
+    # A majority of pre-votes makes a candidate. A prospective that loses becomes Unattached or Follower again. It may also vote for another
+    # candidate.
     Role.PROSPECTIVE: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE, Role.CANDIDATE}),
-    # A majority of votes makes a leader; the timeout asks for pre-votes again.
+    # A majority of votes makes a leader; after the election timeout the candidate asks for pre-votes again.
     Role.CANDIDATE: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE, Role.LEADER}),
-    # Only a larger epoch or a resignation ends leading.
+    # Only a larger epoch or a resignation ends leadership.
     Role.LEADER: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.RESIGNED}),
-    # The fetch timeout asks for pre-votes; a new leader comes with a larger epoch.
+    # After the fetch timeout the follower asks for pre-votes; a new leader comes with a larger epoch.
     Role.FOLLOWER: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE}),
-    # The election timeout moves on to the next epoch (a sole voter stands for it at once).
+    # After the election timeout the replica moves to the next epoch. A sole voter stands for election at once.
     Role.RESIGNED: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE}),
 }
 
 NEVER: Final = 2**63 - 1
-"""A deadline that is not reached."""
+"""Deadline in milliseconds that is never reached."""
 
 
 class RoleState:
-    """What every role knows. Deadlines are milliseconds on the clock of `Raft.step`."""
+    """State that every role has. Deadlines are milliseconds on the clock of `Raft.step`."""
 
     __slots__ = ("deadline_ms", "epoch", "leader_endpoints", "leader_id", "role", "voted")
 
@@ -77,7 +78,7 @@ class RoleState:
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def would_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether the vote may be given, in the epoch of this state (EpochState.canGrantVote)."""
+        """Return whether the replica may vote for `candidate` in the epoch of this state (EpochState.canGrantVote)."""
         if pre_vote:
             return up_to_date
         if self.voted is not None:
@@ -86,12 +87,12 @@ class RoleState:
 
 
 class NomineeState(RoleState):
-    """Prospective and Candidate: the votes of one election, counted once per voter."""
+    """State of a prospective or candidate: the votes of one election, counted once per voter."""
 
     __slots__ = ("granted", "rejected", "voters")
 
     def __init__(self, role: Role, former: RoleState, epoch: int, local: ReplicaKey, voters: VoterSet, deadline_ms: int) -> None:
-        """A candidate has voted for itself in a new epoch; a prospective stays in the epoch and with the vote and leader it knew."""
+        """Start an election in `epoch`. A candidate votes for itself; a prospective keeps the vote and the leader of `former`."""
         if role is Role.CANDIDATE:
             super().__init__(role, epoch, voted=local, deadline_ms=deadline_ms)
         else:
@@ -126,27 +127,27 @@ class NomineeState(RoleState):
 
 
 class FollowerState(RoleState):
-    """Fetches from a known leader until that stays silent for the fetch timeout."""
+    """State of a follower, which fetches from a known leader until the leader is silent for the fetch timeout."""
 
     __slots__ = ("fetching_position", "fetching_snapshot", "has_fetched", "installing_snapshot", "unreachable")
 
     def __init__(self, epoch: int, leader_id: int, endpoints: tuple[Endpoint, ...], voted: ReplicaKey | None, deadline_ms: int) -> None:
         super().__init__(Role.FOLLOWER, epoch, leader_id=leader_id, leader_endpoints=endpoints, voted=voted, deadline_ms=deadline_ms)
         self.has_fetched = False
-        """Whether it hears the leader: then it grants no pre-vote against it."""
+        """Whether the leader has answered a fetch; if so, the follower grants no pre-vote."""
         self.unreachable = 0
-        """How many requests in a row found nobody at the leader's address."""
+        """Number of consecutive requests that found no process at the leader's address."""
         self.fetching_snapshot: OffsetAndEpoch | None = None
         self.fetching_position = 0
         self.installing_snapshot = False
 
     def would_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """The vote of an epoch that has its leader is no use to anybody, not even to the one who got it (FollowerState.canGrantVote)."""
+        """Return whether to grant a pre-vote; grant no vote, because the epoch already has a leader (FollowerState.canGrantVote)."""
         return pre_vote and up_to_date and not self.has_fetched
 
 
 class LeaderState(RoleState):
-    """Leads its epoch; what the others have is in `progress`."""
+    """State of a leader; `progress` holds the log ends of the other replicas."""
 
     __slots__ = ("begin_deadline_ms", "check_quorum_deadline_ms", "epoch_start_offset", "fetched", "progress")
 
@@ -155,26 +156,26 @@ class LeaderState(RoleState):
         self.epoch_start_offset = epoch_start_offset
         self.progress = QuorumProgress(local, voters, epoch_start_offset)
         self.fetched: set[int] = set()
-        """Voters that fetched since the quorum was last seen to be there."""
+        """Voters that have fetched since the last time a majority had fetched."""
         self.check_quorum_deadline_ms = NEVER
-        """When this replica leads no more unless a majority fetches; NEVER for the only voter."""
+        """Time in milliseconds at which the leader resigns unless a majority has fetched; NEVER for a sole voter."""
         self.begin_deadline_ms = 0
-        """When voters that do not fetch are told of the epoch next."""
+        """Time in milliseconds of the next BeginQuorumEpoch requests to voters that do not fetch."""
 
     def election(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, None)
 
     def lost_quorum(self, now_ms: int) -> bool:
-        """Whether a majority has been silent for so long that another may lead by now."""
+        """Return whether a majority has been silent until the check-quorum deadline, after which another replica may lead."""
         return now_ms >= self.check_quorum_deadline_ms
 
     def would_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Never, not even before its first commit: who asks is told who leads (LeaderState.canGrantVote)."""
+        """Return False, even before the leader's first commit: the vote response names the leader (LeaderState.canGrantVote)."""
         return False
 
 
 class ResignedState(RoleState):
-    """Led this epoch once and does nothing more in it but tell the voters."""
+    """State of a replica that led this epoch before, and now only sends EndQuorumEpoch requests to the voters."""
 
     __slots__ = ("preferred", "unacknowledged")
 

@@ -1,4 +1,4 @@
-"""Who may vote: replica keys, voter sets, and how both change along the log (KIP-853)."""
+"""Replica keys, voter sets, and their changes along the log (KIP-853)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ T = TypeVar("T")
 
 
 class OffsetAndEpoch(NamedTuple):
-    """A position in the log: the next offset, and the epoch of the record before it."""
+    """Position in the log: the next offset, and the epoch of the record before it."""
 
     offset: int
     epoch: int
 
 
 BOOTSTRAP_SNAPSHOT_ID = OffsetAndEpoch(0, 0)
-"""The snapshot that `storage format` writes: voters and kraft.version before the first record."""
+"""Id of the snapshot that `storage format` writes: voters and kraft.version before the first record."""
 
 
 class ReplicaKey(NamedTuple):
-    """A replica by its node id and, where it is known, the directory that holds its log."""
+    """Replica by node id and, where known, by the id of the directory that holds its log."""
 
     id: int
     directory_id: UUID | None = None
 
 
 class Endpoint(NamedTuple):
-    """Where a node listens, under the name of the listener."""
+    """Address of one listener of a node, with the listener's name."""
 
     name: str
     host: str
@@ -36,7 +36,7 @@ class Endpoint(NamedTuple):
 
 
 class Voter(NamedTuple):
-    """One member of a voter set. `directory_id` is None in a static set (kraft.version 0)."""
+    """Member of a voter set. `directory_id` is None in a static set (kraft.version 0)."""
 
     id: int
     directory_id: UUID | None = None
@@ -50,7 +50,7 @@ class Voter(NamedTuple):
 
 
 class VoterSet:
-    """The replicas whose majority decides; immutable, in the order of their ids."""
+    """Replicas whose majority decides; immutable and ordered by id."""
 
     __slots__ = ("_voters",)
 
@@ -84,14 +84,14 @@ class VoterSet:
         return self._voters.get(node_id)
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether the key is a voter: the directory must match where the set names one."""
+        """Return whether the key belongs to a voter. The directory ids must match if the voter has one."""
         voter = self._voters.get(key.id)
         if voter is None:
             return False
         return voter.directory_id is None or voter.directory_id == key.directory_id
 
     def is_only(self, key: ReplicaKey) -> bool:
-        """Whether the key is the one and only voter."""
+        """Return whether the key belongs to the only voter."""
         return len(self._voters) == 1 and self.contains(key)
 
     def endpoints(self, node_id: int) -> tuple[Endpoint, ...]:
@@ -99,20 +99,20 @@ class VoterSet:
         return voter.endpoints if voter is not None else ()
 
     def replace(self, voter: Voter) -> VoterSet:
-        """The set with `voter` in the place of the one with its id."""
+        """Return the set with `voter` instead of the present voter with that id."""
         voters: Mapping[int, Voter] = {**self._voters, voter.id: voter}
         return VoterSet(voters.values())
 
     def needs_update(self, local: Voter) -> bool:
-        """Whether the set holds `local` under other endpoints or versions than it has now."""
+        """Return whether the set lists `local` with endpoints or versions that differ from its present ones."""
         known = self._voters.get(local.id)
         return known is not None and self.contains(local.key) and known != local
 
 
 class VoterHistory:
-    """The voter sets and kraft.versions of the log, by the offset of the record that brought them (-1: from a snapshot at the start).
+    """Voter sets and kraft.versions of the log, by the offset of their record. -1 stands for a snapshot at the start of the log.
 
-    A set counts from the moment it is appended, committed or not; truncation brings the former one back.
+    A set takes effect when it is appended, committed or not; a truncation brings the former set back.
     """
 
     __slots__ = ("_kraft_versions", "_sets", "_static")
@@ -123,11 +123,11 @@ class VoterHistory:
         self._kraft_versions: list[tuple[int, int]] = []
 
     def add_voters(self, offset: int, voters: VoterSet) -> None:
-        """A VotersRecord at `offset`; records must come in the order of the log."""
+        """Add the set of a VotersRecord at `offset`. Raises ValueError when `offset` is not above the last one."""
         _append(self._sets, offset, voters)
 
     def add_kraft_version(self, offset: int, level: int) -> None:
-        """A KRaftVersionRecord at `offset`."""
+        """Add the level of a KRaftVersionRecord at `offset`. Raises ValueError when `offset` is not above the last one."""
         _append(self._kraft_versions, offset, level)
 
     @property
@@ -136,7 +136,7 @@ class VoterHistory:
 
     @property
     def current_offset(self) -> int | None:
-        """Where the current set stands: -1 when only the bootstrap snapshot has it, None when it is the static one."""
+        """Offset of the current set's record: -1 when only the bootstrap snapshot has the set, None for the static set."""
         return self._sets[-1][0] if self._sets else None
 
     @property
@@ -144,18 +144,18 @@ class VoterHistory:
         return self._kraft_versions[-1][1] if self._kraft_versions else 0
 
     def at(self, offset: int) -> tuple[VoterSet, int]:
-        """The set and kraft.version in force after all records below `offset`, for a snapshot that ends there."""
+        """Return voter set and kraft.version after all records below `offset`, for a snapshot that ends there."""
         voters = [entry for at, entry in self._sets if at < offset]
         levels = [entry for at, entry in self._kraft_versions if at < offset]
         return (voters[-1] if voters else self._static), (levels[-1] if levels else 0)
 
     def truncate_from(self, offset: int) -> None:
-        """Forgets what records at `offset` and beyond brought."""
+        """Remove the sets and levels of records at or above `offset`."""
         self._sets = [entry for entry in self._sets if entry[0] < offset]
         self._kraft_versions = [entry for entry in self._kraft_versions if entry[0] < offset]
 
     def restart(self, voters: VoterSet | None, kraft_version: int, offset: int) -> None:
-        """The log was replaced by a snapshot that ends at `offset` and holds these."""
+        """Replace the history by the voters and kraft.version of a snapshot that ends at `offset` (exclusive)."""
         self._sets = [] if voters is None else [(offset - 1, voters)]
         self._kraft_versions = [(offset - 1, kraft_version)]
 
