@@ -1,1 +1,1 @@
-"""The controller: pure cores that decide (core/) and the shell that runs them on the metadata log (kraft.py)."""
+"""Controller: pure cores that decide (core/), and the shell that runs them on the metadata log (kraft/)."""

@@ -1,9 +1,10 @@
-"""`storage format`, `storage info` and `storage random-uuid`: the decisions and the files, not the command line (StorageTool, Formatter).
+"""`storage format`, `storage info` and `storage random-uuid`: decisions and files, without the command line (StorageTool, Formatter).
 
-What formatting writes, as Kafka 4.3 does:
+Formatting writes the same files as Kafka 4.3:
 
-- into every log directory: `bootstrap.checkpoint` (the first records of a new cluster), then `meta.properties`, which makes it formatted;
-- into the metadata log directory of a dynamic quorum (`standalone`, `initial_controllers`): a snapshot 0-0 with kraft.version and voters.
+- In each log directory: `bootstrap.checkpoint` with the first records of a new cluster, then `meta.properties`, which marks the directory
+  as formatted.
+- In the metadata log directory of a dynamic quorum (`standalone`, `initial_controllers`): a snapshot 0-0 with kraft.version and voters.
 
 Features are finalized at the levels that Odradek serves, which may be lower than Kafka's defaults.
 """
@@ -46,33 +47,33 @@ _OWN_FILES: Final = frozenset(
         REPLICATION_OFFSET_CHECKPOINT,
     }
 )
-"""What a node leaves in a log directory beside its logs."""
+"""Names of the files that a node writes in a log directory beside its logs."""
 
 
 class FormatError(OdradekError):
-    """Why a directory cannot be formatted or described, in one line; the command ends with status 1."""
+    """Reason, in one line, why a directory cannot be formatted or described. The command ends with status 1."""
 
 
 class ForeignDirectory(FormatError):
-    """A directory to be formatted holds what is not Kafka's."""
+    """Directory to format that contains files of other programs."""
 
 
 class FormatResult(NamedTuple):
-    """`lines` are what the command prints; `directories` those that were formatted now."""
+    """Result of `format_storage`: `lines` to print, and the `directories` that were formatted."""
 
     lines: list[str]
     directories: list[str]
 
 
 class InfoResult(NamedTuple):
-    """`lines` are what the command prints; `problems` tells that it ends with status 1."""
+    """Result of `storage_info`: `lines` to print, and whether there are `problems`, so that the command ends with status 1."""
 
     lines: list[str]
     problems: bool
 
 
 def log_directories(config: BrokerConfig) -> list[str]:
-    """log.dirs and, where it is another, metadata.log.dir; sorted, each once."""
+    """Return log.dirs and metadata.log.dir, sorted and without duplicates."""
     return sorted({*config.log_dirs, config.metadata_log_dir})
 
 
@@ -80,7 +81,7 @@ def log_directories(config: BrokerConfig) -> list[str]:
 
 
 def parse_initial_controllers(text: str, listener: str) -> VoterSet:
-    """`id@host:port:directory id,...` as --initial-controllers takes it; FormatError says what is wrong (DynamicVoters)."""
+    """Parse `id@host:port:directory id,...` of --initial-controllers (DynamicVoters). Raises FormatError when a voter is malformed."""
     voters: dict[int, Voter] = {}
     for part in (each.strip() for each in text.split(",")):
         if not part:
@@ -143,9 +144,9 @@ def _number(text: str, error: str) -> int:
 
 
 def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) -> list[VersionedRecord]:
-    """The records of `bootstrap.checkpoint`: metadata.version, then the other features that are not at level 0, by name.
+    """Return the records of `bootstrap.checkpoint`: metadata.version, then the other features above level 0, by name.
 
-    FormatError for a release or feature that does not exist, a level not served, or one whose dependencies are missing.
+    Raises FormatError for an unknown release or feature, for a level that is not served, and for missing dependencies.
     """
     from odradek.protocol.messages.metadata_records import FeatureLevelRecord
 
@@ -188,9 +189,9 @@ def _check_features(chosen: Mapping[str, int], levels: Mapping[str, int]) -> Non
 
 
 def check_finalized(levels: Mapping[str, int]) -> list[str]:
-    """Whether a cluster with these finalized levels can be served: one warning for each level kept but not served yet.
+    """Return a warning for each finalized level that is kept but not served yet.
 
-    StorageError for a feature or a level that Kafka 4.3 does not know: records could mean something we would get wrong.
+    Raises StorageError for a feature or level that Kafka 4.3 does not know, because this release could misread its records.
     """
     known = features.known_features()
     warnings: list[str] = []
@@ -222,10 +223,12 @@ def format_storage(
     random_bytes: Callable[[int], bytes] | None = None,
     ignore_formatted: bool = False,
 ) -> FormatResult:
-    """Formats the log directories of `config`; FormatError or OSError when it cannot, then nothing or only whole directories are written.
+    """Format the log directories of `config`.
 
-    `add_scram`: credentials for the new cluster, as the command line has them; `random_bytes` makes their salts.
-    At most one of `standalone`, `initial_controllers` and `no_initial_controllers` may be given; the command line sees to that.
+    `add_scram` has credentials for the new cluster, as on the command line; `random_bytes` generates their salts. The caller passes at most
+    one of `standalone`, `initial_controllers` and `no_initial_controllers`.
+
+    Raises FormatError or OSError when formatting fails. Then each directory is either formatted completely or not formatted.
     """
     chosen = dict(feature_levels or {})
     directories = log_directories(config)
@@ -316,7 +319,7 @@ def _kraft_version(chosen: Mapping[str, int], *, dynamic: bool) -> int:
 def _unformatted(
     disk: Disk, config: BrokerConfig, directories: Sequence[str], cluster_id: str, *, ignore_formatted: bool, lines: list[str]
 ) -> list[str]:
-    """The directories that have no meta.properties; those that have must be of this cluster and node."""
+    """Return the directories without meta.properties. Raises FormatError unless the other ones belong to this cluster and node."""
     identities = read_identities(disk, directories)
     for directory in identities.failed:
         lines.append(f"I/O error trying to read log directory {directory}. Ignoring...")
@@ -341,9 +344,9 @@ def _unformatted(
 
 
 def _refuse_foreign(disk: Disk, directory: str) -> None:
-    """ForeignDirectory when there is something that no Kafka node leaves in a log directory, however it ended.
+    """Raise ForeignDirectory when the directory contains anything that no Kafka node leaves there.
 
-    Kafka formats such a directory, and then a broker does not start on it when a folder is among the foreign things.
+    Kafka formats such a directory. Its broker then refuses to start if the directory contains a foreign folder.
     """
     if not disk.is_dir(directory):
         return
@@ -354,7 +357,7 @@ def _refuse_foreign(disk: Disk, directory: str) -> None:
 
 
 def _is_kafkas(disk: Disk, directory: str, name: str) -> bool:
-    """Whether it may be in the way of formatting: hidden files and lost+found may, and what is left of a log directory."""
+    """Return whether a Kafka node may have left the entry: a hidden file, lost+found, a checkpoint file or a log."""
     if name.startswith(".") or name == "lost+found":
         return True
     if not disk.is_dir(f"{directory}/{name}"):
@@ -423,7 +426,7 @@ def _write_initial_snapshot(disk: Disk, directory: str, voters: VoterSet, kraft_
 
 
 def storage_info(disk: Disk, config: BrokerConfig) -> InfoResult:
-    """What `storage info` prints: the log directories, what meta.properties says in them, and what is wrong."""
+    """Return the output of `storage info`: the log directories, the content of their meta.properties, and problems."""
     directories = log_directories(config)
     found = [directory for directory in directories if disk.is_dir(directory)]
     problems = [
@@ -436,7 +439,7 @@ def storage_info(disk: Disk, config: BrokerConfig) -> InfoResult:
         try:
             properties = read_meta_properties(disk, directory)
         except StorageError as error:
-            problems.append(str(error))  # names the file
+            problems.append(str(error))  # The text names the file.
             continue
         except OSError as error:
             problems.append(f"Error loading {directory}/{META_PROPERTIES}: {error.strerror or error}")

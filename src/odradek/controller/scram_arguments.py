@@ -16,11 +16,14 @@ _SALT_BYTES = 16
 
 
 class ScramArgumentError(OdradekError):
-    """What is wrong with an argument; no text has the password."""
+    """Error in an --add-scram argument. Its text never contains the password."""
 
 
 def scram_records(arguments: Iterable[str], random_bytes: Callable[[int], bytes]) -> list[VersionedRecord]:
-    """A record for each credential. `random_bytes` makes the salts that are not given."""
+    """Return one record per credential.
+
+    `random_bytes` generates the salts that are not given. Raises ScramArgumentError for a bad argument.
+    """
     return [VersionedRecord(_record(each.strip(), random_bytes), 0) for each in arguments]
 
 

@@ -1,4 +1,4 @@
-"""What a controller writes when it becomes the active one (org.apache.kafka.controller.ActivationRecordsGenerator)."""
+"""Records that a controller writes when it becomes active (org.apache.kafka.controller.ActivationRecordsGenerator)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from odradek.protocol.messages.metadata_records import (
 logger = logging.getLogger(__name__)
 
 TRANSACTIONS_SINCE = 13
-"""metadata.version 3.6-IV1 brought transactions of metadata records (KIP-868)."""
+"""metadata.version of 3.6-IV1, since which metadata records may form transactions (KIP-868)."""
 
 
 def activation_records(
     *, metadata_version: int | None, transaction_start: int | None, bootstrap: Sequence[VersionedRecord]
 ) -> list[VersionedRecord]:
-    """Bootstrap records when the log holds no metadata.version yet, and the end of a transaction that a former controller left open.
+    """Return the bootstrap records if the log has no metadata.version yet, and the abort of a transaction left open by a former controller.
 
-    `metadata_version` is the finalized level, None while there is none.
+    `metadata_version` is the finalized level, or None. Raises ValueError when both it and the bootstrap records set none.
     """
     records: list[VersionedRecord] = []
     if metadata_version is None:

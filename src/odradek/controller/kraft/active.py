@@ -1,13 +1,15 @@
-"""The controller on top of the log: operations in, records appended, replies on commit (org.apache.kafka.controller.QuorumController).
+"""Controller on top of the metadata log: runs operations, appends their records, replies on commit (QuorumController).
 
-The way of an operation:
+Steps of an operation:
 
 1. Only the active controller runs it; others answer NOT_CONTROLLER at once.
-2. It reads the state and returns records and a response. The records are encoded, replayed into the state and proposed, batch by batch.
-3. The response waits until the last of them is committed. An operation without records waits for all appended before it: it may have
-   seen them. Unless a broker has asked, it waits until the publishers of this node were told, too: a client that goes on at this very
-   broker finds what it has made.
-4. When leadership goes, or an append fails, the undo journal takes the state back to the last commit and all who wait get NOT_CONTROLLER.
+2. The operation reads the state and returns records and a response. The records are encoded, replayed into the state and proposed, batch by
+  batch.
+3. The response waits until the last of its records is committed. An operation without records waits for all records appended before it,
+  because it may have read them. For client requests the response also waits until this node's publishers have the change: a client that
+  goes on at this broker then finds what it created.
+4. When leadership ends or an append fails, the undo journal restores the state of the last commit. All waiting operations get
+  NOT_CONTROLLER.
 
 A standby replays committed batches into the same state, so that it can take over at once.
 """
@@ -43,11 +45,11 @@ R = TypeVar("R")
 
 
 class LogWriter(Protocol):
-    """The node below, as the controller sees it."""
+    """Metadata log as the controller writes it."""
 
     @property
     def next_offset(self) -> int:
-        """Where the next record will be appended."""
+        """Offset of the next record to append."""
         ...
 
     @property
@@ -55,13 +57,13 @@ class LogWriter(Protocol):
 
     @property
     def kraft_version(self) -> int:
-        """The level of kraft.version, which the quorum's own records say."""
+        """Level of kraft.version, from the quorum's own records."""
         ...
 
     def append_values(self, values: list[bytes], epoch: int) -> bool:
-        """Appends one batch of encoded records at `next_offset`; False when this node no longer leads the epoch.
+        """Append one batch of encoded records at `next_offset`; return False when this node no longer leads the epoch.
 
-        The attempt itself may show that it does not, and `deactivate` the controller before this returns.
+        The attempt itself may end the leadership, and call `deactivate` of the controller before it returns.
         """
         ...
 
@@ -69,7 +71,7 @@ class LogWriter(Protocol):
 
 
 class _Waiting:
-    """A response that waits for a commit, since a time of the monotonic clock."""
+    """Response that waits for a commit. `since` is in seconds of the monotonic clock."""
 
     __slots__ = ("deferred", "offset", "response", "since")
 
@@ -81,7 +83,7 @@ class _Waiting:
 
 
 class SnapshotState:
-    """The state that a snapshot holds, while it is being read. All of it is committed, so that nothing is kept to take it back."""
+    """Controller state into which a snapshot is replayed. Everything in it is committed, so no undo actions are recorded."""
 
     def __init__(self, core_factory: Callable[[UndoJournal], QuorumControllerCore]) -> None:
         self.journal = UndoJournal()
@@ -93,7 +95,7 @@ class SnapshotState:
 
 
 class MetadataController:
-    """One node's controller, active or standby. All calls come from the node's queue, one at a time."""
+    """Controller of one node, active or standby. All calls come from the node's queue, one at a time."""
 
     def __init__(
         self,
@@ -112,20 +114,20 @@ class MetadataController:
         self._bootstrap = bootstrap
         self._max_batch_bytes = max_batch_bytes
         self.active_epoch = -1
-        """The epoch this controller is active in, -1 on a standby."""
+        """Epoch in which this controller is active; -1 on a standby."""
         self.replayed_to = 0
-        """The first offset that is not in the state."""
+        """First offset that is not in the state."""
         self.committed_to = 0
-        """The first offset that may still be taken back."""
+        """First offset that may still be undone."""
         self.shown_to = 0
-        """The first offset that this node's publishers were not told of."""
+        """First offset that this node's publishers do not have yet."""
         self._transaction_start: int | None = None
         self._waiting: deque[_Waiting] = deque()
-        """For a commit."""
+        """Responses that wait for a commit."""
         self._to_be_shown: deque[_Waiting] = deque()
-        """For a commit that the publishers were told of."""
+        """Responses that wait until the publishers have a commit."""
         self.commit_times_ms = Histogram()
-        """How long records took from their append to their commit."""
+        """Milliseconds from the append of records to their commit."""
 
     @property
     def is_active(self) -> bool:
@@ -134,9 +136,9 @@ class MetadataController:
     # Operations ------------------------------------------------------------------------------------------------------------
 
     def run(self, operation: Callable[[ControllerContext], ControllerResult[R]], deferred: Deferred[R], *, shown: bool = True) -> None:
-        """Runs the operation now; `deferred` gets its response, or a KafkaError, when that is certain.
+        """Run the operation now. `deferred` gets its response when its records are committed, or a KafkaError.
 
-        `shown`: and when the publishers of this node were told.
+        With `shown` the response also waits until this node's publishers have the records.
         """
         if not self.is_active:
             deferred.fail(self.not_controller())
@@ -154,7 +156,7 @@ class MetadataController:
             deferred.fail(error)
             return
         except Exception:
-            # The log cannot be written: the node ends.
+            # The log cannot be written. The error ends the node.
             deferred.fail(self.not_controller())
             raise
         if appended:
@@ -175,8 +177,12 @@ class MetadataController:
             waiting.append(_Waiting(self.replayed_to, deferred, response, self._clock.monotonic()))
 
     def _append(self, records: list[VersionedRecord], *, atomic: bool) -> bool:
-        """Replays and appends; False when leadership went meanwhile. Whatever it leaves by, an inactive controller has the state of the
-        last commit: what is replayed here and not appended must not stay.
+        """Replay and append the records; return False when the leadership ended.
+
+        On every way out, an inactive controller has the state of the last commit: records that were replayed but not appended must not
+        stay.
+
+        Raises KafkaError POLICY_VIOLATION when atomic records do not fit into one batch.
         """
         if not records:
             return True
@@ -194,7 +200,7 @@ class MetadataController:
                 for index in range(len(batch)):
                     self._replay(records[position + index].message, base + index)
             except Exception:
-                # A record of our own that cannot be replayed is a fault in the core: nothing of it may stay or be written.
+                # A record of this controller that cannot be replayed is a bug in the core. Undo its batch and do not write it.
                 logger.exception("A record at offset %d could not be replayed; resigning", base)
                 self.deactivate()
                 self._writer.resign(epoch)
@@ -202,7 +208,7 @@ class MetadataController:
             self.replayed_to = base + len(batch)
             appended = self._writer.append_values(batch, epoch)
             if not appended or self.active_epoch != epoch:
-                # Perhaps it was appended, and the same step of the quorum ended the leadership: then it may never be committed.
+                # The records may be in the log although the same quorum step ended the leadership. Then they may never be committed.
                 self.deactivate()
                 return False
             position += len(batch)
@@ -220,7 +226,8 @@ class MetadataController:
             start = self._transaction_start
             if start is not None:
                 self.journal.revert_to(start)
-                # Nor can that be taken back; but should this record not be committed, the next leader, perhaps this node, writes another.
+                # The revert itself cannot be undone. If this record is not committed, the next leader, perhaps this node, writes another
+                # one.
                 self._transaction_start = start
                 self._set_transaction(None, offset)
         else:
@@ -241,7 +248,7 @@ class MetadataController:
         self._transaction_start = start
 
     def replay_batch(self, batch: Batch) -> None:
-        """A committed batch, or a slice of it; those that this controller appended itself are in the state already."""
+        """Replay a committed batch, or a slice of one. Skip a batch that this controller appended itself: the state has it already."""
         if batch.base_offset < self.replayed_to:
             return
         for index, record in enumerate(batch.records):
@@ -249,20 +256,20 @@ class MetadataController:
         self.replayed_to = batch.end_offset
 
     def begin_snapshot(self) -> SnapshotState:
-        """A state to replay a snapshot into, for `load_snapshot`."""
+        """Return an empty state to replay a snapshot into; `load_snapshot` then installs it."""
         return SnapshotState(self._core_factory)
 
     def load_snapshot(self, state: SnapshotState, end_offset: int) -> None:
-        """The state becomes what the snapshot holds."""
+        """Replace the state by that of a snapshot that ends at `end_offset` (exclusive)."""
         state.journal.recording = True
         self.journal, self.core = state.journal, state.core
         self._transaction_start = None
         self.replayed_to = self.committed_to = end_offset
 
     def commit(self, offset: int, shown_to: int | None = None) -> None:
-        """Everything below `offset` is committed: it can no longer be taken back, and its responses go out.
+        """Note that everything below `offset` is committed, drop its undo actions and send its responses.
 
-        `shown_to`: up to where the publishers were told, where that is less.
+        `shown_to` is the end offset of the records that the publishers have, if that is less than `offset`.
         """
         self.committed_to = max(self.committed_to, offset)
         self.replayed_to = max(self.replayed_to, offset)
@@ -272,7 +279,7 @@ class MetadataController:
         self.show(self.committed_to if shown_to is None else shown_to)
 
     def show(self, offset: int) -> None:
-        """The publishers were told of what is below `offset`, which is committed: its responses go out."""
+        """Note that the publishers have the committed records below `offset`, and send the responses that wait for them."""
         self.shown_to = max(self.shown_to, offset)
         self._respond(self._to_be_shown, self.shown_to)
 
@@ -286,7 +293,7 @@ class MetadataController:
     # Leadership ------------------------------------------------------------------------------------------------------------
 
     def activate(self, epoch: int) -> None:
-        """This node leads `epoch` and everything before it has been replayed."""
+        """Become active in `epoch`, which this node leads. Everything before it has been replayed."""
         self.active_epoch = epoch
         logger.info("Becoming the active controller in epoch %d at offset %d", epoch, self.replayed_to)
         self.replayed_to = max(self.replayed_to, self._writer.next_offset)
@@ -308,14 +315,14 @@ class MetadataController:
             self._writer.resign(epoch)
 
     def deactivate(self) -> None:
-        """No longer active: back to the last commit; whoever waits must ask the next controller."""
+        """Stop being active: restore the state of the last commit, and fail waiting operations with NOT_CONTROLLER."""
         if not self.is_active:
             return
         logger.info("Resigning as the active controller of epoch %d", self.active_epoch)
         self.active_epoch = -1
         self.journal.revert_to(self.committed_to)
         self.replayed_to = self.committed_to
-        # What is committed stays, whether it is shown yet or not.
+        # Operations that are committed succeed, even when the publishers do not have them yet.
         self._respond(self._to_be_shown, self.committed_to)
         error = self.not_controller()
         for queue in (self._waiting, self._to_be_shown):

@@ -1,4 +1,4 @@
-"""One timer, moved to where the core wants it."""
+"""Timer that can be moved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.consensus.states import NEVER
 
 
 class Alarm:
-    """Calls `ring` at the deadline that was set last. Deadlines are milliseconds of the monotonic clock, or NEVER."""
+    """Timer that calls `ring` at the deadline set last. Deadlines are milliseconds of the monotonic clock, or NEVER."""
 
     __slots__ = ("_clock", "_deadline_ms", "_ring", "_timer")
 
@@ -20,7 +20,7 @@ class Alarm:
         self._deadline_ms = NEVER
 
     def set(self, deadline_ms: int) -> None:
-        """Forgets the former deadline. One in the past rings as soon as the loop is free."""
+        """Replace the deadline. One in the past rings in the next loop iteration."""
         if deadline_ms == self._deadline_ms:
             return
         self.cancel()
@@ -30,7 +30,7 @@ class Alarm:
             self._timer = self._clock.call_later(max(delay_ms, 0) / 1000, self._rung)
 
     def cancel(self) -> None:
-        """Does not ring until a deadline is set anew."""
+        """Do not ring until another deadline is set."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""What a node does beside its queue: fsyncs, truncations, and the writing of snapshots."""
+"""Work beside a node's queue: fsyncs, truncations and writes of snapshots."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from odradek.controller.kraft.queue import WorkQueue
 
 Done = Callable[[BaseException | None], None]
-"""Told of the error that work raised, or None."""
+"""Callback for the exception that the work raised, or None."""
 
 
 class Background:
-    """Runs blocking work in threads. Without a loop it runs inline."""
+    """Runner of blocking work in threads, or inline without a loop."""
 
     __slots__ = ("_executor", "_loop", "_queue")
 
@@ -23,16 +23,17 @@ class Background:
         self._executor: Executor | None = None
 
     def run(self, work: Callable[[], object], done: Done) -> None:
-        """In the loop's executor, beside everything else; `done` is called from the queue, or at once when the queue is closed by then."""
+        """Run the work in the loop's executor. `done` is called from the queue, or at once if the queue is closed by then."""
         self._start(None, work, lambda error: self._finished(done, error))
 
     def run_in_order(self, work: Callable[[], object], done: Done) -> None:
-        """As `run`, in the one thread of the metadata log, after what was given to it before."""
+        """Run the work in the thread of the metadata log, after earlier work there. `done` is called as for `run`."""
         self._start(self._thread(), work, lambda error: self._finished(done, error))
 
     def suspend_for(self, work: Callable[[], object], rest: Callable[[], None]) -> None:
-        """The last thing that a piece of the queue's work does: `work` in the thread of the metadata log, then `rest`, and nothing else of
-        the queue in between. What `work` raises ends the queue, as if the piece had raised it.
+        """Run `work` in the thread of the metadata log, then `rest` in the queue. No other work item runs in between.
+
+        The call must be the last action of a work item. An exception of `work` ends the queue as if the item had raised it.
         """
         if self._loop is None:
             work()
@@ -52,11 +53,11 @@ class Background:
 
     @property
     def closed(self) -> bool:
-        """Whether the node has stopped."""
+        """Return whether the node has stopped."""
         return self._queue.closed
 
     def close(self) -> None:
-        """Nothing more will be given; what runs comes to its end."""
+        """Stop accepting work. Running work is finished."""
         if self._executor is not None:
             self._executor.shutdown(wait=False)
 
@@ -79,7 +80,7 @@ class Background:
             self._queue.put(lambda: done(error))
 
     def _thread(self) -> Executor:
-        """A thread of its own, so that reads from a slow data disk do not hold up the quorum."""
+        """Return the thread of the metadata log. With a separate thread, reads from a slow data disk do not delay the quorum."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "metadata-log")
         return self._executor

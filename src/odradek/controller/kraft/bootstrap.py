@@ -20,7 +20,7 @@ BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
 
 def encode_bootstrap(records: Sequence[VersionedRecord], now_ms: int) -> bytes:
-    """Header, records and footer, each in a batch of its own, in epoch 0."""
+    """Encode header, records and footer as separate batches in epoch 0."""
     header = encode_control_values([snapshot_header(0)], base_offset=0, epoch=0, now_ms=now_ms)
     body = encode_metadata_batch(records, base_offset=1, epoch=0, now_ms=now_ms) if records else b""
     footer = encode_control_values([snapshot_footer()], base_offset=1 + len(records), epoch=0, now_ms=now_ms)
@@ -28,7 +28,7 @@ def encode_bootstrap(records: Sequence[VersionedRecord], now_ms: int) -> bytes:
 
 
 def read_bootstrap(disk: Disk, directory: str) -> list[VersionedRecord]:
-    """The records, none when there is no such file; StorageError when it does not set a metadata.version."""
+    """Return the records, or an empty list without the file. Raises StorageError when the file does not set metadata.version."""
     path = f"{directory}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
         return []

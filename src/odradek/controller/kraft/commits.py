@@ -1,4 +1,4 @@
-"""What is committed and not read yet goes to the controller and into the image, a slice at a time."""
+"""Committed records that are not read yet: passed to the controller and the image, a slice at a time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from odradek.metadata.features import METADATA_VERSION
 logger = logging.getLogger(__name__)
 
 RECORDS_A_SLICE = 2000
-"""How many records are read in one go: a few milliseconds, after which heartbeats and clients have their turn."""
+"""Number of records to read in one slice. A slice takes a few milliseconds; then heartbeats and clients are served."""
 
 
 class Commits:
-    """Between the log and those who follow it: the loader of images and, on a node that has one, the controller."""
+    """Reader from the log into the loader of images and, on a node with one, the controller."""
 
     def __init__(self, log: MetadataLog, loader: MetadataLoader, controller: MetadataController | None) -> None:
         self._log = log
@@ -32,19 +32,21 @@ class Commits:
         self._warned: set[str] = set()
 
     def advance(self, high_watermark: int) -> None:
-        """What is below `high_watermark` may be read."""
+        """Allow to read the records below `high_watermark`."""
         self._high_watermark = high_watermark
         self._log.log.update_high_watermark(high_watermark)
 
     def restart(self) -> None:
-        """A snapshot has taken the place of the log: reading goes on with it."""
+        """Go on reading with the snapshot that has replaced the log."""
         self._reading = None
 
     def read(self) -> bool:
-        """Reads a slice, if there is something to read: the controller's state and the image follow, publishers are told, then replies go
-        out, unless they have to wait for the publishers. Whether there is more.
+        """Read a slice, if there is one, and return whether more remains.
 
-        StorageError when a record or the level of a feature is unknown to this release.
+        First the controller's state and the image change, then the publishers get the image, then responses go out, except those that wait
+        for the publishers.
+
+        Raises StorageError when this release does not know a record or the level of a feature.
         """
         loader = self._loader
         if self._reading is None:
@@ -62,17 +64,17 @@ class Commits:
         if not more and self._high_watermark >= 0:
             loader.caught_up_to(self._high_watermark)
         if self._controller is not None:
-            # Also within a batch: what is read from here on must not be taken back. Nobody waits for an offset there.
+            # Commit even inside a batch: what has been read must not be undone. No response waits for an offset inside a batch.
             self._controller.commit(loader.next_offset, loader.shown_to)
         return more
 
     def published(self) -> None:
-        """The publishers were told of what had to be prepared: the replies go out that waited for it."""
+        """Send the responses that waited for a prepared image, which has now been published."""
         if self._controller is not None:
             self._controller.show(self._loader.shown_to)
 
     def _slices(self) -> Iterator[bool]:
-        """Stops, with True, after each slice but the last. A slice that ends within a batch holds nothing else."""
+        """Yield True after each slice but the last. A slice that ends inside a batch contains only records of that batch."""
         snapshot = self._log.latest_snapshot()
         if snapshot is not None and snapshot != BOOTSTRAP_SNAPSHOT_ID and snapshot.offset > self._loader.next_offset:
             yield from self._load_snapshot(snapshot)
@@ -97,7 +99,7 @@ class Commits:
         self._loader.load_batch(batch)
 
     def _load_snapshot(self, snapshot_id: OffsetAndEpoch) -> Iterator[bool]:
-        """Everything in a snapshot is committed. Controller and image change when all of it has been read."""
+        """Load a snapshot, which is all committed. Controller and image change after all of it has been read."""
         loader, controller = self._loader, self._controller
         delta = loader.begin_snapshot()
         state = None if controller is None else controller.begin_snapshot()
@@ -119,7 +121,7 @@ class Commits:
         loader.load_snapshot(snapshot_id, delta, time_ms)
 
     def _check_features(self, finalized: Mapping[str, int]) -> None:
-        """Warns once of each finalized level that is not served."""
+        """Log a warning once for each finalized level that is not served."""
         if finalized is self._checked:
             return
         self._checked = finalized

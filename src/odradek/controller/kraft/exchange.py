@@ -1,4 +1,4 @@
-"""Requests of peers that wait for the core's answer, and the core's own requests to peers."""
+"""Peers' requests that wait for the core's response, and the core's own requests to peers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from odradek.consensus.messages import Event, Outbound, Request, RequestReceived
 
 
 class Exchange:
-    """The core knows a peer's request by its token, and its own by their correlations; here is who stands behind them."""
+    """Open requests: those of peers by token, those of the core by correlation."""
 
     __slots__ = ("_closed", "_next_token", "_send", "_step", "_waiting")
 
     def __init__(self, step: Callable[[Event], None], send: Callable[[Outbound], Deferred[Response]]) -> None:
-        """`step` hands an event to the core, `send` a message to its destination."""
+        """Create the exchange. `step` passes an event to the core, `send` a message to its destination."""
         self._step = step
         self._send = send
         self._waiting: dict[int, Deferred[Response]] = {}
@@ -23,7 +23,7 @@ class Exchange:
         self._closed = False
 
     def receive(self, request: Request) -> Deferred[Response]:
-        """A peer's request. The answer fails with BROKER_NOT_AVAILABLE when the node stops first."""
+        """Pass a peer's request to the core. The response fails with BROKER_NOT_AVAILABLE when the node stops first."""
         answer: Deferred[Response] = Deferred()
         if self._closed:
             answer.fail(_shutting_down())
@@ -34,13 +34,13 @@ class Exchange:
         return answer
 
     def reply(self, token: int, response: Response) -> None:
-        """The core has decided what to answer."""
+        """Complete a peer's request with the core's response."""
         answer = self._waiting.pop(token, None)
         if answer is not None:
             answer.complete(response)
 
     def send(self, message: Outbound) -> None:
-        """Sends a request of the core's, and tells it of the answer, or that there will be none."""
+        """Send a request of the core, and pass its response or failure to the core."""
 
         def answered(deferred: Deferred[Response]) -> None:
             error = deferred.error
@@ -52,7 +52,7 @@ class Exchange:
         self._send(message).add_callback(answered)
 
     def close(self) -> None:
-        """Whoever still waits is told that the node shuts down."""
+        """Fail the waiting requests with BROKER_NOT_AVAILABLE, because the node shuts down."""
         self._closed = True
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
@@ -60,7 +60,7 @@ class Exchange:
 
 
 def _says_that_nobody_is_there(error: BaseException) -> bool:
-    """A connection that was refused or broke, and not the silence of one that lasts."""
+    """Return whether a connection was refused or broke. A request that timed out on a working connection does not count."""
     return isinstance(error, ConnectionError) or (isinstance(error, KafkaError) and error.code is ErrorCode.NETWORK_EXCEPTION)
 
 

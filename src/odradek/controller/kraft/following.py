@@ -1,4 +1,4 @@
-"""Who follows the log: what is committed is read, slice by slice, and the controller takes up its office and lays it down."""
+"""Reader of committed records: reads them slice by slice, and activates and deactivates the controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Following:
-    """All in pieces of the queue's work."""
+    """Reader of committed records. All its work runs in the node's queue."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class Following:
         loader.do = queue.put
         loader.on_published = self._published
         self._reads_on = False
-        """Whether a slice will be read on the loop's next turn."""
+        """Whether the next loop iteration will read a slice."""
         self.caught_up: Deferred[None] = Deferred()
-        """Completes when everything up to the high watermark has been read for the first time, and the publishers were told."""
+        """Completes when everything up to the high watermark has been read for the first time and published."""
         self.on_leader: list[Callable[[LeaderAndEpoch], object]] = []
-        """Told of each new leader, and of each epoch without one."""
+        """Callbacks for each new leader, and for each epoch without a leader."""
         self.on_active: list[Callable[[], object]] = []
-        """Told when this node's controller has become active."""
+        """Callbacks for the moment at which this node's controller has become active."""
 
     def leader_changed(self, leader: LeaderAndEpoch) -> None:
-        """Whoever is not that leader, in that epoch, is no active controller any more."""
+        """Note a new leader. Deactivate this node's controller unless it is active in that epoch on that leader."""
         logger.info("The leader of epoch %d is %s", leader.epoch, leader.leader_id if leader.leader_id >= 0 else "unknown")
         self._loader.leader = leader
         controller = self._controller
@@ -66,17 +66,17 @@ class Following:
         tell_each(self.on_leader, leader)
 
     def committed(self, high_watermark: int) -> None:
-        """There is more to read."""
+        """Note a higher high watermark and read on."""
         self._commits.advance(high_watermark)
         self.read_on()
 
     def log_replaced(self) -> None:
-        """By a snapshot, which is to be read now."""
+        """Read the snapshot that has replaced the log."""
         self._commits.restart()
         self.read_on()
 
     def read_on(self) -> None:
-        """Reads a slice of what is committed; the next one when the loop has done what else there is."""
+        """Read a slice of the committed records. The next loop iteration reads the next slice."""
         if self._reads_on or self._loader.is_full:
             return
         if self._commits.read():
@@ -94,11 +94,11 @@ class Following:
 
     def _published(self) -> None:
         self._commits.published()
-        # Perhaps the loader was full.
+        # The loader may have been full.
         self.read_on()
 
     def _activate_when_replayed(self) -> None:
-        """A leader's controller becomes active once everything before its epoch is in the state."""
+        """Activate a leader's controller once everything before the leader's epoch is in the state."""
         controller, leader = self._controller, self._raft.leader_state()
         if leader is None or controller is None or controller.is_active:
             return

@@ -1,4 +1,4 @@
-"""The fsyncs of the metadata log: one at a time, and what is appended meanwhile shares the next."""
+"""Fsyncs of the metadata log: one at a time. Records appended during an fsync share the next one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from odradek.storage.flushing import Flush
 
 FLUSH_INTERVAL_S = 5.0
-"""How long what an observer has fetched may stay in the page cache. What a power cut takes is fetched again; nobody counts on it."""
+"""Seconds that records fetched by an observer may stay in the page cache.
+
+Records lost in a power cut are fetched again; commits do not count them.
+"""
 
 
 class GroupCommit:
-    """All of it in pieces of the queue's work, but for the fsyncs themselves."""
+    """Fsyncs of one metadata log. All its work except the fsync itself runs in the node's queue."""
 
     def __init__(
         self,
@@ -31,8 +34,9 @@ class GroupCommit:
         on_durable: Callable[[int], None],
         on_error: Callable[[BaseException], None],
     ) -> None:
-        """`on_durable` is told up to which offset the log is durable, at the end of each flush. `on_error` is told when an fsync failed:
-        after that nobody knows what is on the disk, and nothing is flushed again.
+        """Create the group commit. `on_durable` gets the offset below which the log is durable, at the end of each flush.
+
+        `on_error` gets the error of a failed fsync. After it the disk's content is unknown and nothing is flushed any more.
         """
         self._log = log
         self._disk = disk
@@ -46,7 +50,7 @@ class GroupCommit:
         self._closed = False
 
     def flush(self) -> None:
-        """Makes durable what has been appended. While a flush is under way nothing happens: `on_durable` tells what is still to be done."""
+        """Start an fsync of the appended records. During a flush do nothing: after it, `on_durable` leads to the next flush."""
         if self._flushing or self._closed:
             return
         flush = self._log.begin_flush()
@@ -56,18 +60,18 @@ class GroupCommit:
         self._background.run_in_order(lambda: flush.run(self._disk), lambda error: self._flushed(flush, error))
 
     def flush_later(self) -> None:
-        """Makes durable what will have been appended in `FLUSH_INTERVAL_S`."""
+        """Fsync, `FLUSH_INTERVAL_S` from now, the records appended until then."""
         if self._timer is None and not self._flushing and not self._closed:
             self._timer = self._clock.call_later(FLUSH_INTERVAL_S, self._interval_over)
 
     def close(self) -> None:
-        """Flushes what is left, on this thread, unless a flush is under way; none begins after that."""
+        """Fsync the rest on this thread, unless a flush is under way. No flush starts afterwards."""
         self.abandon()
         if not self._flushing:
             self._log.log.flush()
 
     def abandon(self) -> None:
-        """No flush begins any more: the disk cannot be trusted."""
+        """Start no flush any more, because the disk cannot be trusted."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -86,5 +90,5 @@ class GroupCommit:
             return
         log = self._log.log
         log.finish_flush(flush)
-        # Not flush.up_to: the log may have been cut meanwhile and have grown again, by records that this flush has not seen.
+        # Do not use flush.up_to: meanwhile the log may have been truncated and have grown again by records that this flush has not written.
         self._on_durable(log.recovery_point)

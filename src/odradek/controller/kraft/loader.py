@@ -1,8 +1,8 @@
-"""From committed batches to images: builds the delta, applies it, tells the publishers (MetadataLoader, MetadataBatchLoader).
+"""Metadata loader: builds deltas and images from committed batches and passes them to publishers (MetadataLoader, MetadataBatchLoader).
 
-What goes wrong there, Kafka gives to its fault handlers, and so do we: a publisher that fails is named in the log and told of the next
-image all the same, since the others and the quorum can go on. Only its first image it has to take, or the node does not start. A record
-that the image cannot take in ends a controller; a broker leaves it out, with an error in its log.
+Errors that Kafka passes to its fault handlers are treated likewise. A publisher that fails is named in the log and still gets the next
+image, because the other publishers and the quorum can go on. Only the first image must succeed, or the node does not start. A record that
+contradicts the image ends a controller; a broker skips the record and logs an error.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ from odradek.protocol.messages.metadata_records import (
 logger = logging.getLogger(__name__)
 
 _MOST_UNPUBLISHED = 1000
-"""Images that may wait behind one that is being prepared."""
+"""Number of images that may wait behind one that is being prepared."""
 
 Preparation = Callable[[MetadataDelta, MetadataImage], Deferred[None] | None]
-"""What takes time and is better done, in another thread, before an image is published. The Deferred must not fail."""
+"""Slow work before an image is published, done in another thread. The Deferred must not fail."""
 
 
 class MetadataPublisher(Protocol):
-    """Whoever wants to know of the cluster's state."""
+    """Receiver of new images of the cluster."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
-        """`image` is what `delta` made of the image before. The first call comes when the node has caught up, with all in the delta."""
+        """Take over `image`, which is the former image plus `delta`.
+
+        The first call comes once the node has caught up; its delta has everything.
+        """
         ...
 
 
 class MetadataLoader:
-    """The image of what is committed. `publish` happens once the node has caught up with the high watermark for the first time.
+    """Image of the committed metadata. Publishing starts once the node has caught up with the high watermark for the first time.
 
-    Publishers are told of each image in turn; one that has to be prepared (`before_publishing`) keeps those after it waiting, and nothing
-    else: what is committed meanwhile is taken in.
+    Publishers get the images in order. While `before_publishing` prepares an image, the later images wait. Committed batches are still read.
     """
 
     __slots__ = (
@@ -77,33 +79,33 @@ class MetadataLoader:
     )
 
     def __init__(self, *, tolerant: bool = False) -> None:
-        """`tolerant`: a record that contradicts the image is left out, with an error in the log; else its error is raised."""
+        """Create a loader. With `tolerant` a record that contradicts the image is skipped and logged; otherwise its error is raised."""
         self._tolerant = tolerant
         self.image = EMPTY
         self.next_offset = 0
-        """The first offset that was not taken in yet."""
+        """First offset that has not been read yet."""
         self.snapshots_loaded = 0
         self.load_errors = 0
-        """Records that were left out of the image, since the start."""
+        """Number of records left out of the image since the start."""
         self.apply_errors = 0
-        """Errors of publishers and their parts, since the start (SharedServer.metadataPublishingFaultHandler)."""
+        """Number of errors of publishers and their parts since the start (SharedServer.metadataPublishingFaultHandler)."""
         self.ends_with_a_batch = True
-        """Whether the image ends where a batch does. Within one, where a metadata transaction begins, there can be no snapshot."""
+        """Whether the image ends at the end of a batch. No snapshot is possible inside a batch, where a metadata transaction may begin."""
         self.leader = LeaderAndEpoch(-1, 0)
         self._publishers: list[MetadataPublisher] = []
         self._new_publishers: list[MetadataPublisher] = []
         self._unpublished: deque[tuple[MetadataDelta, MetadataImage]] = deque()
         self._published = EMPTY
-        """What the publishers were told last."""
+        """Image that the publishers got last."""
         self._preparing = False
-        """Whether the first of those that are unpublished is being prepared."""
+        """Whether the first unpublished image is being prepared."""
         self.before_publishing: Preparation | None = None
         self.on_image: list[Callable[[MetadataImage], object]] = []
-        """Told of each new image before the publishers are."""
+        """Callbacks for each new image, called before it is published."""
         self.on_published: Callable[[], object] | None = None
-        """Called when an image that had to be prepared, and what waited behind it, was published."""
+        """Callback after an image that had to be prepared, and the images waiting behind it, were published."""
         self.do: Callable[[Callable[[], None]], object] = lambda work: work()
-        """Does the rest of the work when an image is prepared: at once, or when its turn comes."""
+        """Runs the work that follows a preparation: at once by default, through the node's queue when set."""
         self._caught_up = False
         self._bytes_since_snapshot = 0
         self._delta: MetadataDelta | None = None
@@ -112,13 +114,13 @@ class MetadataLoader:
         self._transaction: MetadataDelta | None = None
 
     def add_publisher(self, publisher: MetadataPublisher) -> None:
-        """Is told everything as soon as the node has caught up, perhaps at once."""
+        """Add a publisher. It gets the whole image once the node has caught up, or at once if it has."""
         self._new_publishers.append(publisher)
         if self._caught_up:
             self._introduce()
 
     def count_apply_errors(self, count: int) -> None:
-        """Count errors that a publisher has survived by itself."""
+        """Add errors that a publisher has handled itself to `apply_errors`."""
         self.apply_errors += count
 
     def remove_publisher(self, publisher: MetadataPublisher) -> None:
@@ -139,25 +141,25 @@ class MetadataLoader:
 
     @property
     def shown_to(self) -> int:
-        """The first offset that the publishers were not told of, as far as the node has read."""
+        """End offset of the metadata that the publishers have, among what the node has read."""
         return self._published.provenance.last_contained_offset + 1 if self._unpublished else self.next_offset
 
     @property
     def is_full(self) -> bool:
-        """So many images wait to be published that nothing more should be taken in before `on_published`."""
+        """Return whether too many images wait to be published. Nothing more should then be read before `on_published` is called."""
         return len(self._unpublished) >= _MOST_UNPUBLISHED
 
     @property
     def snapshot_id(self) -> OffsetAndEpoch:
-        """The name of a snapshot of the image."""
+        """Id of a snapshot of the image."""
         return OffsetAndEpoch(self.image.provenance.last_contained_offset + 1, self.image.provenance.last_contained_epoch)
 
     # Loading ---------------------------------------------------------------------------------------------------------------
 
     def begin_snapshot(self) -> MetadataDelta:
-        """Where the records of a snapshot are to be replayed into, by `replay_into`; nothing else is to be loaded before `load_snapshot`.
+        """Return the delta to replay a snapshot into by `replay_into`. No other record may be loaded before `load_snapshot`.
 
-        What is not in the image yet is forgotten: the snapshot holds it.
+        Records that are not in the image yet are dropped, because the snapshot contains them.
         """
         self._delta = self._transaction = None
         self._mid_batch = False
@@ -165,7 +167,7 @@ class MetadataLoader:
         return MetadataDelta(self.image)
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch, delta: MetadataDelta, last_contained_log_time_ms: int) -> None:
-        """The image becomes what the snapshot holds; what it does not hold is gone."""
+        """Replace the image by the content of the snapshot. Whatever the snapshot lacks disappears."""
         delta.finish_snapshot()
         self._bytes_since_snapshot = 0
         self.snapshots_loaded += 1
@@ -174,11 +176,11 @@ class MetadataLoader:
         self.ends_with_a_batch = True
 
     def load_batch(self, batch: Batch) -> None:
-        """Takes in a committed batch, or a slice of it; the image follows with `flush`."""
+        """Read a committed batch, or a slice of one. `flush` then builds the image."""
         self._bytes_since_snapshot += batch.size
         for position, record in enumerate(batch.records):
             if isinstance(record.message, BeginTransactionRecord):
-                # What came before the transaction must not wait for its end.
+                # Records before the transaction must not wait for its end.
                 self._pending = MetadataProvenance(batch.base_offset + position - 1, batch.epoch, batch.append_time_ms)
                 self._flush(ends_with_a_batch=position == 0 and not self._mid_batch)
             self._replay(record.message)
@@ -188,7 +190,7 @@ class MetadataLoader:
             self._pending = MetadataProvenance(batch.end_offset - 1, batch.epoch, batch.append_time_ms)
 
     def replay_into(self, delta: MetadataDelta, message: object) -> None:
-        """Replays a record; what happens to one that contradicts the image is said above."""
+        """Replay a record. A tolerant loader skips and counts a record that contradicts the image; others raise its error."""
         try:
             delta.replay(message)
         except Exception:
@@ -214,8 +216,9 @@ class MetadataLoader:
             self.replay_into(self._delta, message)
 
     def flush(self) -> None:
-        """Makes an image of the batches taken in since the last one, and publishes it. Nothing inside a metadata transaction shows, nor
-        does a part of a batch.
+        """Build an image from the batches read since the last one, and publish it.
+
+        Open metadata transactions and parts of batches stay hidden.
         """
         if not self._mid_batch:
             self._flush(ends_with_a_batch=True)
@@ -226,7 +229,7 @@ class MetadataLoader:
         self.ends_with_a_batch = ends_with_a_batch
         delta, self._delta = self._delta, None
         if delta is None:
-            # Only no-ops and control records: the state is the same, seen later.
+            # Only no-ops and control records: the state is the same at a later offset.
             image = self.image._replace(provenance=self._pending)
             self._publish(MetadataDelta(self.image), image)
         else:
@@ -237,7 +240,7 @@ class MetadataLoader:
         self._publish(delta, delta.apply(provenance))
 
     def caught_up_to(self, high_watermark: int) -> None:
-        """The high watermark is known: once everything below it is in the image, publishing begins."""
+        """Start publishing once everything below the known high watermark is in the image."""
         if not self._caught_up and self.next_offset >= high_watermark:
             self._caught_up = True
             self._introduce()
@@ -250,7 +253,7 @@ class MetadataLoader:
             self._publish_all()
 
     def _publish_all(self) -> None:
-        """Up to the first image that is not prepared at once."""
+        """Publish the waiting images up to the first one whose preparation takes time."""
         while self._unpublished:
             prepared = self._prepare(*self._unpublished[0])
             if prepared is not None and not prepared.done:

@@ -1,4 +1,4 @@
-"""The directory `__cluster_metadata-0`: the log, its snapshots and the quorum state, as the core wants to see them (KafkaMetadataLog)."""
+"""Directory `__cluster_metadata-0`: log, snapshots and quorum state for the consensus core (KafkaMetadataLog)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARTITION_METADATA = "partition.metadata"
 
 @contextmanager
 def _disk_errors() -> Generator[None]:
-    """A log answers KAFKA_STORAGE_ERROR when its disk fails. Here that is no answer for anybody, but the end of the node."""
+    """Raise the OSError behind a KAFKA_STORAGE_ERROR. A failed disk of the metadata log ends the node; no client gets the error."""
     try:
         yield
     except KafkaError as error:
@@ -43,8 +43,10 @@ def _disk_errors() -> Generator[None]:
 
 
 class MetadataLog:
-    """Implements `consensus.log.RaftLog`. Used by one thread at a time (that of the node, or while its queue is suspended the log's own),
-    but for the run of a flush.
+    """Metadata log and its snapshots (implements `consensus.log.RaftLog`).
+
+    Only one thread uses it at a time: that of the node or, while the node's queue is suspended, that of the metadata log. A flush may run
+    beside them.
     """
 
     __slots__ = ("_disk", "_retention_bytes", "_retention_ms", "directory", "log", "snapshots")
@@ -56,16 +58,18 @@ class MetadataLog:
         self.directory = directory
         self.log = log
         self.snapshots = snapshots
-        """Complete snapshots, oldest first."""
+        """Ids of complete snapshots, oldest first."""
         self._retention_bytes = retention_bytes
         self._retention_ms = retention_ms
 
     @classmethod
     def open(cls, disk: Disk, clock: Clock, config: BrokerConfig) -> MetadataLog:
-        """Opens or creates the directory in metadata.log.dir. The log is always recovered as after a crash, as Kafka does.
+        """Open or create the directory in metadata.log.dir. The log is always recovered as after a crash, as in Kafka.
 
-        A snapshot newer than the log's end (its fetch was the last thing before a crash) replaces the log. StorageError when the log begins
-        after its start and no snapshot covers what is missing, or when there is a log but no quorum-state: this replica may have voted.
+        A snapshot newer than the log's end replaces the log; a crash just after a fetched snapshot was written causes this.
+
+        Raises StorageError when no snapshot covers the records before the log's start. Raises StorageError also for a log without
+        quorum-state, because this replica may have voted.
         """
         directory = f"{config.metadata_log_dir}/{METADATA_PARTITION}"
         disk.makedirs(directory)
@@ -101,7 +105,7 @@ class MetadataLog:
         )
         opened._check(election)
         if config.is_controller:
-            # Others count on a voter's copy. What the newest snapshot holds needs no log.
+            # Others count a voter's copy as durable. Records covered by the newest snapshot need no log.
             newest = opened.latest_snapshot()
             log.write_again(0 if newest is None else newest.offset)
         log.flush()
@@ -127,7 +131,7 @@ class MetadataLog:
                 "Restore the file, or empty the directory so that the log is fetched from the other controllers."
             )
 
-    # What the core asks ----------------------------------------------------------------------------------------------------
+    # Interface of the core (RaftLog) ---------------------------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
@@ -163,7 +167,7 @@ class MetadataLog:
     # Reading ---------------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, *, up_to: int, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
-        """Whole batches from `offset`, below `up_to`, about `max_bytes` of them and at least one."""
+        """Return whole batches from `offset` up to `up_to` (exclusive): about `max_bytes`, and at least one batch."""
         if offset >= up_to:
             return b""
         with _disk_errors():
@@ -178,7 +182,7 @@ class MetadataLog:
         return f"{self.directory}/{snapshot_file(snapshot_id)}"
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, *, max_records: int = MAX_BATCH_RECORDS) -> Iterator[Batch]:
-        """See `snapshots.read_snapshot`."""
+        """Yield the batches of a snapshot (see `snapshots.read_snapshot`)."""
         return read_snapshot(self._disk, self.snapshot_path(snapshot_id), max_records=max_records)
 
     def read_snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, size: int) -> bytes:
@@ -189,7 +193,7 @@ class MetadataLog:
             file.close()
 
     def voter_history(self, static_voters: VoterSet) -> VoterHistory:
-        """Every voter set and kraft.version that the newest snapshot and the log after it hold."""
+        """Return all voter sets and kraft.versions of the newest snapshot and the log after it."""
         history = VoterHistory(static_voters)
         offset = self.start_offset
         latest = self.latest_snapshot()
@@ -222,7 +226,10 @@ class MetadataLog:
         write_quorum_state(self._disk, self.directory, election, kraft_version=kraft_version, voters=voters)
 
     def append(self, data: bytes, epoch: int) -> None:
-        """Batches with their offsets and epochs; not flushed. OSError, here and where else the log is written or read, is the disk's."""
+        """Append batches that have their offsets and epochs, without fsync.
+
+        Like all methods that access the log, raises OSError of the disk.
+        """
         with _disk_errors():
             self.log.append_raft(memoryview(data), epoch)
 
@@ -234,7 +241,7 @@ class MetadataLog:
             self.log.truncate_to(offset)
 
     def restart_at(self, snapshot_id: OffsetAndEpoch) -> None:
-        """A snapshot with this name was written: the log begins anew at its end."""
+        """Restart the log at the end of a snapshot that has been written, and delete older snapshots."""
         self.add_snapshot(snapshot_id)
         with _disk_errors():
             self.log.truncate_fully_and_start_at(snapshot_id.offset)
@@ -247,7 +254,7 @@ class MetadataLog:
             self.snapshots = sorted([*self.snapshots, snapshot_id])
 
     def clean(self, now_ms: int) -> None:
-        """Drops the oldest snapshots, and the log below the oldest that remains, while metadata.max.retention.* asks for it.
+        """Delete the oldest snapshots, and the log before the oldest one that remains, while metadata.max.retention.* demands it.
 
         The newest snapshot always stays.
         """
@@ -282,7 +289,10 @@ class MetadataLog:
 
 
 def next_offset_after(data: bytes, offset: int) -> int:
-    """Where the batches in `data` end; StorageError when there is none, for then the log is shorter than it says."""
+    """Return the end offset of the batches in `data`.
+
+    Raises StorageError without a batch, because the log is then shorter than it claims.
+    """
     from odradek.records.batch import iter_headers
 
     found = offset

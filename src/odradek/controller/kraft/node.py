@@ -1,12 +1,12 @@
-"""One node of the metadata quorum: the consensus core, what performs its decisions, and the controller and image that follow the log.
+"""Node of the metadata quorum: the consensus core, the performer of its work, and the controller and image that follow the log.
 
-- Everything runs on one thread, in a queue (`queue`): a step of the core is performed wholly (`performing`) before the next event is taken.
-- What must be durable before the rest of a step (a vote, a truncation, a snapshot in the place of the log) is done in the thread of the
-  metadata log, and the queue is suspended meanwhile (`background`).
-- Appends are flushed there beside the queue (`group_commit`). The core hears of it by `Flushed`, and only then counts this node's copy.
-- What is committed goes, slice by slice, to the controller and into the image (`following`, `commits`), now and then into a snapshot
+- Everything runs on one thread, in a work queue (`queue`). A step of the core is performed completely (`performing`) before the next event.
+- Work that must be durable before the rest of a step (a vote, a truncation, a snapshot that replaces the log) runs in the thread of the
+  metadata log. The queue is suspended until then (`background`).
+- Fsyncs of appended records run in that thread beside the queue (`group_commit`). The core counts this node's copy only after `Flushed`.
+- Committed records go slice by slice to the controller and into the image (`following`, `commits`), and from time to time into a snapshot
   (`snapshotting`).
-- `submit` is how handlers change the cluster; `loader` holds the image of what is committed and tells the publishers.
+- Handlers change the cluster by `submit`. `loader` holds the image of the committed records and informs the publishers.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 
 UNREACHABLE_MS = 200
-"""How long, at the most, a voter waits before it stands when the leader's connections are refused."""
+"""Largest number of milliseconds that a voter waits before it stands for election when the leader refuses connections."""
 
 
 class KRaftNode:
-    """See the module's text. Every call comes from one thread (the event loop's)."""
+    """Node of the metadata quorum (see the module). All calls come from one thread, that of the event loop."""
 
     def __init__(
         self,
@@ -89,15 +89,16 @@ class KRaftNode:
         on_fault: Callable[[BaseException], None] | None = None,
         policies: Policies | None = None,
     ) -> None:
-        """`log` is open; `stop` closes it. `directory_id` is that of metadata.log.dir. `core_factory` makes the controller's core; without
-        one, a node with the controller role makes its own.
+        """Create the node on an open `log`, which `stop` closes. `directory_id` is that of metadata.log.dir.
 
-        `loop` runs fsyncs in its executor; without one they run inline. `endpoints` are the controller listeners this node is reached at
-        (from the configuration unless given, which is needed where a port was chosen by the system). `on_fault` is told of an error after
-        which this node must not go on (a failed fsync, a log that cannot be read); without it the error is logged. The controller asks
-        `policies`.
+        `core_factory` creates the controller's core; the default is this node's own core, with `policies`. Fsyncs run in threads with
+        `loop`, inline without it.
 
-        StorageError or OSError when what the log directory holds cannot be used.
+        `endpoints` are the controller listeners at which this node is reached. They default to the configured ones, and must be given when
+        the system chose a port. `on_fault` gets an error after which this node must not go on (a failed fsync, an unreadable log); without
+        it the error is logged.
+
+        Raises StorageError or OSError when the content of the log directory cannot be used.
         """
         self.log = log
         self.cluster_id = cluster_id
@@ -108,7 +109,7 @@ class KRaftNode:
         self._on_fault = on_fault
         self._failure: BaseException | None = None
         self.queue_times_ms = Histogram()
-        """How long operations waited before they were begun, and how long each was at work."""
+        """Milliseconds that operations waited in the queue; `processing_times_ms` has the milliseconds that they ran."""
         self.processing_times_ms = Histogram()
         self._started = False
         self._stopped = False
@@ -135,7 +136,7 @@ class KRaftNode:
             )
         self.loader = MetadataLoader(tolerant=not config.is_controller)
         self._left: Deferred[None] | None = None
-        """Of `leave`."""
+        """Deferred that `leave` returned."""
         self._alarm = Alarm(clock, lambda: self._performer.step(Tick()))
         self._queue = WorkQueue(lambda: self._alarm.set(self.raft.deadline_ms), self._fault)
         self._background = Background(loop, self._queue)
@@ -174,12 +175,14 @@ class KRaftNode:
             on_error=self._fault,
         )
         self.caught_up = self._following.caught_up
-        """Completes when the image is at the high watermark for the first time, after the publishers were told; fails with the error that
-        keeps the node from getting there."""
+        """Completes when the image has reached the high watermark for the first time and has been published.
+
+        Fails with the error that prevents it.
+        """
         self.on_leader = self._following.on_leader
-        """Told of each new leader, and of each epoch without one. They must not call this node before they have returned."""
+        """Callbacks for each new leader, and for each epoch without a leader. They must not call this node before they have returned."""
         self.on_active = self._following.on_active
-        """Told when this node's controller has become active; the same holds for them."""
+        """Callbacks for the moment at which this node's controller has become active. The same restriction holds for them."""
 
     def _static_voters(self) -> VoterSet:
         listener = self.listener_name
@@ -189,10 +192,10 @@ class KRaftNode:
     # Life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Takes part in the quorum. A sole voter leads when this returns; its first commit follows an fsync.
+        """Join the quorum. A sole voter leads when this returns; its first commit follows an fsync.
 
-        ConfigError when the quorum can have no leader: its only voter has been replaced by this node. Whatever else goes wrong while the
-        node takes up its role is raised too.
+        Raises ConfigError when the quorum can have no leader because this node has replaced its only voter. Raises any other error of the
+        start.
         """
         _check_voters(self.raft.voters.current, self.raft.local)
         self._started = True
@@ -201,8 +204,10 @@ class KRaftNode:
             raise self._failure
 
     def leave(self) -> Deferred[None]:
-        """Stands for election no more and, when it leads, resigns and asks the others to elect. Done when they have begun to, or when there
-        is nobody to ask (KafkaRaftClient.GracefulShutdown); requests are still answered. Without an answer of the others it is never done.
+        """Stop standing for election; if this node leads, resign and ask the other voters to elect a leader.
+
+        The Deferred completes when the other voters have begun an election or when there are none (KafkaRaftClient.GracefulShutdown). It
+        stays open while the other voters do not answer. Requests are still answered.
         """
         if self._left is None:
             self._left = Deferred()
@@ -221,7 +226,7 @@ class KRaftNode:
             left.complete(None)
 
     def stop(self) -> None:
-        """Gives up leadership, flushes and closes. What waits for a commit fails with NOT_CONTROLLER. After a fault it only closes."""
+        """Resign, flush and close. Operations that wait for a commit fail with NOT_CONTROLLER. After a fault only close."""
         if self._stopped:
             return
         if self._started and self._failure is None:
@@ -229,7 +234,7 @@ class KRaftNode:
         self._stopped = True
         self._cease(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The node is shutting down."))
         try:
-            # Else the thread of the log is still at work, on a disk that does not answer. The log is recovered at every start.
+            # Otherwise the thread of the log still works, on a disk that does not answer. The log is recovered at every start.
             if self._failure is None and not self._queue.suspended:
                 self._performer.group_commit.close()
                 self.log.close()
@@ -238,7 +243,7 @@ class KRaftNode:
             self._background.close()
 
     def _fault(self, error: BaseException) -> None:
-        """The node must not go on: what is in memory may no longer be what is on the disk."""
+        """Stop the node's work, because memory and disk may differ."""
         if self._failure is not None or self._stopped:
             return
         if self._on_fault is None or not isinstance(error, OSError | OdradekError):
@@ -249,7 +254,7 @@ class KRaftNode:
             self._on_fault(error)
 
     def _cease(self, error: BaseException) -> None:
-        """No more work; whoever waits is told."""
+        """Stop all work and fail what waits."""
         self._queue.close()
         self._performer.group_commit.abandon()
         self._alarm.cancel()
@@ -264,12 +269,12 @@ class KRaftNode:
 
     @property
     def kraft_version(self) -> int:
-        """The level of kraft.version, which stands in the quorum's control records and not in the metadata."""
+        """Level of kraft.version, from the quorum's control records. The metadata does not contain it."""
         return self.raft.voters.kraft_version
 
     @property
     def image(self) -> MetadataImage:
-        """The cluster as committed and read by this node."""
+        """Cluster image of the records that are committed and that this node has read."""
         return self.loader.image
 
     @property
@@ -286,11 +291,11 @@ class KRaftNode:
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that is not known to be committed, -1 while that is unknown."""
+        """First offset that is not known to be committed; -1 when unknown."""
         return self.raft.high_watermark
 
     def leader_endpoint(self) -> Endpoint | None:
-        """The controller listener at which the present leader is reached, as far as this node knows one; its own when it leads."""
+        """Return the controller listener of the present leader, or None when unknown. A leader gets its own."""
         leader_id = self.leader_and_epoch.leader_id
         if leader_id < 0:
             return None
@@ -298,15 +303,15 @@ class KRaftNode:
         return self.endpoint_for_peers(endpoints) if endpoints else None
 
     def add_publisher(self, publisher: MetadataPublisher) -> None:
-        """The publisher is told of everything once this node has caught up, and of every change from then on."""
+        """Add a publisher. It gets the whole image once this node has caught up, and every change afterwards."""
         self.loader.add_publisher(publisher)
 
     def submit(self, operation: Callable[[ControllerContext], ControllerResult[R]], name: str = "", *, shown: bool = True) -> Deferred[R]:
-        """Runs `operation`, one of `controller.core`, on the active controller; the response comes when its records are committed and,
-        if it is to be `shown`, when this node's publishers were told of them.
+        """Run `operation`, one of `controller.core`, on the active controller.
 
-        Fails with NOT_CONTROLLER when this node is not the active controller or stops being it, and with whatever KafkaError the operation
-        raises. `name` is for the log.
+        The response comes when its records are committed. With `shown` it also waits until this node's publishers have them. Fails with
+        NOT_CONTROLLER when this node is not, or stops being, the active controller, and with any KafkaError of the operation. `name` is for
+        the log.
         """
         deferred: Deferred[R] = Deferred()
         controller = self._controller
@@ -329,28 +334,28 @@ class KRaftNode:
         return deferred
 
     def request(self, request: Request) -> Deferred[Response]:
-        """A peer's request, without the wire's wrapping; the APIs are in `handlers.cluster`."""
+        """Pass a peer's request to the core. The APIs, with their wire formats, are in `handlers.cluster`."""
         return self._performer.exchange.receive(request)
 
     def write_snapshot(self) -> None:
-        """Writes a snapshot now, in the background; nothing when there is nothing new."""
+        """Write a snapshot now, in the background, unless there is nothing new."""
         self._queue.put(self._snapshots.write)
 
     @property
     def names_static_voters(self) -> bool:
-        """Whether the configuration names the voters (controller.quorum.voters)."""
+        """Return whether the configuration names the voters (controller.quorum.voters)."""
         return bool(self._config.controller_quorum_voters)
 
     @property
     def snapshots(self) -> Snapshots:
-        """Of the metadata, written by this node."""
+        """Metadata snapshots of this node."""
         return self._snapshots
 
     # For `wire` and the handlers of Raft's APIs -------------------------------------------------------------------------------
 
     @property
     def listener_name(self) -> str:
-        """The controller listener that this node's requests to its peers go to."""
+        """Name of the controller listener to which this node sends requests to peers."""
         names = self._config.controller_listener_names
         return names[0] if names else "CONTROLLER"
 
@@ -363,19 +368,19 @@ class KRaftNode:
         return self._config.integer("controller.quorum.fetch.snapshot.max.bytes")
 
     def endpoint_for_peers(self, endpoints: Sequence[Endpoint]) -> Endpoint:
-        """The one on this node's controller listener, else the first."""
+        """Return the endpoint of this node's controller listener name, else the first one."""
         name = self.listener_name
         return next((endpoint for endpoint in endpoints if endpoint.name.upper() == name), endpoints[0])
 
     def now_ms(self) -> int:
-        """The clock of the core: monotonic milliseconds."""
+        """Return monotonic milliseconds, the clock of the core."""
         return self._performer.now_ms()
 
     def wall_ms(self) -> int:
         return self._clock.time_ms()
 
     def bootstrap_server(self, destination: int) -> tuple[str, int]:
-        """Host and port of the bootstrap server that the core calls `destination` (-2 is the first)."""
+        """Return host and port of the bootstrap server that the core calls `destination` (-2 is the first)."""
         return self._config.controller_quorum_bootstrap_servers[-2 - destination]
 
     # LogWriter, for the controller -------------------------------------------------------------------------------------------
@@ -406,7 +411,10 @@ class KRaftNode:
 
 
 def _timeouts(config: BrokerConfig) -> RaftTimeouts:
-    """Kafka's. But a leader whose connections are refused is doubted before the fetch timeout, unless that was given."""
+    """Return the configured timeouts.
+
+    Unless the fetch timeout is set, a leader that refuses connections is doubted before it, unlike in Kafka.
+    """
     waits = config.is_set("controller.quorum.fetch.timeout.ms")
     return RaftTimeouts(
         election_ms=config.integer("controller.quorum.election.timeout.ms"),
@@ -427,7 +435,7 @@ def _new_core(
 
 
 def _check_voters(voters: VoterSet, local: Voter) -> None:
-    """ConfigError for a quorum whose only voter was this node with another metadata directory: nobody is left to lead it."""
+    """Raise ConfigError when the only voter is this node with another metadata directory, because no node can lead the quorum."""
     known = voters.get(local.id)
     if known is not None and len(voters) == 1 and not voters.contains(local.key):
         theirs, ours = (None if each is None else uuid_to_string(each) for each in (known.directory_id, local.directory_id))

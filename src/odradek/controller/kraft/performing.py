@@ -1,4 +1,4 @@
-"""What a step of the core asks for is done here, in the order of `Ready`: to the disk, to the peers, then to those above."""
+"""Performs the work of each core step in the order of `Ready`: disk, then peers, then the controller and image above."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Performer:
-    """Takes the events of a node to its core, one after the other, and performs what comes out."""
+    """Performer of a node: passes events to the core one by one and does the resulting work."""
 
     def __init__(
         self,
@@ -40,7 +40,10 @@ class Performer:
         on_performed: Callable[[], None],
         on_error: Callable[[BaseException], None],
     ) -> None:
-        """`send` takes a message to its destination. `on_performed` is told at the end of each step, `on_error` of an fsync that failed."""
+        """Create the performer. `send` sends a message to its destination.
+
+        `on_performed` is called at the end of each step, `on_error` with the error of a failed fsync.
+        """
         self._raft = raft
         self._log = log
         self._clock = clock
@@ -50,36 +53,37 @@ class Performer:
         self._following = following
         self._on_performed = on_performed
         self._installed: SnapshotInstalled | None = None
-        """The snapshot that has just taken the place of the log."""
+        """Snapshot that has just replaced the log."""
         self.group_commit = GroupCommit(log, disk, clock, queue, background, self._flushed, on_error)
         self.exchange = Exchange(self.step, send)
 
     def now_ms(self) -> int:
-        """The clock of the core: monotonic milliseconds."""
+        """Return monotonic milliseconds, the clock of the core."""
         return int(self._clock.monotonic() * 1000)
 
     def start(self) -> None:
-        """The core's first step, as a piece of the queue's work; then a snapshot of before is read."""
+        """Take the core's first step inside a work item, then read the latest snapshot of the directory."""
         self._perform_at_once(self._raft.start(self.now_ms()))
         self._following.read_on()
 
     def step(self, event: Event) -> None:
-        """Takes its turn in the queue."""
+        """Queue an event for the core."""
         self._queue.put(lambda: self._perform(self._raft.step(event, self.now_ms())))
 
     def step_at_once(self, event: Event) -> None:
-        """Within a piece of the queue's work that goes on after it. Such steps are those of a leader, which hardly ever have to wait for
-        the disk; what there is of that is done on this thread.
+        """Pass an event to the core inside a work item that continues after it.
+
+        Only a leader takes such steps. They hardly ever wait for the disk; if they do, the work is done on this thread.
         """
         self._perform_at_once(self._raft.step(event, self.now_ms()))
 
     def tick_if_due(self) -> None:
-        """After a pause of the process others may lead by now: what is due comes before what waited in a socket."""
+        """Process a due deadline before requests that waited in a socket. After a pause of the process another node may lead."""
         if self.now_ms() >= self._raft.deadline_ms:
             self.step_at_once(Tick())
 
     def _perform(self, ready: Ready) -> None:
-        """The last thing that a piece of the queue's work does."""
+        """Perform the work of a step. The call must be the last action of a work item."""
         if ready.quorum_state is None and ready.truncate_to is None and not ready.snapshot_chunks:
             self._perform_rest(ready)
         else:
@@ -90,7 +94,7 @@ class Performer:
         self._perform_rest(ready)
 
     def _durable_work(self, ready: Ready) -> Callable[[], None]:
-        """What has to be on the disk before anything of the step is told to anybody; may run in another thread."""
+        """Return the work that must be on the disk before any result of the step is visible. It may run in another thread."""
         log, election, truncate_to = self._log, ready.quorum_state, ready.truncate_to
         voters, kraft_version = self._raft.voters.current.ids, self._raft.voters.kraft_version
 
@@ -132,14 +136,14 @@ class Performer:
         self._log.append(data, append.epoch)
 
     def _received(self) -> None:
-        """A piece of a snapshot was written. After the last one the log begins at its end, and the snapshot is read as committed."""
+        """Install a completed snapshot: restart the core's log at its end, and read the snapshot as committed."""
         installed, self._installed = self._installed, None
         if installed is not None:
             self.step(installed)
             self._following.log_replaced()
 
     def _make_durable(self) -> None:
-        """What is not durable yet becomes so: at once where others count on it."""
+        """Fsync the records that are not durable yet: now if others count on this copy, later on an observer."""
         if self._raft.flushed_offset < self._raft.log_end.offset:
             if self._raft.is_voter or self._raft.is_leader:
                 self.group_commit.flush()

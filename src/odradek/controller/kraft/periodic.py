@@ -1,4 +1,4 @@
-"""What the active controller does by timer (org.apache.kafka.controller.PeriodicTaskControlManager)."""
+"""Periodic tasks of the active controller (org.apache.kafka.controller.PeriodicTaskControlManager)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AGAIN_AT_ONCE_S = 0.01
-"""How soon a task that did not finish its work in one operation runs again (PeriodicTask's immediate period)."""
+"""Seconds until a task that did not finish its work in one operation runs again (PeriodicTask's immediate period)."""
 _LATE_S = 0.05
-"""So late is no timer of a loop that runs."""
+"""Lateness in seconds beyond which a timer shows that the event loop stood still."""
 
 
 class Submit(Protocol):
-    """`KRaftNode.submit`."""
+    """Signature of `KRaftNode.submit`."""
 
     def __call__(self, operation: Callable[[ControllerContext], ControllerResult[object]], name: str) -> Deferred[object]: ...
 
 
 class PeriodicTasks:
-    """Runs while `start`ed. One timer a task, set anew after each run."""
+    """Periodic tasks, active between `start` and `stop`. Each task has one timer, set again after each run."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, submit: Submit) -> None:
         self._config = config
@@ -44,16 +44,16 @@ class PeriodicTasks:
         self._timers: dict[str, TimerHandle] = {}
         self._running = False
         self._term = 0
-        """Grows with every start and stop: what was begun before does not go on after it."""
+        """Counter of starts and stops. A task begun in an earlier term does not set its timer again."""
 
     def start(self) -> None:
-        """This node has become the active controller."""
+        """Start the tasks, as this node has become the active controller."""
         self._running = True
         self._term += 1
         config = self._config
         idle_ms = config.integer("metadata.max.idle.interval.ms")
         if idle_ms > 0:
-            # Replicas that have nothing else to fetch learn from it that they are not behind (KIP-835).
+            # From it, replicas that have nothing else to fetch learn that they are up to date (KIP-835).
             self._every("writeNoOpRecord", idle_ms / 1000, _no_op)
         if config.flag("auto.leader.rebalance.enable"):
             balance_s = config.integer("leader.imbalance.check.interval.seconds")
@@ -74,7 +74,7 @@ class PeriodicTasks:
         self._timers.clear()
 
     def watch_heartbeats(self, heartbeats: Heartbeats) -> None:
-        """To be called after operations: sets the timer for the next session that may run out, if none is set."""
+        """Set the timer for the next broker session that may expire, unless it is set. To be called after each operation."""
         if not self._running or "fenceStaleBroker" in self._timers:
             return
         at_s = heartbeats.next_check_s()
@@ -84,8 +84,9 @@ class PeriodicTasks:
             self._timers["fenceStaleBroker"] = self._clock.call_later(due_s - now_s, self._session_due, heartbeats, due_s)
 
     def _session_due(self, heartbeats: Heartbeats, due_s: float) -> None:
-        """Brokers are not silent because nobody listens: time in which this process stood still does not count, and what waits in sockets
-        by now is served first. (In Kafka heartbeats count from when another thread has received them.)
+        """Check sessions after subtracting the time in which this process stood still, and after serving requests that wait in sockets.
+
+        A broker is not silent because this node did not listen. (In Kafka another thread receives heartbeats, and they count from then.)
         """
         now_s = self._clock.monotonic()
         if now_s - due_s > _LATE_S:
@@ -98,7 +99,7 @@ class PeriodicTasks:
             return
         self._timers.pop("fenceStaleBroker", None)
         as_of_s = self._clock.monotonic()
-        # The operation itself, like every other, has `watch_heartbeats` called after it.
+        # After this operation, as after every other one, `watch_heartbeats` is called.
         fenced = self._submit(lambda context: _widen(fence_stale_broker(context, as_of_s)), "fenceStaleBroker")
         self._report("fenceStaleBroker", fenced)
 

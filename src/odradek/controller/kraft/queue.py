@@ -1,4 +1,4 @@
-"""The order of a node's work: one piece after the other, on one thread."""
+"""Work queue of a node: one work item after the other, on one thread."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ Work = Callable[[], None]
 
 
 class WorkQueue:
-    """A piece of work is done wholly before the next one begins; what it adds comes after what waits already.
+    """Queue of work items. Each item is finished before the next begins; items that it adds come after those that wait already.
 
-    A piece that has to wait for the disk suspends the queue: the thread goes on with other things, and nothing else of this node is done
-    until the piece is resumed.
+    An item that waits for the disk suspends the queue. The thread then does other things, but no work of this node until the item is
+    resumed.
     """
 
     __slots__ = ("_at_work", "_closed", "_on_error", "_on_idle", "_suspended", "_waiting")
 
     def __init__(self, on_idle: Work, on_error: Callable[[Exception], None]) -> None:
-        """`on_idle` runs whenever nothing waits any more. `on_error` is told what a piece of work raised; it should close the queue."""
+        """Create an empty queue. `on_idle` runs whenever no item waits.
+
+        `on_error` gets the exception that an item raised; it should close the queue.
+        """
         self._on_idle = on_idle
         self._on_error = on_error
         self._waiting: deque[Work] = deque()
@@ -35,20 +38,20 @@ class WorkQueue:
         return self._suspended
 
     def put(self, work: Work) -> None:
-        """Does `work`: at once, unless other work is being done, then after that. Nothing happens when the queue is closed."""
+        """Run `work` at once, or after the items that are being run or wait. Do nothing when the queue is closed."""
         if self._closed:
             return
         self._waiting.append(work)
         self._go_on()
 
     def suspend(self) -> None:
-        """Begins nothing more once the present piece of work has returned."""
+        """Start no further item after the current one has returned."""
         assert self._at_work
         assert not self._suspended
         self._suspended = True
 
     def resume(self, rest: Work) -> None:
-        """Does the rest of the piece of work that suspended the queue, then what waits. Nothing happens when the queue is closed."""
+        """Run the rest of the item that suspended the queue, then the waiting items. Do nothing when the queue is closed."""
         if self._closed:
             return
         assert self._suspended
@@ -72,6 +75,6 @@ class WorkQueue:
             self._on_idle()
 
     def close(self) -> None:
-        """Takes nothing more; what waits is dropped."""
+        """Stop accepting work and drop the waiting items."""
         self._closed = True
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""The file `quorum-state`: the epoch, its leader and this replica's vote, as JSON (FileQuorumStateStore, QuorumStateData v0 and v1)."""
+"""File `quorum-state`: the epoch, its leader and this replica's vote, as JSON (FileQuorumStateStore, QuorumStateData v0 and v1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUORUM_STATE = "quorum-state"
 
 
 def encode_quorum_state(election: ElectionState, *, kraft_version: int, voters: tuple[int, ...]) -> bytes:
-    """Version 0 (which names the voters) under kraft.version 0, else version 1 (which names the directory voted for)."""
+    """Encode version 0, which lists the voters, under kraft.version 0; else version 1, which names the directory voted for."""
     voted = election.voted
     fields: dict[str, object]
     if kraft_version == 0:
@@ -41,7 +41,7 @@ def encode_quorum_state(election: ElectionState, *, kraft_version: int, voters: 
 
 
 def decode_quorum_state(data: bytes, path: str) -> ElectionState:
-    """StorageError when it is not what Kafka writes: to guess could mean to vote twice."""
+    """Decode the file. Raises StorageError when Kafka would not write it: a guess could make this replica vote twice."""
     try:
         parsed: object = json.loads(data)
         if not isinstance(parsed, dict):
@@ -66,7 +66,7 @@ def _integer(fields: dict[str, object], name: str, default: int | None = None) -
 
 
 def read_quorum_state(disk: Disk, directory: str) -> ElectionState | None:
-    """None when the file does not exist. A `.tmp` beside it is a write that never happened."""
+    """Return the election state, or None without the file. Remove a `.tmp` file: its write was never completed."""
     path = f"{directory}/{QUORUM_STATE}"
     if disk.exists(path + ".tmp"):
         disk.remove(path + ".tmp")
@@ -76,5 +76,5 @@ def read_quorum_state(disk: Disk, directory: str) -> ElectionState | None:
 
 
 def write_quorum_state(disk: Disk, directory: str, election: ElectionState, *, kraft_version: int, voters: tuple[int, ...]) -> None:
-    """Durable when it returns."""
+    """Write the election state durably."""
     disk.write_atomic(f"{directory}/{QUORUM_STATE}", encode_quorum_state(election, kraft_version=kraft_version, voters=voters))

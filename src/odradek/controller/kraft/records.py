@@ -1,4 +1,4 @@
-"""Batches of the metadata log: metadata records in Kafka's frame, and the control records of Raft and of snapshots."""
+"""Batches of the metadata log: metadata records in Kafka's frame, and control records of Raft and of snapshots."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ KRAFT_VOTERS = 6
 """Types of control records (org.apache.kafka.common.record.ControlRecordType)."""
 
 _WHOLE: Final = 2**63 - 1
-"""Batches are not cut into slices."""
+"""Number of records that keeps batches unsliced."""
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 MAX_BATCH_RECORDS = 10_000
-"""What one batch of the metadata log holds at the most (KafkaRaftClient.MAX_BATCH_SIZE_BYTES, QuorumController.MAX_RECORDS_PER_BATCH)."""
+"""Largest batch of the metadata log in bytes and records (KafkaRaftClient.MAX_BATCH_SIZE_BYTES, QuorumController.MAX_RECORDS_PER_BATCH)."""
 
 _CONTROL_KEY = struct.Struct(">hh")
 
 
 class Batch(NamedTuple):
-    """A decoded batch, or a slice of one: metadata records, or control records as (type, value)."""
+    """Decoded batch, or a slice of one, with metadata records, or with control records as (type, value)."""
 
     base_offset: int
     end_offset: int
@@ -51,11 +51,11 @@ class Batch(NamedTuple):
     records: list[VersionedRecord]
     control: list[tuple[int, bytes]]
     complete: bool = True
-    """Whether the batch ends with these records. `size` is that of the batch in its last slice, and 0 before."""
+    """Whether the batch ends with these records. The last slice has the batch's `size` in bytes; the slices before it have 0."""
 
 
 def encode_metadata_batch(records: Sequence[VersionedRecord], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """One batch of metadata records, uncompressed as Kafka writes it. ValueError for an empty one."""
+    """Encode one batch of metadata records, uncompressed as in Kafka. Raises ValueError without records."""
     return encode_values([encode_record(record) for record in records], base_offset=base_offset, epoch=epoch, now_ms=now_ms)
 
 
@@ -64,7 +64,7 @@ def encode_record(record: VersionedRecord) -> bytes:
 
 
 def encode_values(values: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """As `encode_metadata_batch`, of records that are encoded already."""
+    """Encode one batch of already encoded records. Raises ValueError without records."""
     if not values:
         raise ValueError("a metadata batch without records")
     return encode_batch([(now_ms, None, value, ()) for value in values], base_offset=base_offset, partition_leader_epoch=epoch)
@@ -73,7 +73,7 @@ def encode_values(values: Sequence[bytes], *, base_offset: int, epoch: int, now_
 def split_values(
     values: Sequence[bytes], *, max_bytes: int = MAX_BATCH_BYTES, max_records: int = MAX_BATCH_RECORDS
 ) -> Iterator[list[bytes]]:
-    """Cuts encoded records into batches of the size Kafka allows itself; a single larger record stands alone."""
+    """Split encoded records into batches within Kafka's limits. A record above the limit gets a batch for itself."""
     room = max_bytes - 1024
     part: list[bytes] = []
     size = 0
@@ -89,12 +89,12 @@ def split_values(
 
 
 def encode_control_batch(control: Sequence[ControlRecord], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """One batch of Raft's control records."""
+    """Encode one batch of Raft control records."""
     return encode_control_values([_control_value(record) for record in control], base_offset=base_offset, epoch=epoch, now_ms=now_ms)
 
 
 def encode_control_values(values: Sequence[tuple[int, bytes]], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """One batch of control records given as (type, value)."""
+    """Encode one batch of control records given as (type, value)."""
     records = [(now_ms, _CONTROL_KEY.pack(0, kind), value, ()) for kind, value in values]
     return encode_batch(records, base_offset=base_offset, partition_leader_epoch=epoch, control=True)
 
@@ -148,9 +148,9 @@ def _leader_change_voter(key: ReplicaKey) -> LeaderChangeMessage.Voter:
 
 
 def decode_batches(data: bytes | memoryview, *, max_records: int = _WHOLE) -> Iterator[Batch]:
-    """Every whole batch in `data`, in slices of at most `max_records`.
+    """Yield every whole batch in `data`, in slices of at most `max_records`.
 
-    KafkaError CORRUPT_MESSAGE for a wrong CRC, StorageError for a record that this version does not know.
+    Raises KafkaError CORRUPT_MESSAGE for a wrong CRC, and StorageError for a record that this release does not know.
     """
     view = memoryview(data)
     for position, header in iter_headers(view):
@@ -190,7 +190,7 @@ def _decode_control(view: memoryview, position: int, header: BatchHeader) -> Bat
 
 
 def control_values(data: bytes | memoryview) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, type, value) of the control records in `data`; other batches are passed over undecoded."""
+    """Yield (offset, type, value) of each control record in `data`. Other batches are skipped without decoding."""
     view = memoryview(data)
     for position, header in iter_headers(view):
         if header.is_control:
@@ -199,7 +199,7 @@ def control_values(data: bytes | memoryview) -> Iterator[tuple[int, int, bytes]]
 
 
 def control_updates(data: bytes | memoryview) -> Iterator[ControlUpdate]:
-    """What the control records in `data` say about voters."""
+    """Yield the voter sets and kraft.versions in the control records of `data`."""
     for offset, kind, value in control_values(data):
         update = control_update(offset, kind, value)
         if update is not None:
@@ -207,7 +207,7 @@ def control_updates(data: bytes | memoryview) -> Iterator[ControlUpdate]:
 
 
 def control_update(offset: int, kind: int, value: bytes) -> ControlUpdate | None:
-    """The voters or the kraft.version in a control record; None for the other types."""
+    """Return the voters or kraft.version in a control record, or None for other types."""
     if kind == KRAFT_VERSION:
         return ControlUpdate(offset, kraft_version=KRaftVersionRecord.decode(value, 0).k_raft_version)
     if kind == KRAFT_VOTERS:
@@ -216,7 +216,7 @@ def control_update(offset: int, kind: int, value: bytes) -> ControlUpdate | None
 
 
 def snapshot_header_time(value: bytes) -> int:
-    """The last contained log time in a snapshot's header record."""
+    """Return the last contained log time in milliseconds of a snapshot's header record."""
     return SnapshotHeaderRecord.decode(value, 0).last_contained_log_timestamp
 
 
@@ -234,5 +234,5 @@ def _voter_set(record: VotersRecord) -> VoterSet:
 
 
 def directory_or_none(directory_id: UUID) -> UUID | None:
-    """The wire's zero id is no id."""
+    """Return None for the zero id, which stands for a missing directory id on the wire."""
     return directory_id if directory_id != ZERO_UUID else None

@@ -33,10 +33,10 @@ PART_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
 
 MAX_RECORDS_PER_BATCH = 1024
-"""RecordsSnapshotWriter and SnapshotEmitter hand over records in batches of this many."""
+"""Number of records per batch of a snapshot (RecordsSnapshotWriter, SnapshotEmitter)."""
 
 READ_BYTES = 1024 * 1024
-"""How much of a snapshot is read at a time; more when a batch is larger."""
+"""Bytes of a snapshot to read at a time; more when a batch is larger."""
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -46,7 +46,7 @@ def snapshot_file(snapshot_id: OffsetAndEpoch) -> str:
 
 
 def list_snapshots(disk: Disk, directory: str) -> list[OffsetAndEpoch]:
-    """The complete snapshots, oldest first; unfinished and deleted ones are removed."""
+    """Return the ids of complete snapshots, oldest first. Remove unfinished and deleted snapshots."""
     found: list[OffsetAndEpoch] = []
     for name in disk.listdir(directory):
         if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
@@ -67,9 +67,9 @@ def encode_snapshot(
     kraft_version: int = 0,
     voters: VoterSet | None = None,
 ) -> list[bytes]:
-    """The batches of a snapshot. With kraft.version above 0 the first one also names that and the voters.
+    """Encode the batches of a snapshot. With kraft.version above 0 the first batch also contains kraft.version and voters.
 
-    Their offsets count from 0, as Kafka's do: a position inside the snapshot, not in the log.
+    As in Kafka, offsets count from 0: they are positions in the snapshot, not in the log.
     """
     control = [snapshot_header(last_contained_log_time_ms)]
     if kraft_version > 0:
@@ -86,7 +86,7 @@ def encode_snapshot(
 
 
 def write_snapshot(disk: Disk, directory: str, snapshot_id: OffsetAndEpoch, batches: Sequence[bytes]) -> None:
-    """Writes `<name>.part`, makes it durable and gives it its name. May run in any thread."""
+    """Write `<name>.part`, make it durable and rename it. May run in any thread."""
     path = f"{directory}/{snapshot_file(snapshot_id)}"
     part = path + ".part"
     if disk.exists(part):
@@ -102,14 +102,14 @@ def write_snapshot(disk: Disk, directory: str, snapshot_id: OffsetAndEpoch, batc
 
 
 class SnapshotSummary(NamedTuple):
-    """What a snapshot says of the quorum. `voters` is None and `kraft_version` 0 where it names none."""
+    """Quorum information of a snapshot. Without it `voters` is None and `kraft_version` 0."""
 
     voters: VoterSet | None
     kraft_version: int
 
 
 def summarize_snapshot(disk: Disk, path: str) -> SnapshotSummary:
-    """Looks at the control records alone; StorageError unless the file is a whole snapshot from header to footer."""
+    """Read the control records of a snapshot. Raises StorageError unless the file is complete from header to footer."""
     voters: VoterSet | None = None
     kraft_version = 0
     check = _Completeness(path)
@@ -126,7 +126,7 @@ def summarize_snapshot(disk: Disk, path: str) -> SnapshotSummary:
 
 
 def read_snapshot(disk: Disk, path: str, *, max_records: int = MAX_RECORDS_PER_BATCH) -> Iterator[Batch]:
-    """The batches of a snapshot, or slices of them, as they are asked for; StorageError as `summarize_snapshot`, at the end."""
+    """Yield the batches of a snapshot, or slices of them, on demand. Raises StorageError at the end if the snapshot is incomplete."""
     check = _Completeness(path)
     for data in _whole_batches(disk, path):
         for batch in decode_batches(data, max_records=max_records):
@@ -137,7 +137,7 @@ def read_snapshot(disk: Disk, path: str, *, max_records: int = MAX_RECORDS_PER_B
 
 
 class _Completeness:
-    """Whether a header comes first and a footer last."""
+    """Check that a header record comes first and a footer record last."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -158,7 +158,7 @@ def _incomplete(path: str) -> StorageError:
 
 
 def _whole_batches(disk: Disk, path: str) -> Iterator[bytes]:
-    """The file in pieces of about `READ_BYTES` that end with a batch."""
+    """Yield the file in chunks of about `READ_BYTES` that end at the end of a batch. Raises StorageError for a broken batch."""
     file = disk.open(path, readonly=True)
     try:
         position, size = 0, file.size()

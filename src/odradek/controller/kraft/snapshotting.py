@@ -1,4 +1,4 @@
-"""A node's snapshots: its own, written when there is enough to put into one, and those it fetches from the leader."""
+"""Snapshots of a node: those it writes when enough records have come, and those it fetches from the leader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Snapshots:
-    """All in pieces of the queue's work, but for the writing itself."""
+    """Snapshots of one node. All work except the writing itself runs in the node's queue."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Snapshots:
         background: Background,
         on_error: Callable[[BaseException], None],
     ) -> None:
-        """`on_error` is told when a snapshot could not be written."""
+        """Create the snapshots. `on_error` gets the error of a snapshot that could not be written."""
         self._config = config
         self._log = log
         self._loader = loader
@@ -48,17 +48,17 @@ class Snapshots:
         self._writing = False
         self._last_s = clock.monotonic()
         self.written_bytes = 0
-        """Of the latest snapshot that was written here."""
+        """Size in bytes of the latest snapshot that this node wrote."""
 
     @property
     def written_s_ago(self) -> float:
-        """Since the latest one was begun, or since the start."""
+        """Seconds since the latest snapshot was begun, or since the start."""
         return self._clock.monotonic() - self._last_s
 
-    # Own -------------------------------------------------------------------------------------------------------------------
+    # Own snapshots ---------------------------------------------------------------------------------------------------------
 
     def consider(self) -> None:
-        """Writes one at Kafka's thresholds: bytes of records since the last one, or time since it when there is anything new."""
+        """Write a snapshot at Kafka's thresholds: bytes of records since the last one, or time since it if there is anything new."""
         config = self._config
         interval_ms = config.integer("metadata.log.max.snapshot.interval.ms")
         enough = self._loader.bytes_since_snapshot >= config.integer("metadata.log.max.record.bytes.between.snapshots")
@@ -66,7 +66,7 @@ class Snapshots:
             self.write()
 
     def write(self) -> None:
-        """Writes a snapshot of the image beside the log, in the background; nothing when it exists or one is on its way."""
+        """Write a snapshot of the image in the background, unless it exists or another one is being written."""
         image = self._loader.image
         snapshot_id = self._loader.snapshot_id
         latest = self._log.latest_snapshot()
@@ -115,12 +115,12 @@ class Snapshots:
 
         self._clock.call_later(self._config.integer("internal.metadata.delete.delay.millis") / 1000, delete)
 
-    # The leader's ----------------------------------------------------------------------------------------------------------
+    # Snapshots fetched from the leader -------------------------------------------------------------------------------------
 
     def receive(self, chunk: SnapshotChunk) -> SnapshotInstalled | None:
-        """Writes a piece of the leader's snapshot. The last one replaces the log, durably: it begins anew at the snapshot's end.
+        """Write a chunk of the leader's snapshot. After the last chunk the snapshot durably replaces the log, which restarts at its end.
 
-        In any thread, as long as nobody else touches the log. StorageError when the snapshot is not complete.
+        May run in any thread, as long as no other thread uses the log. Raises StorageError when the snapshot is incomplete.
         """
         path = self._log.snapshot_path(chunk.snapshot_id)
         part = path + ".part"

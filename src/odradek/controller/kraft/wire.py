@@ -1,4 +1,4 @@
-"""Raft's messages on the wire: one topic, one partition, taken off on the way in and put on on the way out (RaftUtil)."""
+"""Raft's messages on the wire: removes the topic and partition of each message on the way in and adds them on the way out (RaftUtil)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,21 @@ T = TypeVar("T")
 
 
 class RaftChannel(Protocol):
-    """Sends to another node of the quorum, over the controller listener, in the highest version both know."""
+    """Channel to other nodes of the quorum over the controller listener. It uses the highest version that both nodes know."""
 
     def send(self, node_id: int, host: str, port: int, api_key: ApiKey, request: Message) -> Deferred[Message]:
-        """The response, or a failure when the connection is lost or the request times out; never raises. `node_id` < 0: unknown."""
+        """Send a request; never raise. `node_id` < 0 means unknown.
+
+        The Deferred gets the response, or fails when the connection is lost or the request times out.
+        """
         ...
 
 
 def only_partition(topics: Sequence[T], error: str) -> T:
-    """The one element; KafkaError INVALID_REQUEST for none or several (an empty list once brought Kafka down: CVE-2026-83525)."""
+    """Return the only element. Raises KafkaError INVALID_REQUEST for none or several.
+
+    An empty list brought Kafka down before (CVE-2026-83525).
+    """
     if len(topics) != 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, error)
     return topics[0]
@@ -51,11 +57,14 @@ def replica(node_id: int, directory_id: object) -> ReplicaKey:
     return ReplicaKey(node_id, directory_or_none(directory_id) if isinstance(directory_id, UUID) else None)
 
 
-# Out -----------------------------------------------------------------------------------------------------------------------
+# Requests ------------------------------------------------------------------------------------------------------------------
 
 
 def send(node: KRaftNode, channel: RaftChannel, message: Outbound) -> Deferred[raft.Response]:
-    """Sends one of the core's messages; the answer comes in the core's terms."""
+    """Send a message of the core; return its response in the core's terms.
+
+    The Deferred fails when the address is unknown or no response comes.
+    """
     answer: Deferred[raft.Response] = Deferred()
     if message.destination < 0:
         host, port = node.bootstrap_server(message.destination)
@@ -69,7 +78,7 @@ def send(node: KRaftNode, channel: RaftChannel, message: Outbound) -> Deferred[r
     def received(deferred: Deferred[Message]) -> None:
         error = deferred.error
         if isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION and isinstance(message.request, raft.VoteRequest):
-            # Versions before 2 have no pre-votes; the core must not take their voter for one that is away.
+            # Versions before 2 have no pre-votes. The core must not count such a voter as unreachable.
             answer.complete(raft.VoteResponse(error.code, -1, -1))
             return
         try:
@@ -179,7 +188,7 @@ def _encode_fetch_snapshot(node: KRaftNode, request: raft.FetchSnapshotRequest) 
     )
 
 
-# Back ----------------------------------------------------------------------------------------------------------------------
+# Responses -----------------------------------------------------------------------------------------------------------------
 
 
 class _NodeEndpoint(Protocol):
@@ -193,7 +202,10 @@ def _endpoints_of(node: KRaftNode, leader_id: int, endpoints: Sequence[_NodeEndp
 
 
 def _decode(node: KRaftNode, response: Message) -> raft.Response:
-    """The core's view of a response; KafkaError for an error of the whole, ProtocolError when it is about something else."""
+    """Return a response in the core's terms.
+
+    Raises KafkaError for a top-level error, ProtocolError for a response to another kind of request.
+    """
     if isinstance(response, FetchResponse):
         return _decode_fetch(node, response)
     if isinstance(response, FetchSnapshotResponse):
@@ -239,7 +251,10 @@ def _decode_fetch(node: KRaftNode, response: FetchResponse) -> raft.FetchRespons
 
 
 def fetched_records(data: bytes) -> FetchedRecords | None:
-    """The whole batches at the front of `data`, their CRCs checked; None when not even one is whole. KafkaError CORRUPT_MESSAGE."""
+    """Return the whole batches at the front of `data`, or None without a whole batch.
+
+    Raises KafkaError CORRUPT_MESSAGE for a wrong CRC.
+    """
     first = last = None
     end = 0
     for position, header in iter_headers(data):
