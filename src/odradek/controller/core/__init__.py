@@ -1,9 +1,10 @@
-"""What the active controller decides: a request and the current state give records and a response; only replay changes the state.
+"""Decisions of the active controller: a request and the current state give records and a response. Only replay changes the state.
 
-An operation is a function of the modules topics, partitions, brokers, configs, features and producer_ids:
+Operations are functions of the modules topics, partitions, brokers, configs, features and producer_ids, such as:
 
-    create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
+  create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
 
-It raises KafkaError where the request as a whole fails; beside it stands `create_topics_error` where that takes a shape of its own.
-`handlers.table` names those that serve an API. `quorum.QuorumControllerCore` holds the state for the shell that runs them.
+An operation raises KafkaError when the whole request fails. If that response has its own shape, a function such as `create_topics_error`
+builds it. `handlers.table` lists the operations that serve an API. `quorum.QuorumControllerCore` holds the state for the shell that runs
+the operations.
 """

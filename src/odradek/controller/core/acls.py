@@ -1,4 +1,4 @@
-"""ACLs are added and removed (org.apache.kafka.controller.AclControlManager), for the handlers in `handlers/security/acls.py`."""
+"""Creation and deletion of ACLs (org.apache.kafka.controller.AclControlManager), for the handlers in `handlers/security/acls.py`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ E = TypeVar("E", ResourceType, PatternType, Operation, PermissionType)
 
 
 class Removal(NamedTuple):
-    """What became of a filter: the ACLs that it removed, or why it removed none."""
+    """Result of one filter: the ACLs that it removed, or the error."""
 
     removed: list[AccessControlEntry]
     error: KafkaError | None = None
 
 
 def create_acls(context: ControllerContext, entries: Sequence[AccessControlEntry]) -> ControllerResult[list[KafkaError | None]]:
-    """An error for each ACL that cannot be added, None for those that can be or are there already.
+    """Add ACLs. The response has an error for each invalid ACL, and None for each valid one, even if it exists already.
 
-    POLICY_VIOLATION for all of them when more than 10,000 would be added.
+    Raises KafkaError POLICY_VIOLATION for all of them when more than 10,000 would be added.
     """
     results: list[KafkaError | None] = []
     records: list[VersionedRecord] = []
@@ -45,14 +45,17 @@ def create_acls(context: ControllerContext, entries: Sequence[AccessControlEntry
 
 
 def delete_acls(context: ControllerContext, filters: Sequence[AclFilter]) -> ControllerResult[list[Removal]]:
-    """What each filter removes; an ACL that several filters mean is told to each. INVALID_REQUEST for all of more than 10,000."""
+    """Remove the ACLs that match the filters. An ACL that matches several filters appears in the result of each.
+
+    Raises KafkaError INVALID_REQUEST when more than 10,000 would be removed.
+    """
     results: list[Removal] = []
     gone: dict[object, VersionedRecord] = {}
     former: dict[AclFilter, Removal] = {}
     left = MOST_REPEATS
     for wanted in filters:
         if wanted in former:
-            # Answers stand in the order of the filters, so none is left out.
+            # Results stand in the order of the filters, so a repeated filter has a result too; after MOST_REPEATS repetitions it is empty.
             left -= 1
             results.append(former[wanted] if left >= 0 else Removal([]))
             continue
@@ -90,7 +93,7 @@ def _record(context: ControllerContext, entry: AccessControlEntry) -> AccessCont
 
 
 def _problem(entry: AccessControlEntry) -> KafkaError | None:
-    """Why the ACL cannot be."""
+    """Return the error of an invalid ACL, or None."""
     kind, pattern = known(ResourceType, entry.resource_type), known(PatternType, entry.pattern_type)
     operation, permission = known(Operation, entry.operation), known(PermissionType, entry.permission_type)
     if kind in (ResourceType.UNKNOWN, ResourceType.ANY):
@@ -122,7 +125,7 @@ def _filter_problem(wanted: AclFilter) -> KafkaError | None:
 
 
 def known(kind: type[E], code: int) -> E:
-    """UNKNOWN for a code of a later release."""
+    """Return the member for `code`, or UNKNOWN for a code of a later release."""
     try:
         return kind(code)
     except ValueError:

@@ -1,10 +1,10 @@
-"""Brokers and controllers come, prove that they live, and go (org.apache.kafka.controller.ClusterControlManager, KIP-631).
+"""Registrations, heartbeats and fencing of brokers and controllers (org.apache.kafka.controller.ClusterControlManager, KIP-631).
 
-    registered, fenced --caught up, wants no fence--> unfenced --wants to shut down--> controlled shutdown --leads nothing--> may go
-                       <--silent for the session timeout, or wants it--
+  registered, fenced --caught up, wants no fence--> unfenced --wants to shut down--> controlled shutdown --leads nothing--> may stop
+                     <--silent for the session timeout, or wants to be fenced--
 
-A registration's epoch is the offset of its record: a request with an older one comes from a past life. While a broker's session lasts,
-fenced or not, its id is nobody else's.
+A registration's epoch is the offset of its record. A request with an older epoch comes from an earlier process of the broker. While a
+broker's session lasts, fenced or not, no other broker may register its id.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ _SECURITY_PROTOCOLS = range(4)
 def register_broker(
     context: ControllerContext, request: BrokerRegistrationRequest, version: int
 ) -> ControllerResult[BrokerRegistrationResponse]:
-    """BrokerRegistration (62): a broker announces itself; the answer is its epoch.
+    """Register a broker; the response is its epoch (BrokerRegistration, 62).
 
-    INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION or UNSUPPORTED_VERSION when it cannot be accepted.
+    Raises KafkaError INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION, BROKER_ID_NOT_REGISTERED (a ZooKeeper
+    broker) or UNSUPPORTED_VERSION when the registration is refused.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     """
     state = context.state
@@ -61,7 +62,7 @@ def register_broker(
         incarnation_id=request.incarnation_id,
         end_points=[
             RegisterBrokerRecord.BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-            for e in {each.name: each for each in request.listeners}.values()  # of two with one name the last counts
+            for e in {each.name: each for each in request.listeners}.values()  # Of two listeners with the same name the last counts.
         ],
         features=_registered_features(context, request),
         rack=request.rack,
@@ -100,10 +101,10 @@ def _check_registration(context: ControllerContext, request: BrokerRegistrationR
 def _check_listeners(
     listeners: Sequence[BrokerRegistrationRequest.Listener] | Sequence[ControllerRegistrationRequest.Listener],
 ) -> None:
-    """INVALID_REGISTRATION for a listener that nobody can connect to.
+    """Raise KafkaError INVALID_REGISTRATION for a listener to which clients cannot connect.
 
-    Kafka's controller resigns over one without a host, port or known security protocol, and a record with a nameless one ends the process
-    of every JVM node that replays it.
+    Kafka's controller resigns when a listener has no host, port or known security protocol. A record with a nameless listener ends the
+    process of every JVM node that replays it.
     """
     for listener in listeners:
         if not listener.name or not listener.host or not listener.port or listener.security_protocol not in _SECURITY_PROTOCOLS:
@@ -115,10 +116,10 @@ def _check_listeners(
 
 
 def _replaces(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> bool:
-    """Whether the broker that registers holds what the registered one must hold to be alive: its log directories, which a living
-    process keeps locked, and its addresses, where a living process listens. Then there is no session to wait for after a crash.
+    """Return whether the registering broker holds what the registered one needs to be alive.
 
-    On purpose unlike Kafka, which refuses until the old session has timed out.
+    These are the log directories, which a living process locks, and the addresses, on which it listens. Then a broker that crashed need not
+    wait for its old session. Kafka, unlike Odradek, refuses until the old session has timed out.
     """
     return (
         bool(existing.directories)
@@ -145,9 +146,11 @@ def _check_directories(context: ControllerContext, request: BrokerRegistrationRe
 
 
 def _registered_features(context: ControllerContext, request: BrokerRegistrationRequest) -> list[RegisterBrokerRecord.BrokerFeature]:
-    """What the broker supports; UNSUPPORTED_VERSION when a finalized level is not in it, INVALID_REGISTRATION without metadata.version.
+    """Return the features that the broker supports.
 
-    Levels that this controller does not serve itself were finalized by another implementation and are kept: no broker has to serve them.
+    Levels that this controller does not serve were finalized by another implementation. They are kept, and brokers need not support them.
+    Raises KafkaError UNSUPPORTED_VERSION when the broker does not support a finalized level, and INVALID_REGISTRATION without
+    metadata.version.
     """
     supported = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features}
     finalized = dict(context.state.features.items()) | {
@@ -180,7 +183,7 @@ def _check_finalized(name: str, level: int, supported: tuple[int, int]) -> None:
 def _records_for_past_life(
     context: ControllerContext, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
 ) -> list[VersionedRecord]:
-    """What the last incarnation leaves behind: it is in no ISR any more, and after an unclean stop not eligible (KIP-966)."""
+    """Return records that remove the broker's former process from ISRs and, after an unclean stop, from eligible replicas (KIP-966)."""
     broker_id = request.broker_id
     clean = context.state.elr_enabled and existing is not None and existing.epoch == request.previous_broker_epoch
     if context.state.elr_enabled and not clean:
@@ -192,9 +195,9 @@ def _records_for_past_life(
 def register_controller(
     context: ControllerContext, request: ControllerRegistrationRequest, version: int
 ) -> ControllerResult[ControllerRegistrationResponse]:
-    """ControllerRegistration (70): a controller announces its listeners and features.
+    """Register a controller's listeners and features (ControllerRegistration, 70).
 
-    UNSUPPORTED_VERSION while the metadata.version is too old for it, INVALID_REGISTRATION for a listener that lacks something.
+    Raises KafkaError UNSUPPORTED_VERSION while the metadata.version is too old, and INVALID_REGISTRATION for an incomplete listener.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     """
     if not features.controller_registration_supported(context.state.metadata_version):
@@ -221,7 +224,7 @@ def register_controller(
 def unregister_broker(
     context: ControllerContext, request: UnregisterBrokerRequest, version: int
 ) -> ControllerResult[UnregisterBrokerResponse]:
-    """UnregisterBroker (64): takes a broker's registration away. BROKER_ID_NOT_REGISTERED when there is no such broker.
+    """Remove a broker's registration (UnregisterBroker, 64). Raises KafkaError BROKER_ID_NOT_REGISTERED for an unknown broker.
 
     ACL: ALTER on Cluster. Quota: request time.
     """
@@ -242,8 +245,9 @@ def unregister_broker(
 def broker_heartbeat(
     context: ControllerContext, request: BrokerHeartbeatRequest, version: int
 ) -> ControllerResult[BrokerHeartbeatResponse]:
-    """BrokerHeartbeat (63): a broker lives, wants to be unfenced, or wants to go. STALE_BROKER_EPOCH when it must register anew.
+    """Note a broker's heartbeat, and fence, unfence or shut down the broker as it wishes (BrokerHeartbeat, 63).
 
+    Raises KafkaError STALE_BROKER_EPOCH when the broker must register again.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     """
     state = context.state
@@ -254,7 +258,8 @@ def broker_heartbeat(
     following = _next_state(context, request, current, registered_at)
     failed = _newly_offline(context, broker, request.offline_log_dirs)
     if failed and current is ControlState.FENCED and following is ControlState.UNFENCED:
-        # Not both at once: it would be elected for what lies in the failed directory, too. (Kafka 4.3.1 does that.)
+        # Do not unfence in the same step, or the broker would be elected for partitions in the failed directory too. (Kafka 4.3.1 does
+        # that.)
         following = ControlState.FENCED
     records: list[VersionedRecord] = []
     if following is not current:
@@ -296,9 +301,9 @@ def _next_state(context: ControllerContext, request: BrokerHeartbeatRequest, cur
 
 
 def fence_stale_broker(context: ControllerContext, as_of_s: float | None = None) -> ControllerResult[int | None]:
-    """Fences the broker that has been silent longest, if beyond its session; the response is its id. Call again until it is None.
+    """Fence the broker with the oldest heartbeat if its session has expired. The response is its id; call again until it is None.
 
-    `as_of_s` is when the question was asked, if not now: heartbeats that came after it may still wait to be noted.
+    `as_of_s` is the time of the check in monotonic seconds, now by default. Heartbeats received after it may not have been noted yet.
     """
     for broker_id in context.heartbeats.stale_brokers(context.now_s if as_of_s is None else as_of_s):
         broker = context.state.brokers.get(broker_id)
@@ -312,7 +317,10 @@ def fence_stale_broker(context: ControllerContext, as_of_s: float | None = None)
 
 
 def fence_broker(context: ControllerContext, broker_id: int, broker_epoch: int) -> ControllerResult[bool]:
-    """Fences a broker that is known to be gone; whether it did. Not a later life of it, nor one that is fenced already."""
+    """Fence a broker that is known to be gone, and return whether it was fenced now.
+
+    Do nothing for a fenced broker, or when `broker_epoch` is not current.
+    """
     broker = context.state.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch or broker.fenced:
         return ControllerResult([], False)
@@ -321,7 +329,7 @@ def fence_broker(context: ControllerContext, broker_id: int, broker_epoch: int) 
 
 
 def fencing_records(context: ControllerContext, broker: BrokerRegistration) -> list[VersionedRecord]:
-    """The broker leaves every ISR, then is fenced."""
+    """Return records that remove the broker from every ISR and then fence it."""
     affected = partitions.partitions_with(context, broker.broker_id)
     records = partitions.leader_and_isr_records(context, affected, remove=broker.broker_id)
     change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=FENCE)

@@ -1,4 +1,4 @@
-"""Quotas of users, client ids and addresses are set and removed (org.apache.kafka.controller.ClientQuotaControlManager, KIP-546)."""
+"""Changes of quotas of users, client ids and addresses (org.apache.kafka.controller.ClientQuotaControlManager, KIP-546)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ _EMPTY = "Invalid empty client quota entity"
 def alter_client_quotas(
     context: ControllerContext, request: AlterClientQuotasRequest, version: int
 ) -> ControllerResult[AlterClientQuotasResponse]:
-    """AlterClientQuotas (49): sets and removes quotas, each entity on its own. One that is named twice is changed once, and fails.
+    """Set and remove quotas; each entity succeeds or fails alone (AlterClientQuotas, 49).
+
+    An entity that is named twice is changed by its first entry, and fails.
 
     ACL: ALTER_CONFIGS on Cluster. Quota: request time.
-    Known gaps: an address must be one: names of hosts are not looked up.
+    Known gaps: an IP entity must be an address; host names are not resolved.
     """
     records: list[VersionedRecord] = []
     problems: dict[_Entity, KafkaError | None] = {}
@@ -49,7 +51,7 @@ def alter_client_quotas(
 
 
 def alter_client_quotas_error(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
-    """Every entity of the request with the same error."""
+    """Return a response with `error` for every entity of the request."""
     entities = dict.fromkeys(_entity(entry) for entry in request.entries)
     return AlterClientQuotasResponse(entries=[_answer(entity, error) for entity in entities])
 
@@ -72,7 +74,7 @@ def _spoken(entity: _Entity) -> str:
 
 
 def _altered(context: ControllerContext, entity: _Entity, wanted: Mapping[str, float | None]) -> list[VersionedRecord]:
-    """The records that make the entity's quotas as wanted; KafkaError where one cannot be."""
+    """Return the records that set the entity's quotas as wanted. Raises KafkaError INVALID_REQUEST for an invalid entity, key or value."""
     keys = _keys(dict(entity))
     current = context.state.client_quotas.get(entity) or {}
     records: list[VersionedRecord] = []
@@ -91,7 +93,7 @@ def _altered(context: ControllerContext, entity: _Entity, wanted: Mapping[str, f
 
 
 def _keys(parts: Mapping[str, str | None]) -> dict[str, str]:
-    """The quotas that such an entity may have."""
+    """Return the quota keys that the entity may have. Raises KafkaError INVALID_REQUEST for an invalid entity."""
     if not parts:
         raise KafkaError(ErrorCode.INVALID_REQUEST, _EMPTY)
     for kind, name in parts.items():

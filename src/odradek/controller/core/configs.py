@@ -30,20 +30,20 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
 IMPLICIT_DELETE = 1000
-"""Of a key that AlterConfigs leaves out; no client can ask for it, since operations have one byte."""
+"""Operation for a key that AlterConfigs leaves out. Clients cannot request it, because operations on the wire have one byte."""
 
 _OPERATION_NAMES = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
 _WITHOUT_LISTS = ConfigDef(())
-"""Of client metrics: Kafka's controllers do not know their keys by type, and so append to none."""
+"""Definition for client metrics. As in Kafka, controllers do not know the types of their keys and append to none."""
 
 Resource = tuple[int, str]
-"""The type and the name of what is configured."""
+"""Resource type and name."""
 
 
 class Operation(NamedTuple):
-    """What to do to one key."""
+    """Change of one key."""
 
     name: str
     operation: int
@@ -51,7 +51,7 @@ class Operation(NamedTuple):
 
 
 def topic_creation_records(context: ControllerContext, topic: str, configs: Mapping[str, str]) -> list[VersionedRecord]:
-    """The records for the configuration of a topic that is being created; INVALID_CONFIG when it does not fit."""
+    """Return the configuration records of a topic that is being created. Raises KafkaError INVALID_CONFIG for a bad key or value."""
     if not configs:
         return []
     try:
@@ -65,9 +65,10 @@ def topic_creation_records(context: ControllerContext, topic: str, configs: Mapp
 def incremental_alter_configs(
     context: ControllerContext, request: IncrementalAlterConfigsRequest, version: int
 ) -> ControllerResult[IncrementalAlterConfigsResponse]:
-    """IncrementalAlterConfigs (44, KIP-339): sets, deletes, appends and subtracts. Each resource succeeds or fails on its own.
+    """Set, delete, append to and subtract from configuration keys (IncrementalAlterConfigs, 44, KIP-339).
 
-    What a broker checks before this is in `handlers/admin/incremental_alter_configs.py`, with ACL, quota and gaps.
+    Each resource succeeds or fails alone.
+    The broker's checks before this, with ACL, quota and gaps, are in `handlers/admin/incremental_alter_configs.py`.
     """
     changes = [
         (
@@ -80,9 +81,9 @@ def incremental_alter_configs(
 
 
 def alter_configs(context: ControllerContext, request: AlterConfigsRequest, version: int) -> ControllerResult[AlterConfigsResponse]:
-    """AlterConfigs (33, KIP-133): replaces the configuration of each resource as a whole: what is not named goes back to its default.
+    """Replace the configuration of each resource; keys that are not named return to their defaults (AlterConfigs, 33, KIP-133).
 
-    What a broker checks before this is in `handlers/admin/alter_configs.py`, with ACL, quota and gaps.
+    The broker's checks before this, with ACL, quota and gaps, are in `handlers/admin/alter_configs.py`.
     """
     changes: list[tuple[Resource, list[Operation]]] = []
     for each in request.resources:
@@ -97,7 +98,7 @@ def alter_configs(context: ControllerContext, request: AlterConfigsRequest, vers
 def _alter(
     context: ControllerContext, changes: list[tuple[Resource, list[Operation]]], response: type[Response], *, validate_only: bool
 ) -> ControllerResult[Response]:
-    """A resource that is named twice is refused, once (kafka.server.ControllerApis)."""
+    """Alter the resources. A resource that is named twice gets one INVALID_REQUEST (kafka.server.ControllerApis)."""
     records: list[VersionedRecord] = []
     answer = response()
     times = Counter(resource for resource, _ in changes)
@@ -115,7 +116,10 @@ def _alter(
 
 
 def _clear_elr_records(context: ControllerContext, records: list[VersionedRecord]) -> list[VersionedRecord]:
-    """With another min.insync.replicas nobody knows who has all that was committed: eligible leader replicas begin anew (KIP-966)."""
+    """Return the records that clear the eligible leader replicas of topics whose min.insync.replicas changes (KIP-966).
+
+    Under another min.insync.replicas it is unknown which replicas have all committed records.
+    """
     if not context.state.elr_enabled:
         return []
     cleared: list[VersionedRecord] = []
@@ -127,12 +131,12 @@ def _clear_elr_records(context: ControllerContext, records: list[VersionedRecord
 
 
 def incremental_alter_configs_error(request: IncrementalAlterConfigsRequest, error: KafkaError) -> IncrementalAlterConfigsResponse:
-    """Every resource of the request with the same error."""
+    """Return a response with `error` for every resource of the request."""
     return _refusal(request, error, IncrementalAlterConfigsResponse)
 
 
 def alter_configs_error(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    """Every resource of the request with the same error."""
+    """Return a response with `error` for every resource of the request."""
     return _refusal(request, error, AlterConfigsResponse)
 
 
@@ -160,7 +164,7 @@ def _apply(
 
 
 def _check_access(context: ControllerContext, resource_type: int, resource_name: str) -> None:
-    """KafkaError when the client may not alter this resource's configuration."""
+    """Raise KafkaError when the client may not alter the resource's configuration."""
     if resource_type == RESOURCE_TOPIC:
         kind, code = ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     elif resource_type == RESOURCE_GROUP:
@@ -191,7 +195,7 @@ def _resource_records(
             wanted.pop(operation.name, None)
         else:
             wanted[operation.name] = value
-        # brokers reload what a key points to (a key store) when it is set again to the same value
+        # Brokers reload the target of a key (a key store) when the key is set again to the same value.
         if value != current.get(operation.name) or resource_type == RESOURCE_BROKER:
             records.append(_record(resource_type, resource_name, operation.name, value))
             if operation.operation != IMPLICIT_DELETE:
@@ -204,7 +208,7 @@ def _resource_records(
         check_client_metrics(wanted)
     else:
         for operation in operations:
-            # What was set before and is not touched may be another implementation's.
+            # Check only changed keys. Keys that were set before may belong to another implementation.
             if operation.name in wanted:
                 check_setting(operation.name, wanted[operation.name], follows=True)
     _check_existence(context, resource_type, resource_name)
@@ -213,7 +217,7 @@ def _resource_records(
 
 
 def _check_min_isr_of_brokers(resource_name: str, value: str | None) -> None:
-    """Eligible leader replicas need one min.insync.replicas that the controller and all brokers see (KIP-966)."""
+    """Raise KafkaError INVALID_CONFIG when brokers could see different values of min.insync.replicas, or none (KIP-966)."""
     if resource_name:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.")
     if value is None:
@@ -245,7 +249,7 @@ def _check_name(resource_type: int, resource_name: str) -> None:
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     elif resource_name and (not resource_name.isdecimal() or str(int(resource_name)) != resource_name):
-        # No broker would look for its keys under another spelling of its number.
+        # Brokers look up their keys only under the plain spelling of their number.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {resource_name}")
 
 
@@ -254,14 +258,17 @@ def _check_existence(context: ControllerContext, resource_type: int, resource_na
         if resource_name not in context.state.topic_ids:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
     elif resource_type in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS) or not resource_name:
-        # A group may be configured before it exists; a subscription exists by being configured.
+        # A group may be configured before it exists; a subscription exists once it is configured.
         return
     elif int(resource_name) not in context.state.brokers and int(resource_name) not in context.state.controllers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {resource_name} found.")
 
 
 def new_value(definition: ConfigDef, current: Mapping[str, str], operation: Operation) -> str | None:
-    """What becomes of a key; None: it goes back to its default. KafkaError when the operation is none or does not fit the key."""
+    """Return the new value of a key, or None for its default.
+
+    Raises KafkaError for an unknown operation or one that does not fit the key.
+    """
     if operation.operation == DELETE:
         return None
     if operation.operation not in _OPERATION_NAMES:

@@ -1,4 +1,4 @@
-"""What every operation of the controller works with."""
+"""Context of every controller operation."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Allows = Callable[[Operation, ResourceType, str], bool]
 Count = Callable[[int], None]
 
 MAX_RECORDS_PER_OPERATION = 10_000
-"""As many records one client request may cause (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+"""Largest number of records that one client request may cause (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 
 
 class ControllerContext:
-    """State, configuration, randomness and the time of the operation.
+    """State, configuration, randomness and time of the operation.
 
-    `now_s` (monotonic seconds), `next_offset` (where the next record will be appended) and `kraft_version` (its level, which only the
-    quorum's own log says) are set by the shell before each operation.
+    The shell sets three attributes before each operation: `now_s` (monotonic seconds), `next_offset` (offset of the next record) and
+    `kraft_version` (the level, which only the quorum's log contains).
     """
 
     __slots__ = (
@@ -66,8 +66,9 @@ class ControllerContext:
 
     @contextmanager
     def on_behalf_of(self, allows: Allows, count: Count | None = None) -> Generator[None]:
-        """What is decided meanwhile is decided for a client that may do what `allows` says. `count` is told of the partitions that are to
-        be created or deleted, and raises KafkaError where that is too much for the client's quota.
+        """Run the `with` block for a client that may do what `allows` says.
+
+        `count` gets the number of partitions to create or delete. It raises KafkaError when they exceed the client's quota.
         """
         self._allows = allows
         self._count = count
@@ -77,18 +78,19 @@ class ControllerContext:
             self._allows = self._count = None
 
     def count_partitions(self, partitions: int) -> None:
-        """So many are to be created or deleted; THROTTLING_QUOTA_EXCEEDED where the client may not do that now."""
+        """Count partitions to create or delete. Raises KafkaError THROTTLING_QUOTA_EXCEEDED when the client's quota is used up."""
         if self._count is not None:
             self._count(partitions)
 
     def allows(self, operation: Operation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        """Whether the client may do this; its API declares it in `handlers.access`. Everybody may without an authorizer, and the
-        controller itself.
+        """Return whether the client may do the operation, which its API declares in `handlers.access`.
+
+        The controller itself may do everything, and so may every client without an authorizer.
         """
         return self._allows is None or self._allows(operation, resource, name)
 
     def placer(self) -> StripedPlacer:
-        """Places replicas on the brokers that are registered, have room for new ones and are not shutting down."""
+        """Return a placer over the registered brokers that accept new replicas and are not shutting down."""
         usable = [
             UsableBroker(broker_id, broker.rack, broker.fenced)
             for broker_id, broker in self.state.brokers.items()
@@ -97,7 +99,7 @@ class ControllerContext:
         return StripedPlacer(usable, self.rng)
 
     def topic_config(self, name: str, key: str, creation: Mapping[str, str] | None = None) -> EffectiveValue:
-        """A topic's effective value: its own, else the broker's dynamic one, the cluster's dynamic one, the static one, the default."""
+        """Return a topic's effective value: the first of its own, the broker's dynamic, the cluster's dynamic, the static and the default."""
         configs = self.state.configs
         own = creation if creation is not None else configs.get((RESOURCE_TOPIC, name)) or {}
         node = configs.get((RESOURCE_BROKER, str(self.node_id))) or {}
@@ -105,7 +107,7 @@ class ControllerContext:
         return effective_topic_value(key, self.config.given, cluster, node, own)
 
     def min_isr(self, topic: TopicControl) -> int:
-        """min.insync.replicas of the topic, but never more than it has replicas."""
+        """Return min.insync.replicas of the topic, but at most its number of replicas."""
         first = topic.partitions.get(0)
         wanted = int(self.topic_config(topic.name, "min.insync.replicas").value or "1")
         return wanted if first is None else min(wanted, len(first.replicas))
@@ -115,7 +117,7 @@ class ControllerContext:
         return value.strip().lower() == "true"
 
     def acceptable(self, active: Callable[[int], bool] | None = None) -> Callable[[int, UUID | None], bool]:
-        """Return the test of `PartitionChange`: a broker may lead if it is active and the log directory of its replica works."""
+        """Return the test for `PartitionChange`: a broker may lead if it is active and its replica's log directory works."""
         is_active = active or self.state.is_active
         brokers = self.state.brokers
 
@@ -128,7 +130,7 @@ class ControllerContext:
     def change(
         self, topic: TopicControl, number: int, partition: PartitionRegistration, active: Callable[[int], bool] | None = None
     ) -> PartitionChange:
-        """A change of a partition under the rules that hold now."""
+        """Return a change of the partition under the current rules."""
         return PartitionChange(
             partition,
             topic.topic_id,
@@ -145,7 +147,7 @@ class ControllerContext:
 
 
 def check_size(records: int) -> None:
-    """POLICY_VIOLATION for an operation that would write too many records at once."""
+    """Raise KafkaError POLICY_VIOLATION for an operation that would write too many records."""
     if records > MAX_RECORDS_PER_OPERATION:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 

@@ -35,10 +35,10 @@ _NO_SUPPORT = VersionRange(0, 0)
 
 
 def update_features(context: ControllerContext, request: UpdateFeaturesRequest, version: int) -> ControllerResult[UpdateFeaturesResponse]:
-    """UpdateFeatures (57, KIP-584, KIP-1022): finalizes levels of features for the whole cluster.
+    """Finalize feature levels for the whole cluster (UpdateFeatures, 57, KIP-584, KIP-1022).
 
-    All updates are made or none; an error stands for the whole request. As in Kafka 4.3, version 0's allow_downgrade allows nothing, and
-    of several updates of one feature the last counts. Version 2 has no results by feature.
+    All updates are made or none; an error applies to the whole request. As in Kafka 4.3, allow_downgrade of version 0 allows no downgrade,
+    and the last of several updates of one feature counts. Version 2 has no results by feature.
     ACL: ALTER on Cluster. Quota: request time.
     Known gaps: levels that Odradek does not serve (`metadata.features.SERVED_LEVELS`) and kraft.version are not upgraded.
     """
@@ -53,7 +53,7 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest, 
         raise KafkaError(error.code, f"No feature was changed, since one of them cannot be: {error.message}") from None
     response = UpdateFeaturesResponse(error_message=None)
     if version <= 1:
-        # Kafka's text for no error, where its answer as a whole has none.
+        # Kafka writes the text "NONE" here, and no text at the top level.
         result = UpdateFeaturesResponse.UpdatableFeatureResult
         response.results = [result(feature=update.feature, error_message="NONE") for update in request.feature_updates]
     if request.validate_only:
@@ -65,13 +65,13 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest, 
 
 
 def _update(context: ControllerContext, name: str, level: int, kind: int, proposed: Mapping[str, int]) -> list[VersionedRecord]:
-    """What takes one feature to its new level, nothing when it is there."""
+    """Return the record that takes a feature to its new level, or an empty list when the level is the current one."""
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _invalid(name, level, f"There is no upgrade type {kind}.")
     if level < 0:
         raise _invalid(name, level, "A level is at least 0.")
     current = context.kraft_version if name == KRAFT_VERSION else context.state.features.get(name) or 0
-    # A level that another implementation has finalized may stay, whether it is served or not.
+    # A level that another implementation has finalized may stay, even if this release does not serve it.
     if level != current:
         _check_supported(context, name, level)
     if level < current and kind == UPGRADE:
@@ -103,7 +103,7 @@ def _check_supported(context: ControllerContext, name: str, level: int) -> None:
 
 
 def _supported_by(context: ControllerContext, name: str) -> Iterator[tuple[str, VersionRange]]:
-    """Every node that has to know the level, with what it knows of the feature; a voter that has not registered knows nothing."""
+    """Yield each node that must support the level, with the levels that it supports. A voter that has not registered supports none."""
     yield f"Controller {context.node_id}", supported_features().get(name, _NO_SUPPORT)
     for broker_id, broker in context.state.brokers.items():
         yield f"Broker {broker_id}", dict(broker.supported_features).get(name, _NO_SUPPORT)
@@ -121,7 +121,7 @@ def _supported_by(context: ControllerContext, name: str) -> Iterator[tuple[str, 
 def _check_metadata_version(current: int, level: int) -> None:
     if level >= current or not metadata_would_be_lost(current, level):
         return
-    # Kafka refuses unsafe downgrades just the same: nothing would take the records out of the log.
+    # Kafka refuses unsafe downgrades too: no code removes the records from the log.
     before, after = METADATA_VERSION_NAMES[current], METADATA_VERSION_NAMES[level]
     raise KafkaError(
         ErrorCode.INVALID_UPDATE_VERSION,
@@ -130,7 +130,7 @@ def _check_metadata_version(current: int, level: int) -> None:
 
 
 def _check_dependencies(name: str, level: int, proposed: Mapping[str, int]) -> None:
-    """A feature depends on what stands after the whole request."""
+    """Raise KafkaError unless the feature's dependencies are met after the whole request."""
     try:
         needed = dependencies(name, level)
     except ValueError as error:
@@ -145,7 +145,7 @@ def _invalid(name: str, level: int, reason: str) -> KafkaError:
 
 
 def elr_safety_records(context: ControllerContext, levels: Sequence[VersionedRecord]) -> list[VersionedRecord]:
-    """What turning on eligible leader replicas needs: one min.insync.replicas, set where all brokers see it (KIP-966)."""
+    """Return the records needed to enable eligible leader replicas: one min.insync.replicas that all brokers see (KIP-966)."""
     turned_on = any(
         isinstance(record.message, FeatureLevelRecord)
         and record.message.name == ELIGIBLE_LEADER_REPLICAS_VERSION

@@ -1,7 +1,7 @@
-"""When brokers were last heard of (org.apache.kafka.controller.BrokerHeartbeatManager, BrokerHeartbeatTracker).
+"""Times of brokers' last heartbeats (org.apache.kafka.controller.BrokerHeartbeatManager, BrokerHeartbeatTracker).
 
-Soft state: a new active controller starts with every broker that is not fenced heard of just now. A session begins with the first heartbeat
-of a registration, not with the registration.
+The times are not stored. A new active controller assumes a heartbeat now from each broker that is not fenced. A session begins with the
+first heartbeat of a registration, not with the registration.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _NO_ONE = (1 << 63) - 1
 
 
 class ControlState(Enum):
-    """Where a broker stands with the controller."""
+    """State of a broker in its life cycle."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -30,16 +30,16 @@ class _Broker:
     def __init__(self) -> None:
         self.fenced = True
         self.contact_s: float | None = None
-        """When it last sent a heartbeat; None while it has no session."""
+        """Time of the last heartbeat in seconds; None without a session."""
         self.waited_for = False
-        """Whether its session has been made longer since the last heartbeat."""
+        """Whether `stood_still` has extended the session since the last heartbeat."""
         self.metadata_offset = -1
         self.shutdown_offset = -1
-        """The offset every active broker must have seen before this one may go; -1 while it is not shutting down."""
+        """Offset that every active broker must have read before this one may stop; -1 unless it is shutting down."""
 
 
 class Heartbeats:
-    """Sessions of brokers; times are monotonic seconds."""
+    """Sessions of brokers. Times are monotonic seconds."""
 
     __slots__ = ("_brokers", "session_timeout_s")
 
@@ -51,14 +51,14 @@ class Heartbeats:
         self._brokers.clear()
 
     def register(self, broker_id: int, *, fenced: bool) -> None:
-        """Notes a registration, or the same one again: what was heard of the broker since the first time stays."""
+        """Note a registration. Heartbeats and offsets of an earlier registration that was not removed are kept."""
         broker = self._brokers.setdefault(broker_id, _Broker())
         broker.fenced = fenced
         if fenced:
             broker.shutdown_offset = -1
 
     def touch(self, broker_id: int, *, fenced: bool, metadata_offset: int, now_s: float) -> None:
-        """Notes a heartbeat."""
+        """Note a heartbeat, and start or extend the broker's session."""
         self.register(broker_id, fenced=fenced)
         broker = self._brokers[broker_id]
         broker.contact_s = now_s
@@ -66,8 +66,10 @@ class Heartbeats:
         broker.metadata_offset = metadata_offset
 
     def stood_still(self, seconds: float, now_s: float) -> None:
-        """Nobody could be heard of for the last `seconds`: sessions get back what they lost, and as much again for brokers that have to
-        connect anew. Once between two heartbeats: a controller that is late again and again does not keep the dead alive.
+        """Extend all sessions after `seconds` in which this process received no heartbeats.
+
+        A session gets twice that time, because brokers may have to connect again, but ends at most one session timeout from now. A session
+        is extended once between two heartbeats, so that a controller that stands still repeatedly does not keep dead brokers unfenced.
         """
         for broker in self._brokers.values():
             if broker.contact_s is not None and not broker.waited_for:
@@ -78,7 +80,7 @@ class Heartbeats:
         self._brokers.pop(broker_id, None)
 
     def fence(self, broker_id: int) -> None:
-        """Notes that the broker's session is over."""
+        """Note that the broker is fenced, and end its session."""
         broker = self._brokers.get(broker_id)
         if broker is not None:
             broker.fenced = True
@@ -86,7 +88,7 @@ class Heartbeats:
             broker.shutdown_offset = -1
 
     def has_valid_session(self, broker_id: int, now_s: float) -> bool:
-        """Whether the broker, fenced or not, has sent a heartbeat within the session timeout."""
+        """Return whether the broker, fenced or not, has sent a heartbeat within the session timeout."""
         broker = self._brokers.get(broker_id)
         return broker is not None and broker.contact_s is not None and broker.contact_s + self.session_timeout_s >= now_s
 
@@ -95,13 +97,13 @@ class Heartbeats:
         return broker is not None and broker.shutdown_offset >= 0
 
     def begin_shutdown(self, broker_id: int, offset: int) -> None:
-        """Notes the offset that the others must reach before the broker may go; the first one counts."""
+        """Note the offset that the other brokers must reach before this one may stop. Only the first call counts."""
         broker = self._brokers.setdefault(broker_id, _Broker())
         if broker.shutdown_offset < 0:
             broker.shutdown_offset = offset
 
     def stale_brokers(self, now_s: float) -> list[int]:
-        """Unfenced brokers not heard of for longer than the session timeout, the longest silent first."""
+        """Return the unfenced brokers whose session has expired, the one with the oldest heartbeat first."""
         stale = [
             (broker.contact_s, broker_id)
             for broker_id, broker in self._brokers.items()
@@ -110,11 +112,11 @@ class Heartbeats:
         return [broker_id for _, broker_id in sorted(stale)]
 
     def silent_for(self, now_s: float) -> dict[int, float]:
-        """How long ago each broker that has a session was heard of, in seconds."""
+        """Return the seconds since the last heartbeat of each broker with a session."""
         return {broker_id: now_s - broker.contact_s for broker_id, broker in self._brokers.items() if broker.contact_s is not None}
 
     def next_check_s(self) -> float | None:
-        """When the first session may run out; None when no broker is unfenced."""
+        """Return the time in seconds at which the first session of an unfenced broker may expire, or None without one."""
         contacts = [broker.contact_s for broker in self._brokers.values() if not broker.fenced and broker.contact_s is not None]
         return min(contacts) + self.session_timeout_s if contacts else None
 
@@ -125,7 +127,7 @@ class Heartbeats:
         return ControlState.FENCED if broker is None or broker.fenced else ControlState.UNFENCED
 
     def all_others_have_seen_shutdown(self, broker_id: int) -> bool:
-        """Whether no active broker is behind the offset at which this one began to shut down."""
+        """Return whether every active broker has reached the offset at which this one began to shut down."""
         lowest = min(
             (other.metadata_offset for other in self._brokers.values() if not other.fenced and other.shutdown_offset < 0),
             default=_NO_ONE,

@@ -1,10 +1,11 @@
-"""From what a partition should become to the record that takes it there (org.apache.kafka.controller.PartitionChangeBuilder).
+"""Builder of the record that takes a partition to its target state (org.apache.kafka.controller.PartitionChangeBuilder).
 
-1. A reassignment whose target is wholly in sync is finished: the old replicas go.
-2. With eligible leader replicas (KIP-966): who leaves an ISR below min.insync.replicas stays eligible, unless it stopped uncleanly.
-3. A leader is elected when the current one is no longer acceptable (or, on request, in favour of the preferred replica): from
-   the ISR, else from the eligible replicas, else the last known leader, else, where the topic allows it, any acceptable replica.
-4. Only differences are written; no difference, no record.
+1. A reassignment whose target replicas are all in sync is finished: the old replicas are removed.
+2. With eligible leader replicas (KIP-966), a replica that leaves an ISR below min.insync.replicas stays eligible, unless it stopped
+   uncleanly.
+3. A leader is elected when the current one is not acceptable or, on request, in favour of the preferred replica. The leader comes from the
+   ISR, else from the eligible replicas, else it is the last known leader, else (where the topic allows it) any acceptable replica.
+4. The record contains only differences. Without a difference no record is written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 
 
 class Election(Enum):
-    """How a leader may be found."""
+    """Kind of election."""
 
     PREFERRED = "preferred"
     ONLINE = "online"
@@ -28,11 +29,11 @@ class Election(Enum):
 
 
 class PartitionChange:
-    """Set the targets, then `build`. Targets not set stay as they are.
+    """Change of one partition: set the targets, then call `build`. Targets that are not set keep their value.
 
-    `acceptable(broker_id, directory)` tells whether a broker may lead with its replica in that log directory, None where it has no replica
-    yet. It is asked about the target directories, never about those that the partition had: a replica may have been moved to a directory
-    that works.
+    `acceptable(broker_id, directory)` returns whether a broker may lead with its replica in that log directory. `directory` is None for a
+    replica that does not exist yet. The target directories are tested, not the former ones, because a replica may have moved to a working
+    directory.
     """
 
     def __init__(
@@ -66,13 +67,13 @@ class PartitionChange:
         self.directories = dict(zip(partition.replicas, partition.directories, strict=True))
 
     def build(self) -> VersionedRecord | None:
-        """The record, or None when nothing changes."""
+        """Return the record, or None when nothing changes."""
         record = PartitionChangeRecord(topic_id=self.topic_id, partition_id=self.partition_id)
         self._finish_reassignment()
         self._eligible_replicas()
         self._elect(record)
         if record.leader == NO_LEADER_CHANGE and not set(self.partition.replicas) <= set(self.replicas):
-            record.leader = self.partition.leader  # bumps the leader epoch
+            record.leader = self.partition.leader  # Bumps the leader epoch.
         self._write_eligible_replicas(record)
         if record.isr is None and (self.isr or self.elr_enabled) and self.isr != list(self.partition.isr):
             record.isr = self.isr
@@ -110,7 +111,7 @@ class PartitionChange:
 
     def _write_eligible_replicas(self, record: PartitionChangeRecord) -> None:
         if record.isr is not None or not self.elr_enabled:
-            self.elr = []  # an unclean election, or the feature is off
+            self.elr = []  # An unclean election, or the feature is off.
         if self.elr != list(self.partition.elr):
             record.eligible_leader_replicas = self.elr
 
@@ -119,7 +120,7 @@ class PartitionChange:
             return
         before = self.partition
         if record.leader == NO_LEADER and before.leader != NO_LEADER and not before.last_known_elr:
-            record.last_known_elr = [before.leader]  # the partition has just lost its last leader
+            record.last_known_elr = [before.leader]  # The partition has just lost its last leader.
         elif record.leader >= 0 and before.last_known_elr:
             record.last_known_elr = []
 
@@ -133,7 +134,7 @@ class PartitionChange:
         return self.acceptable(replica, self.directories.get(replica))
 
     def _candidate(self) -> tuple[int, bool]:
-        """The leader to be and whether its election is unclean."""
+        """Return the new leader and whether its election is unclean."""
         if self.election is Election.PREFERRED and self._valid(self.replicas[0]):
             return self.replicas[0], False
         if self._valid(self.partition.leader):
@@ -163,7 +164,7 @@ class PartitionChange:
             self.elr = [replica for replica in self.elr if replica != leader]
         record.leader = leader
         if unclean:
-            # data may be lost: only the new leader's log counts from here on
+            # Records may be lost: from now on only the new leader's log counts.
             record.isr = [leader]
             if self.partition.leader_recovery_state != RECOVERING:
                 record.leader_recovery_state = RECOVERING

@@ -1,5 +1,4 @@
-"""Leaders and in-sync replicas: AlterPartition, elections, and what a broker's coming and going does to its partitions
-(org.apache.kafka.controller.ReplicationControlManager)."""
+"""Leaders and in-sync replicas: AlterPartition, elections, and changes when brokers come and go (ReplicationControlManager)."""
 
 from __future__ import annotations
 
@@ -20,18 +19,18 @@ from odradek.protocol.messages.list_partition_reassignments import ListPartition
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord
 
 MAX_ELECTIONS_PER_ROUND = 1_000
-"""Preferred-leader elections written at a time (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
+"""Largest number of preferred-leader elections written at a time (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
 
 ELECTION_PREFERRED = 0
 ELECTION_UNCLEAN = 1
 """org.apache.kafka.common.ElectionType."""
 
 
-# -- what follows from brokers ------------------------------------------------------------------------------------------------------------
+# -- consequences of broker changes -------------------------------------------------------------------------------------------------------
 
 
 def partitions_with(context: ControllerContext, broker_id: int, *, elr: bool = False) -> list[LocatedPartition]:
-    """The partitions that have the broker in their ISR, or among their eligible leaders."""
+    """Return the partitions with the broker in their ISR or, with `elr`, among their eligible leader replicas."""
     return [each for each in context.state.all_partitions() if broker_id in (each.partition.elr if elr else each.partition.isr)]
 
 
@@ -43,7 +42,7 @@ def leader_and_isr_records(
     add: int = NO_LEADER,
     unclean: int = NO_LEADER,
 ) -> list[VersionedRecord]:
-    """Changes of the affected partitions when a broker goes (`remove`), comes (`add`) or has stopped uncleanly (`unclean`)."""
+    """Return changes of affected partitions when a broker leaves (`remove`), becomes active (`add`) or stopped uncleanly (`unclean`)."""
 
     def active(replica: int) -> bool:
         return replica not in (remove, unclean) and (replica == add or context.state.is_active(replica))
@@ -70,9 +69,9 @@ def leaderless(context: ControllerContext) -> list[LocatedPartition]:
 
 
 def alter_partition(context: ControllerContext, request: AlterPartitionRequest, version: int) -> ControllerResult[AlterPartitionResponse]:
-    """AlterPartition (56): a leader proposes ISRs. Errors of a partition stand in the response.
+    """Change ISRs as the partitions' leader proposes (AlterPartition, 56). The response has an error per partition.
 
-    STALE_BROKER_EPOCH for the request when its sender is not the broker it was.
+    Raises KafkaError STALE_BROKER_EPOCH when the sender's epoch is not current.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     """
     context.state.check_broker_epoch(request.broker_id, request.broker_epoch)
@@ -122,7 +121,7 @@ def _alter_one(
         assert isinstance(message, PartitionChangeRecord)
         partition = partition.merge(message)
         if message.leader not in (broker_id, NO_LEADER_CHANGE):
-            # the change completed a reassignment away from the sender: it must learn the new leader before anything else
+            # The change completed a reassignment away from the sender, which must learn the new leader first.
             return AlterPartitionResponse.PartitionData(partition_index=number, error_code=ErrorCode.NEW_LEADER_ELECTED)
     return AlterPartitionResponse.PartitionData(
         partition_index=number,
@@ -144,7 +143,7 @@ def _alteration_error(
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if proposal.leader_epoch > partition.leader_epoch or proposal.partition_epoch > partition.partition_epoch:
-        return ErrorCode.NOT_CONTROLLER  # the sender knows more than we do: somebody else is the active controller
+        return ErrorCode.NOT_CONTROLLER  # The sender knows a newer epoch, so another node is the active controller.
     if proposal.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != partition.leader:
@@ -170,10 +169,11 @@ def _alteration_error(
 
 
 def elect_leaders(context: ControllerContext, request: ElectLeadersRequest, version: int) -> ControllerResult[ElectLeadersResponse]:
-    """ElectLeaders (43, KIP-183, KIP-460): preferred leaders (type 0, the only one of version 0), or any replica where records may be lost
-    (type 1). Without partitions: of all that need it.
+    """Elect preferred leaders (type 0; the only type in version 0) or any replica, with possible loss of records (type 1).
 
-    REQUEST_TIMED_OUT for the request when its time is negative, INVALID_REQUEST for another type.
+    Without partitions, elect for every partition that needs it (ElectLeaders, 43, KIP-183, KIP-460).
+
+    Raises KafkaError REQUEST_TIMED_OUT when timeout_ms is negative, and INVALID_REQUEST for another election type.
     ACL: ALTER on Cluster. Quota: request time.
     """
     if request.timeout_ms < 0:
@@ -202,7 +202,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest, vers
 
 
 def elect_leaders_error(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
-    """The response as a whole, and every partition that was named, with the same error."""
+    """Return a response with `error` at the top level and for every named partition."""
     result = ElectLeadersResponse.PartitionResult
     return ElectLeadersResponse(
         error_code=error.code,
@@ -259,16 +259,17 @@ def _round_of_elections(
 
 
 def balance_leaders(context: ControllerContext) -> ControllerResult[bool]:
-    """Gives leadership back to preferred replicas; the response is True when there is more to do at once.
+    """Elect preferred replicas where others lead. The response is True when more elections are due at once.
 
-    Partitions without a leader are looked at as well: one may have come into reach, as with a log directory, without any broker's coming.
+    Partitions without a leader are included: a replica may have become available without a broker event, as when its log directory works
+    again.
     """
     imbalanced = [each for each in context.state.all_partitions() if each.partition.leader != each.partition.preferred_replica]
     return _round_of_elections(context, imbalanced, Election.PREFERRED)
 
 
 def elect_unclean_leaders(context: ControllerContext) -> ControllerResult[bool]:
-    """Elects any replica for leaderless partitions of topics that allow it; the response is True when there is more to do at once."""
+    """Elect any replica for leaderless partitions of topics that allow it. The response is True when more elections are due at once."""
     return _round_of_elections(context, leaderless(context), Election.UNCLEAN, context.unclean_election_enabled)
 
 
@@ -278,9 +279,9 @@ def elect_unclean_leaders(context: ControllerContext) -> ControllerResult[bool]:
 def list_partition_reassignments(
     context: ControllerContext, request: ListPartitionReassignmentsRequest, version: int
 ) -> ControllerResult[ListPartitionReassignmentsResponse]:
-    """ListPartitionReassignments (46, KIP-455): which of the named partitions (of all, without topics) have replicas coming or going.
+    """Return the reassignments of the named partitions, or of all partitions without topics (ListPartitionReassignments, 46, KIP-455).
 
-    Topics and partitions that do not exist are left out, and so are those that stay where they are. The timeout is not looked at.
+    Unknown topics and partitions, and partitions without a reassignment, are left out. The timeout is ignored.
     ACL: DESCRIBE on Cluster. Quota: request time.
     """
     response = ListPartitionReassignmentsResponse(error_message=None)
@@ -311,11 +312,11 @@ def list_partition_reassignments(
 def assign_replicas_to_directories(
     context: ControllerContext, request: AssignReplicasToDirsRequest, version: int
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
-    """AssignReplicasToDirs (73, KIP-858): a broker says in which log directories its replicas are.
+    """Record the log directories of a broker's replicas (AssignReplicasToDirs, 73, KIP-858).
 
-    A replica that comes to an offline directory leaves the ISR; one that comes to a directory that works may lead at once.
+    A replica in an offline directory leaves the ISR. A replica in a working directory may become leader at once.
 
-    UNSUPPORTED_VERSION for the request while the metadata.version records none, STALE_BROKER_EPOCH for a broker's past life.
+    Raises KafkaError UNSUPPORTED_VERSION while the metadata.version has no directories, and STALE_BROKER_EPOCH for an old broker epoch.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     """
     if not features.directory_assignment_supported(context.state.metadata_version):
@@ -345,7 +346,7 @@ def assign_replicas_to_directories(
 def _assigned(
     context: ControllerContext, located: LocatedPartition, broker_id: int, directory: UUID, *, online: bool
 ) -> VersionedRecord | None:
-    """Return the record that puts a broker's replica into a log directory, and elects a leader where that changes who may lead."""
+    """Return the record that assigns a replica to a log directory, with an election where the set of possible leaders changes."""
     change = context.change(*located)
     change.directories[broker_id] = directory
     if not online:

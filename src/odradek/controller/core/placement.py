@@ -1,10 +1,10 @@
-"""Where new replicas go: striped over racks and brokers (org.apache.kafka.metadata.placement.StripedReplicaPlacer).
+"""Placement of new replicas, striped over racks and brokers (org.apache.kafka.metadata.placement.StripedReplicaPlacer).
 
-1. Racks are visited in the order of their names from a random one; each partition starts one rack further.
-2. Within a rack, brokers are visited in the order of their ids from a random one; each partition starts one broker further.
-3. The first replica, the leader, is never on a fenced broker; the others take unfenced brokers before fenced ones.
-4. No broker is used twice for a partition; a rack is used again only after all others were.
-5. After as many partitions as there are unfenced brokers everything is shuffled, so that the same sets do not come again.
+1. Racks are visited in the order of their names from a random one. Each partition starts one rack further.
+2. In a rack, brokers are visited in the order of their ids from a random one. Each partition starts one broker further.
+3. The first replica, the leader, is always on an unfenced broker. The other replicas take unfenced brokers before fenced ones.
+4. A partition uses each broker at most once. It uses a rack again only after all other racks.
+5. After as many partitions as there are unfenced brokers, everything is shuffled, so that the same replica sets do not repeat.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 
 
 class UsableBroker(NamedTuple):
-    """A registered broker that is not shutting down."""
+    """Registered broker that is not shutting down."""
 
     broker_id: int
     rack: str | None
@@ -25,7 +25,7 @@ class UsableBroker(NamedTuple):
 
 
 class _Brokers:
-    """The brokers of a rack that are fenced, or that are not; hands out each once per round."""
+    """Fenced or unfenced brokers of a rack. `next` returns each broker once per round."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -63,7 +63,7 @@ class _Rack:
 
 
 class StripedPlacer:
-    """Places the partitions of one topic, one after another."""
+    """Placement of the partitions of one topic, one partition after another."""
 
     def __init__(self, brokers: Iterable[UsableBroker], rng: random.Random) -> None:
         self._rng = rng
@@ -81,7 +81,7 @@ class StripedPlacer:
         self._offset = rng.randrange(len(self._order)) if self._order else 0
 
     def check(self, replication_factor: int) -> None:
-        """INVALID_REPLICATION_FACTOR when so many replicas cannot be placed."""
+        """Raise KafkaError INVALID_REPLICATION_FACTOR when that number of replicas cannot be placed."""
         code = ErrorCode.INVALID_REPLICATION_FACTOR
         if replication_factor <= 0:
             raise KafkaError(code, f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
@@ -95,7 +95,7 @@ class StripedPlacer:
             )
 
     def place(self, replication_factor: int) -> list[int]:
-        """The replicas of the next partition, the leader first."""
+        """Return the replicas of the next partition, the leader first. Raises KafkaError INVALID_REPLICATION_FACTOR like `check`."""
         self.check(replication_factor)
         if self._round == self._unfenced and self._unfenced > 1:
             self._shuffle()

@@ -1,4 +1,4 @@
-"""Where the controller asks the operator's policies, and what their exceptions become (org.apache.kafka.common.requests.ApiError)."""
+"""Calls of the operator's policies, and the Kafka errors for their exceptions (org.apache.kafka.common.requests.ApiError)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPES = {RESOURCE_TOPIC: "TOPIC", RESOURCE_BROKER: "BROKER", RESOURCE_GROUP: "G
 
 
 class Policies:
-    """Those that there are. Each check raises KafkaError when the policy refuses, or fails."""
+    """Operator's policies, each optional. A check raises KafkaError when its policy refuses or fails."""
 
     __slots__ = ("_configs", "_topics")
 
@@ -30,7 +30,10 @@ class Policies:
     def check_topic(
         self, topic: str, counts: tuple[int, int] | None, assignments: Mapping[int, Sequence[int]], configs: Mapping[str, str]
     ) -> None:
-        """Of a topic to be created: with so many partitions and replicas of each, or, without `counts`, with these replicas."""
+        """Check a new topic against create.topic.policy.class.name.
+
+        `counts` has the numbers of partitions and of replicas. When `counts` is None the policy gets `assignments` instead.
+        """
         policy = self._topics
         if policy is None:
             return
@@ -40,7 +43,7 @@ class Policies:
         _ask(lambda: policy.validate(request), "create.topic.policy.class.name")
 
     def check_configs(self, resource_type: int, resource_name: str, configs: Mapping[str, str | None]) -> None:
-        """Of configurations to be set."""
+        """Check new configuration values against alter.config.policy.class.name."""
         policy = self._configs
         if policy is None:
             return
@@ -56,6 +59,6 @@ def _ask(validate: Callable[[], object], key: str) -> None:
     except KafkaError:
         raise
     except Exception as error:
-        # Nothing of it goes to the client: it may say what is not the client's business.
+        # Do not send the error's text to the client: it may be confidential.
         logger.error("the policy of %s failed", key, exc_info=True)
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error

@@ -1,4 +1,4 @@
-"""Blocks of producer ids (org.apache.kafka.controller.ProducerIdControlManager, KIP-730). No id is handed out twice."""
+"""Blocks of producer ids (org.apache.kafka.controller.ProducerIdControlManager, KIP-730). Each id is allocated once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MAX_ID = (1 << 63) - 1
 def allocate_producer_ids(
     context: ControllerContext, request: AllocateProducerIdsRequest, version: int
 ) -> ControllerResult[AllocateProducerIdsResponse]:
-    """AllocateProducerIds (67): the next block of 1,000 for a broker.
+    """Allocate the next block of 1,000 producer ids to a broker (AllocateProducerIds, 67).
 
-    STALE_BROKER_EPOCH for a broker's past life, UNKNOWN_SERVER_ERROR when all ids are used up.
+    Raises KafkaError STALE_BROKER_EPOCH for an old broker epoch, and UNKNOWN_SERVER_ERROR when all ids are used up.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.
     """
     context.state.check_broker_epoch(request.broker_id, request.broker_epoch)

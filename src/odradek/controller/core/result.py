@@ -1,4 +1,4 @@
-"""What a controller operation gives back (org.apache.kafka.controller.ControllerResult)."""
+"""Result of a controller operation (org.apache.kafka.controller.ControllerResult)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 class ControllerResult(Generic[T]):
-    """Records to append, replayed before anything else happens, and the response to give once they are committed.
+    """Records to replay and append at once, and the response to send after their commit.
 
-    `atomic` asks for all records in one batch; others may be split over several.
+    With `atomic` all records go into one batch; otherwise they may be split over several.
     """
 
     __slots__ = ("atomic", "records", "response")

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users (org.apache.kafka.controller.ScramControlManager, KIP-554). Keys are kept, never a password."""
+"""SCRAM credentials of users (org.apache.kafka.controller.ScramControlManager, KIP-554). Keys are stored, passwords are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.protocol.messages.metadata_records import RemoveUserScramCredential
 from odradek.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS, keys_of
 
 SCRAM_SINCE = 11
-"""metadata.version 3.5-IV2 has the records."""
+"""metadata.version 3.5-IV2, since which credential records exist."""
 
 Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
@@ -22,7 +22,7 @@ _TWICE = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twi
 def alter_user_scram_credentials(
     context: ControllerContext, request: AlterUserScramCredentialsRequest, version: int
 ) -> ControllerResult[AlterUserScramCredentialsResponse]:
-    """AlterUserScramCredentials (51): sets and deletes credentials, each user on its own.
+    """Set and delete SCRAM credentials; each user succeeds or fails alone (AlterUserScramCredentials, 51).
 
     ACL: ALTER on Cluster. Quota: request time.
     """
@@ -91,7 +91,7 @@ def _record(upsertion: Upsertion) -> UserScramCredentialRecord:
 
 
 def alter_user_scram_credentials_error(request: AlterUserScramCredentialsRequest, error: KafkaError) -> AlterUserScramCredentialsResponse:
-    """Every user of the request with the same error."""
+    """Return a response with `error` for every user of the request."""
     names = dict.fromkeys([*[each.name for each in request.deletions], *[each.name for each in request.upsertions]])
     return AlterUserScramCredentialsResponse(
         results=[Result(user=name, error_code=error.code, error_message=error.message) for name in names]

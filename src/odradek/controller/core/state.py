@@ -1,8 +1,8 @@
-"""The controller's view of the cluster, changed by replay alone and revertible to the last commit.
+"""The controller's view of the cluster. Only replay changes it, and changes can be undone back to the last commit.
 
-Every table is a `JournaledDict`: values are immutable and replaced, so that the journal can put back what was there. What follows
-from other tables (which partitions a broker leads) is computed when asked for; 10,000 partitions are scanned in a millisecond or two,
-and only on rare events.
+Every table is a `JournaledDict`. Values are immutable and replaced, so that the journal can restore the former one. Facts that follow from
+other tables (the partitions that a broker leads) are computed on demand. A scan of 10,000 partitions takes one or two milliseconds and only
+follows rare events.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from odradek.security.acls import AccessControlEntry
 
 
 class TopicControl:
-    """A topic and its partitions by number."""
+    """Topic with its partitions by number."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -61,7 +61,7 @@ class TopicControl:
 
 
 class LocatedPartition(NamedTuple):
-    """A partition and where it belongs: its topic, and its number there."""
+    """Partition with its topic and number."""
 
     topic: TopicControl
     number: int
@@ -69,7 +69,7 @@ class LocatedPartition(NamedTuple):
 
 
 class ControllerState:
-    """Tables; `replay` is the only way to change them."""
+    """Tables of the controller. Only `replay` changes them."""
 
     __slots__ = (
         "acl_ids",
@@ -92,29 +92,29 @@ class ControllerState:
     def __init__(self, journal: UndoJournal) -> None:
         self.journal = journal
         self.features: JournaledDict[str, int] = JournaledDict(journal)
-        """Finalized levels, metadata.version among them."""
+        """Finalized levels by feature, including metadata.version."""
         self.brokers: JournaledDict[int, BrokerRegistration] = JournaledDict(journal)
         self.registration_offsets: JournaledDict[int, int] = JournaledDict(journal)
-        """Broker id -> offset of the record that registered it."""
+        """Offset of the registration record, by broker id."""
         self.controllers: JournaledDict[int, ControllerRegistration] = JournaledDict(journal)
         self.topics: JournaledDict[UUID, TopicControl] = JournaledDict(journal)
         self.topic_ids: JournaledDict[str, UUID] = JournaledDict(journal)
         self.colliding_names: JournaledDict[str, tuple[str, ...]] = JournaledDict(journal)
-        """Name with "." as "_" -> the topics of that form that hold either."""
+        """Topics whose names contain "." or "_", by the name with "_" for "."."""
         self.configs: JournaledDict[tuple[int, str], Mapping[str, str]] = JournaledDict(journal)
         self.producer_ids: JournaledDict[str, int] = JournaledDict(journal)
-        """"next": the first id of the next block."""
+        """First id of the next block, under the key "next"."""
         self.scram: JournaledDict[tuple[int, str], bool] = JournaledDict(journal)
-        """(mechanism, user) of each SCRAM credential there is."""
+        """(mechanism, user) of each SCRAM credential."""
         self.client_quotas: JournaledDict[Entity, Mapping[str, float]] = JournaledDict(journal)
-        """Entity -> key -> quota; an entity without any is not in it."""
+        """Quotas by key, by entity. Entities without quotas are absent."""
         self.tokens: JournaledDict[str, DelegationToken] = JournaledDict(journal)
-        """Delegation tokens by their id."""
+        """Delegation tokens by id."""
         self.acls: JournaledDict[UUID, AccessControlEntry] = JournaledDict(journal)
         self.acl_ids: JournaledDict[AccessControlEntry, UUID] = JournaledDict(journal)
-        """The other way round; of two ids for the same ACL, which this controller never writes, the last."""
+        """Ids by ACL. If two ids have the same ACL, which this controller never writes, the later one."""
 
-    # -- questions --------------------------------------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------------------------------
 
     @property
     def metadata_version(self) -> int:
@@ -126,12 +126,15 @@ class ControllerState:
         return (self.features.get(features.ELIGIBLE_LEADER_REPLICAS_VERSION) or 0) >= 1
 
     def is_active(self, broker_id: int) -> bool:
-        """Registered, not fenced and not in controlled shutdown: fit to be in an ISR."""
+        """Return whether the broker may be in an ISR: registered, not fenced and not in controlled shutdown."""
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def default_directory(self, broker_id: int) -> UUID:
-        """The log directory to name for a new replica; UNASSIGNED where the broker is to choose."""
+        """Return the log directory for a new replica: the broker's only one, or DIRECTORY_UNASSIGNED if the broker is to choose.
+
+        Return DIRECTORY_MIGRATING for a broker that has registered no directories.
+        """
         broker = self.brokers.get(broker_id)
         if broker is None:
             return DIRECTORY_UNASSIGNED
@@ -140,7 +143,7 @@ class ControllerState:
         return broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
 
     def check_broker_epoch(self, broker_id: int, epoch: int) -> BrokerRegistration:
-        """The registration; STALE_BROKER_EPOCH when the sender's is not the current one."""
+        """Return the broker's registration. Raises KafkaError STALE_BROKER_EPOCH when `epoch` is not the current one."""
         broker = self.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
@@ -163,7 +166,10 @@ class ControllerState:
     # -- replay -----------------------------------------------------------------------------------------------------------------------
 
     def replay(self, record: object, offset: int) -> None:
-        """Applies a record of the metadata log; ValueError for one that contradicts the state. Others' records change nothing."""
+        """Apply a record of the metadata log. Ignore records of types that do not concern the controller.
+
+        Raises ValueError for a record that contradicts the state.
+        """
         replay = self._REPLAY.get(type(record))
         if replay is not None:
             self.journal.offset = offset
@@ -329,7 +335,7 @@ class ControllerState:
         return self.producer_ids.get("next") or 0
 
     def comparable(self) -> object:
-        """The whole state as a value, for tests: two states are equal when these are."""
+        """Return the whole state as a value, so that tests can compare two states."""
         return (
             dict(self.features.items()),
             dict(self.brokers.items()),
@@ -349,7 +355,7 @@ class ControllerState:
 
 
 def has_collision_characters(name: str) -> bool:
-    """Whether the name may collide with another in metric names, where "." becomes "_"."""
+    """Return whether the name may collide with another one in metric names, where "." becomes "_"."""
     return "." in name or "_" in name
 
 

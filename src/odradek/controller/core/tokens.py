@@ -1,6 +1,6 @@
 """Delegation tokens (org.apache.kafka.controller.DelegationTokenControlManager, KIP-48, KIP-373). Times are Unix milliseconds.
 
-The shell hands in who asks, the time and the cluster's secret (None: there is none, and tokens are disabled).
+The shell passes the requester, the time and the cluster's secret. Without a secret (None) tokens are disabled.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from odradek.security.principal import USER, Principal
 from odradek.security.tokens import TokenSecret, has_expired
 
 TOKENS_SINCE = 14
-"""metadata.version 3.6-IV2 has the records."""
+"""metadata.version 3.6-IV2, since which token records exist."""
 
 _MOST_EXPIRED = 1000
-"""Tokens that one sweep removes."""
+"""Largest number of tokens that one sweep removes."""
 _LONG_MAX = (1 << 63) - 1
 
 
 def create_token(
     context: ControllerContext, request: CreateDelegationTokenRequest, requester: Principal, now_ms: int, secret: TokenSecret | None
 ) -> ControllerResult[CreateDelegationTokenResponse]:
-    """A token for the requester, or for the owner that the request names."""
+    """Create a token for the requester, or for the owner that the request names."""
     owner = owner_of(request, requester)
     response = CreateDelegationTokenResponse(
         principal_type=owner.kind,
@@ -65,7 +65,7 @@ def create_token(
 def renew_token(
     context: ControllerContext, request: RenewDelegationTokenRequest, requester: Principal, now_ms: int, secret: TokenSecret | None
 ) -> ControllerResult[RenewDelegationTokenResponse]:
-    """A later expiry, but never after the end of the token's life; for its owner and renewers."""
+    """Renew a token, at most to the end of its life. Only the token's owner and renewers may do so."""
     found = _found(context, bytes(request.hmac), secret)
     if isinstance(found, ErrorCode):
         return ControllerResult([], RenewDelegationTokenResponse(error_code=found))
@@ -86,7 +86,7 @@ def renew_token(
 def expire_token(
     context: ControllerContext, request: ExpireDelegationTokenRequest, requester: Principal, now_ms: int, secret: TokenSecret | None
 ) -> ControllerResult[ExpireDelegationTokenResponse]:
-    """Another expiry, or with a negative period the end of the token at once; for its owner and renewers."""
+    """Change a token's expiry, or remove the token when the period is negative. Only the token's owner and renewers may do so."""
     found = _found(context, bytes(request.hmac), secret)
     if isinstance(found, ErrorCode):
         return ControllerResult([], ExpireDelegationTokenResponse(error_code=found))
@@ -105,7 +105,7 @@ def expire_token(
 
 
 def sweep_expired_tokens(context: ControllerContext, now_ms: int) -> ControllerResult[bool]:
-    """Removes tokens that have expired; whether there may be more."""
+    """Remove expired tokens, and return whether more may remain."""
     doomed: list[str] = []
     for token_id, token in context.state.tokens.items():
         if has_expired(token, now_ms):
@@ -117,7 +117,7 @@ def sweep_expired_tokens(context: ControllerContext, now_ms: int) -> ControllerR
 
 
 def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Principal:
-    """For whom a token is asked."""
+    """Return the owner of a token to create."""
     if not request.owner_principal_name:
         return requester
     return Principal(request.owner_principal_type or "", request.owner_principal_name)

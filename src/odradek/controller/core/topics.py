@@ -1,4 +1,4 @@
-"""Topics are created, grown and deleted (org.apache.kafka.controller.ReplicationControlManager and ControllerApis)."""
+"""Creation, growth and deletion of topics (org.apache.kafka.controller.ReplicationControlManager, ControllerApis)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Created = CreateTopicsResponse.CreatableTopicResult
 
 
 def create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]:
-    """CreateTopics (19): by counts or with given replicas. Each topic succeeds or fails on its own.
+    """Create topics by counts or with given replicas (CreateTopics, 19). Each topic succeeds or fails alone.
 
-    POLICY_VIOLATION for the request when it asks for more than 10,000 partitions.
+    Raises KafkaError POLICY_VIOLATION when the request asks for more than 10,000 partitions.
     ACL: CREATE on Cluster or on Topic. Quota: controller mutations.
     """
     counts = Counter(topic.name for topic in request.topics)
@@ -71,14 +71,14 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest, vers
 
 
 def create_topics_error(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    """Every topic of the request with the same error."""
+    """Return a response with `error` for every topic of the request."""
     return CreateTopicsResponse(
         topics=[Created(name=topic.name, error_code=error.code, error_message=error.message, configs=[]) for topic in request.topics]
     )
 
 
 def _asked_partitions(context: ControllerContext, topic: Creatable) -> int:
-    """What a topic adds to the limit of a request; a negative number must not make room for another topic's."""
+    """Return the number of partitions by which a topic counts towards the limit of a request. A negative number counts as 0."""
     if topic.assignments:
         return len(topic.assignments)
     return context.config.num_partitions if topic.num_partitions == -1 else max(0, topic.num_partitions)
@@ -140,7 +140,7 @@ def _effective_configs(context: ControllerContext, name: str, creation: dict[str
     return found
 
 
-# -- who holds the partitions -------------------------------------------------------------------------------------------------------------
+# -- placement of partitions --------------------------------------------------------------------------------------------------------------
 
 
 def _given_partitions(context: ControllerContext, topic: Creatable) -> dict[int, PartitionRegistration]:
@@ -231,7 +231,7 @@ def _new_partition(context: ControllerContext, replicas: Sequence[int], isr: Seq
 def create_partitions(
     context: ControllerContext, request: CreatePartitionsRequest, version: int
 ) -> ControllerResult[CreatePartitionsResponse]:
-    """CreatePartitions (37): more partitions for topics. Each topic succeeds or fails on its own.
+    """Add partitions to topics (CreatePartitions, 37). Each topic succeeds or fails alone.
 
     ACL: ALTER on Topic. Quota: controller mutations.
     """
@@ -259,7 +259,7 @@ def create_partitions(
 
 
 def create_partitions_error(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
-    """Every topic of the request with the same error."""
+    """Return a response with `error` for every topic of the request."""
     result = CreatePartitionsResponse.CreatePartitionsTopicResult
     return CreatePartitionsResponse(
         results=[result(name=topic.name, error_code=error.code, error_message=error.message) for topic in request.topics]
@@ -301,9 +301,9 @@ def _more_partitions(context: ControllerContext, asked: CreatePartitionsRequest.
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest, version: int) -> ControllerResult[DeleteTopicsResponse]:
-    """DeleteTopics (20): by name, or from version 6 by name or id. Each topic succeeds or fails on its own.
+    """Delete topics by name or, since version 6, by name or id (DeleteTopics, 20). Each topic succeeds or fails alone.
 
-    TOPIC_DELETION_DISABLED for the request when delete.topic.enable is false (INVALID_REQUEST before version 3).
+    Raises KafkaError TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3) when delete.topic.enable is false.
     ACL: DELETE on Topic. Quota: controller mutations.
     """
     if not context.config.delete_topic_enable:
@@ -319,7 +319,7 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest, vers
 
 
 def delete_topics_error(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
-    """Every topic of the request with the same error."""
+    """Return a response with `error` for every topic of the request."""
     result = DeleteTopicsResponse.DeletableTopicResult
     by_state = [result(name=t.name, topic_id=t.topic_id, error_code=error.code, error_message=error.message) for t in request.topics]
     by_name = [result(name=name, error_code=error.code, error_message=error.message) for name in request.topic_names]
@@ -327,7 +327,7 @@ def delete_topics_error(request: DeleteTopicsRequest, error: KafkaError) -> Dele
 
 
 def _resolve(context: ControllerContext, asked: Collection[tuple[str | None, UUID]]) -> tuple[list[UUID], DeleteTopicsResponse]:
-    """The ids of the topics that can be deleted, and the answer for all of them."""
+    """Return the ids of the topics that can be deleted, and the response for all requested topics."""
     result = DeleteTopicsResponse.DeletableTopicResult
     response = DeleteTopicsResponse()
     ids = Counter(_id_of(context, name, topic_id) for name, topic_id in asked)

@@ -49,7 +49,7 @@ class MetadataPublisher(Protocol):
 class MetadataLoader:
     """Image of the committed metadata. Publishing starts once the node has caught up with the high watermark for the first time.
 
-    Publishers get the images in order. While `before_publishing` prepares an image, the later images wait. Committed batches are still read.
+    Publishers get the images in order. While `before_publishing` prepares an image, later images wait; committed batches are still read.
     """
 
     __slots__ = (
