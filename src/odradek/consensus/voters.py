@@ -36,7 +36,7 @@ class Endpoint(NamedTuple):
 
 
 class Voter(NamedTuple):
-    """Member of a voter set. `directory_id` is None in a static set (kraft.version 0)."""
+    """Member of a voter set. `directory_id` has the value None in a static set (kraft.version 0)."""
 
     id: int
     directory_id: UUID | None = None

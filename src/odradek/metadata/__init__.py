@@ -1,1 +1,1 @@
-"""The state of the cluster as an immutable image, the deltas between images, and the answers read off an image."""
+"""State of the cluster as immutable images, deltas between images, and responses built from an image."""

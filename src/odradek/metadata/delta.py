@@ -1,11 +1,11 @@
-"""Records applied to an image give the next one (org.apache.kafka.image.MetadataDelta).
+"""Changes between two images: records applied to an image give the next one (org.apache.kafka.image.MetadataDelta).
 
-    delta = MetadataDelta(image)
-    for record in records: delta.replay(record)
-    image = delta.apply(MetadataProvenance(offset, epoch, time_ms))
+  delta = MetadataDelta(image)
+  for record in records: delta.replay(record)
+  image = delta.apply(MetadataProvenance(offset, epoch, time_ms))
 
-For a snapshot, replay its records into a delta of the current image, then call `finish_snapshot`: what the snapshot did not name is gone.
-The sub-deltas (`topics`, `brokers`, ...) tell publishers what changed.
+To load a snapshot, replay its records into a delta of the current image, then call `finish_snapshot`, which removes everything that the
+snapshot did not contain. The sub-deltas (`topics`, `brokers`, ...) tell publishers what changed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class MetadataDelta:
     # -- replay -----------------------------------------------------------------------------------------------------------------------
 
     def replay(self, record: object) -> None:
-        """Applies one record; ValueError for one that contradicts the state or is no metadata record."""
+        """Apply one record. Raises ValueError for one that contradicts the state or is not a metadata record."""
         replay = self._REPLAY.get(type(record))
         if replay is None:
             raise ValueError(f"{type(record).__name__} does not belong in the state of the cluster")
@@ -190,7 +190,7 @@ class MetadataDelta:
         self.tokens[record.token_id] = None
 
     def _nothing(self, _record: object) -> None:
-        """NoOpRecord only moves the offset; the state of the migration from ZooKeeper means nothing since Kafka 4.0."""
+        """Ignore the record: NoOpRecord only moves the offset, and ZooKeeper migration has no meaning since Kafka 4.0."""
 
     _REPLAY: ClassVar[dict[type, Callable[..., None]]] = {
         FeatureLevelRecord: _feature,
@@ -221,7 +221,7 @@ class MetadataDelta:
     # -- the next image ---------------------------------------------------------------------------------------------------------------
 
     def finish_snapshot(self) -> None:
-        """Marks what the replayed snapshot did not name as removed."""
+        """Mark everything that the replayed snapshot did not contain as removed."""
         image = self.image
         _remove_unnamed(image.features.levels, self.features)
         _remove_unnamed(image.cluster.brokers, self.brokers)
@@ -242,7 +242,7 @@ class MetadataDelta:
         return bool(self.topics.changed_topics or self.topics.deleted_topic_ids)
 
     def apply(self, provenance: MetadataProvenance) -> MetadataImage:
-        """The next image; parts without changes are those of the old one."""
+        """Return the next image. It shares the parts without changes with `image`."""
         image = self.image
         features = image.features
         if self.features or self.metadata_version is not None:
@@ -272,7 +272,7 @@ class MetadataDelta:
 
 
 def change_broker(before: BrokerRegistration, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
-    """A registration after a change: 1 sets, -1 clears, 0 leaves (BrokerRegistrationFencingChange has FENCE = 1, UNFENCE = -1)."""
+    """Return the registration after a change (BrokerRegistrationFencingChange: FENCE = 1, UNFENCE = -1, 0 leaves the state)."""
     after = before
     if record.fenced:
         after = after._replace(fenced=record.fenced == 1)
@@ -286,7 +286,7 @@ def change_broker(before: BrokerRegistration, record: BrokerRegistrationChangeRe
 
 
 def acl_entry(record: AccessControlEntryRecord) -> AccessControlEntry:
-    """The ACL of a record, without its id."""
+    """Return the ACL of a record, without its id."""
     return AccessControlEntry(
         record.resource_type,
         record.resource_name,
@@ -299,7 +299,7 @@ def acl_entry(record: AccessControlEntryRecord) -> AccessControlEntry:
 
 
 def quota_entity(record: ClientQuotaRecord) -> Entity:
-    """The entity of a quota as a key: (type, name) pairs in the order of the types."""
+    """Return the entity of a quota record as a key: (type, name) pairs ordered by type."""
     return tuple(sorted(((part.entity_type, part.entity_name) for part in record.entity), key=lambda pair: pair[0]))
 
 
@@ -330,7 +330,7 @@ def _merged_tables(before: Mapping[K, Mapping[str, V]], changes: Mapping[K, Mapp
 
 
 def token_of(record: DelegationTokenRecord) -> DelegationToken:
-    """What a record says of a token."""
+    """Return the delegation token of a record."""
     return DelegationToken(
         record.owner, record.requester, tuple(record.renewers), record.issue_timestamp, record.max_timestamp, record.expiration_timestamp
     )

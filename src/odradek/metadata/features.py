@@ -1,4 +1,4 @@
-"""Features of the cluster, and what each metadata.version means for records (org.apache.kafka.server.common.MetadataVersion, Feature)."""
+"""Features of the cluster, and the effect of each metadata.version on records (org.apache.kafka.server.common.MetadataVersion, Feature)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 MINIMUM_METADATA_VERSION = 7
 LATEST_METADATA_VERSION = 30
-"""4.3-IV0, the latest of production in Kafka 4.3."""
+"""metadata.version 4.3-IV0, the latest production level of Kafka 4.3."""
 
 METADATA_VERSION_NAMES: dict[int, str] = {
     7: "3.3-IV3",
@@ -39,15 +39,15 @@ METADATA_VERSION_NAMES: dict[int, str] = {
     29: "4.2-IV1",
     30: "4.3-IV0",
 }
-"""Feature level -> release. Levels from 7 (3.3-IV3) are what a Kafka 4.3 can start from."""
+"""Release by feature level. A Kafka 4.3 can start from levels 7 (3.3-IV3) and above."""
 
 
 CHANGED_METADATA: frozenset[int] = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
-"""Levels that brought records or fields which the level before cannot hold (MetadataVersion.didMetadataChange)."""
+"""Levels that introduced records or fields which the level before cannot store (MetadataVersion.didMetadataChange)."""
 
 
 class VersionRange(NamedTuple):
-    """Inclusive bounds of a feature's level."""
+    """Range of a feature's levels, both bounds inclusive."""
 
     minimum: int
     maximum: int
@@ -60,7 +60,7 @@ class VersionRange(NamedTuple):
 
 
 class FeatureVersion(NamedTuple):
-    """A level of a feature: the first metadata.version whose default it is, and the levels of other features it needs."""
+    """Level of a feature, with the first metadata.version that has it as default and the levels of other features that it needs."""
 
     level: int
     bootstrap_metadata_version: int
@@ -75,7 +75,7 @@ FEATURES: dict[str, tuple[FeatureVersion, ...]] = {
     "share.version": (FeatureVersion(0, 7), FeatureVersion(1, 28)),
     "streams.version": (FeatureVersion(0, 7), FeatureVersion(1, 29)),
 }
-"""Every production feature of Kafka 4.3 besides metadata.version, lowest level first."""
+"""Production features of Kafka 4.3 besides metadata.version, with their levels in ascending order."""
 
 SERVED_LEVELS: dict[str, int] = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
@@ -84,13 +84,13 @@ SERVED_LEVELS: dict[str, int] = {
     "streams.version": 0,
     "transaction.version": 2,
 }
-"""The highest level of each feature that Odradek serves; metadata.version and kraft.version are served whole."""
+"""Highest level of each feature that Odradek serves. Every level of metadata.version and kraft.version is served."""
 
 
 def known_features() -> dict[str, VersionRange]:
-    """The levels of every feature of Kafka 4.3, metadata.version included (QuorumFeatures.defaultSupportedFeatureMap).
+    """Return the levels of each feature of Kafka 4.3, including metadata.version (QuorumFeatures.defaultSupportedFeatureMap).
 
-    A finalized level that is found in the metadata must be one of these; levels above those of `supported_features` are not served.
+    A finalized level in the metadata must be one of these. Levels above those of `supported_features` are not served.
     """
     ranges = {METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION)}
     for name, versions in FEATURES.items():
@@ -99,14 +99,14 @@ def known_features() -> dict[str, VersionRange]:
 
 
 def is_served(name: str, level: int) -> bool:
-    """Whether Odradek serves this level of a feature of Kafka 4.3; level 0 asks for nothing."""
+    """Return whether Odradek serves this level of a feature of Kafka 4.3. Level 0 is always served."""
     return level <= SERVED_LEVELS.get(name, level)
 
 
 def supported_features() -> dict[str, VersionRange]:
-    """The levels that Odradek serves: what it tells clients, and the basis of what it registers.
+    """Return the levels that Odradek serves: clients see them, and `registered_features` starts from them.
 
-    A feature of which only level 0 is served is left out, as Kafka leaves out its own that are not in production yet.
+    A feature of which only level 0 is served is left out. Kafka likewise leaves out features that are not in production.
     """
     return {
         name: VersionRange(levels.minimum, highest)
@@ -116,11 +116,11 @@ def supported_features() -> dict[str, VersionRange]:
 
 
 def registered_features(finalized: Mapping[str, int]) -> dict[str, VersionRange]:
-    """What a broker registers in a cluster that has finalized these levels: those that it serves, and those that are finalized without it.
+    """Return the levels that a broker registers: those that it serves and, if the cluster has finalized others, these too.
 
-    A controller refuses a broker that does not name a finalized level (ClusterControlManager.processRegistrationFeature), and JVM Kafka
-    formats with levels of share.version and streams.version that Odradek does not serve. They are named where they are finalized already,
-    and not otherwise, so that no JVM controller raises them because our brokers say that they serve them.
+    A controller refuses a broker that lacks a finalized level (ClusterControlManager.processRegistrationFeature), and JVM Kafka formats
+    with levels of share.version and streams.version that Odradek does not serve. Such levels are registered only where they are finalized
+    already. Otherwise a JVM controller could finalize them because brokers claim to serve them.
     """
     registered = supported_features()
     for name, levels in known_features().items():
@@ -131,7 +131,7 @@ def registered_features(finalized: Mapping[str, int]) -> dict[str, VersionRange]
 
 
 def default_feature_level(name: str, metadata_version: int) -> int:
-    """The level a cluster formatted at `metadata_version` gets (Feature.defaultLevel)."""
+    """Return the level that a cluster formatted at `metadata_version` gets (Feature.defaultLevel)."""
     level = FEATURES[name][0].level
     for version in FEATURES[name]:
         if version.bootstrap_metadata_version <= metadata_version:
@@ -140,7 +140,7 @@ def default_feature_level(name: str, metadata_version: int) -> int:
 
 
 def dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:
-    """The levels of other features that this one needs; ValueError for a feature or a level that does not exist."""
+    """Return the levels of other features that this level needs. Raises ValueError for an unknown feature or level."""
     if name not in FEATURES:
         raise ValueError(f"there is no feature {name}")
     for version in FEATURES[name]:
@@ -150,12 +150,12 @@ def dependencies(name: str, level: int) -> tuple[tuple[str, int], ...]:
 
 
 def metadata_would_be_lost(current: int, target: int) -> bool:
-    """Whether the log may hold what cannot be written at the lower metadata.version `target` (checkIfMetadataChanged)."""
+    """Return whether the log may hold data that the lower metadata.version `target` cannot store (checkIfMetadataChanged)."""
     return any(target < level <= current for level in CHANGED_METADATA)
 
 
 def metadata_version_from_name(text: str) -> int:
-    """`4.3-IV0`, `4.3`, or a number -> feature level; ValueError for an unknown one (MetadataVersion.fromVersionString)."""
+    """Return the level of `4.3-IV0`, `4.3` or a number (MetadataVersion.fromVersionString). Raises ValueError for an unknown release."""
     if text.isdecimal() and int(text) in METADATA_VERSION_NAMES:
         return int(text)
     matching = [level for level, name in METADATA_VERSION_NAMES.items() if text == name or text == name.split("-", 1)[0]]
@@ -183,17 +183,17 @@ def partition_change_record_version(metadata_version: int) -> int:
 
 
 def directory_assignment_supported(metadata_version: int) -> bool:
-    """Whether partitions record the log directory of each replica (KIP-858)."""
+    """Return whether partitions record the log directory of each replica (KIP-858)."""
     return metadata_version >= 17
 
 
 def cordoned_log_dirs_supported(metadata_version: int) -> bool:
-    """Whether registrations record the log directories that take no new partitions (KIP-1066)."""
+    """Return whether registrations record log directories that accept no new partitions (KIP-1066)."""
     return metadata_version >= 30
 
 
 def elr_supported(metadata_version: int) -> bool:
-    """Whether partitions can record eligible leader replicas (KIP-966)."""
+    """Return whether partitions can record eligible leader replicas (KIP-966)."""
     return metadata_version >= 23
 
 
@@ -202,5 +202,5 @@ def controller_registration_supported(metadata_version: int) -> bool:
 
 
 def leader_epoch_bump_on_isr_shrink(metadata_version: int) -> bool:
-    """Whether removing a replica from the ISR must bump the leader epoch, for followers of older releases."""
+    """Return whether the removal of a replica from the ISR must bump the leader epoch, for followers of older releases."""
     return metadata_version < 12

@@ -1,8 +1,7 @@
-"""The state of the cluster at one offset of the metadata log (org.apache.kafka.image).
+"""State of the cluster at one offset of the metadata log (org.apache.kafka.image).
 
-Images are immutable and share what has not changed: a new image copies the maps that a delta touched, one level deep,
-and the topics named in it.
-Nobody may change a map found in an image.
+Images are immutable and share unchanged parts. A new image copies, one level deep, the maps that a delta touched, and the topics that the
+delta names. The maps of an image must not be changed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ RESOURCE_GROUP = 32
 
 
 class MetadataProvenance(NamedTuple):
-    """Where an image ends: the offset and epoch of its last record and the time of the batch that held it (ms, -1 unknown)."""
+    """End of an image: offset and epoch of its last record, and the time of that record's batch (Unix milliseconds, -1 unknown)."""
 
     last_contained_offset: int
     last_contained_epoch: int
@@ -35,14 +34,14 @@ class MetadataProvenance(NamedTuple):
 
 
 class FeaturesImage(NamedTuple):
-    """Finalized levels; `metadata_version` is None before the first record, `levels` holds the others and never a 0."""
+    """Finalized feature levels. Before the first record `metadata_version` has the value None. `levels` has the other features, without level 0."""
 
     metadata_version: int | None = None
     levels: Mapping[str, int] = {}
 
     @property
     def finalized(self) -> dict[str, int]:
-        """Every finalized feature by name, metadata.version too; what ApiVersions shows."""
+        """Level of every finalized feature by name, including metadata.version, as ApiVersions returns them."""
         found = dict(self.levels)
         if self.metadata_version is not None:
             found[METADATA_VERSION] = self.metadata_version
@@ -60,12 +59,12 @@ class ClusterImage(NamedTuple):
     controllers: Mapping[int, ControllerRegistration] = {}
 
     def broker_epoch(self, broker_id: int) -> int:
-        """The epoch of a registration, -1 when there is none."""
+        """Return the epoch of a broker's registration, or -1 without one."""
         broker = self.brokers.get(broker_id)
         return -1 if broker is None else broker.epoch
 
     def alive_brokers(self) -> Iterator[BrokerRegistration]:
-        """The brokers that are not fenced, in the order of their ids."""
+        """Yield the brokers that are not fenced, ordered by id."""
         for broker_id in sorted(self.brokers):
             if not self.brokers[broker_id].fenced:
                 yield self.brokers[broker_id]
@@ -76,7 +75,7 @@ class ClusterImage(NamedTuple):
 
 
 class TopicImage(NamedTuple):
-    """A topic and its partitions by number."""
+    """Topic with its partitions by number."""
 
     name: str
     topic_id: UUID
@@ -84,7 +83,7 @@ class TopicImage(NamedTuple):
 
 
 class TopicsImage(NamedTuple):
-    """All topics, by name and by id."""
+    """Topics by name and by id."""
 
     by_name: Mapping[str, TopicImage] = {}
     by_id: Mapping[UUID, TopicImage] = {}
@@ -107,7 +106,7 @@ class TopicsImage(NamedTuple):
 
 
 class ConfigurationsImage(NamedTuple):
-    """(resource type, resource name) -> key -> text. The broker named "" holds the defaults of all brokers."""
+    """Configurations: (resource type, resource name) -> key -> text. The broker named "" has the dynamic defaults of all brokers."""
 
     resources: Mapping[tuple[int, str], Mapping[str, str]] = {}
 
@@ -115,30 +114,30 @@ class ConfigurationsImage(NamedTuple):
         return self.resources.get((resource_type, name), {})
 
     def topic(self, name: str) -> Mapping[str, str]:
-        """A topic's overrides."""
+        """Return the overrides of a topic."""
         return self.of(RESOURCE_TOPIC, name)
 
 
 class ProducerIdsImage(NamedTuple):
-    """The first producer id of the next block; -1 before any was handed out."""
+    """First producer id of the next block; -1 before the first allocation."""
 
     next_producer_id: int = -1
 
 
 class ClientQuotasImage(NamedTuple):
-    """Entity, as sorted (type, name or None for the default) pairs -> quota -> value."""
+    """Client quotas: entity -> quota -> value. An entity is sorted (type, name) pairs; the name None stands for the default entity."""
 
     entities: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
 
 
 class AclsImage(NamedTuple):
-    """ACLs by their id."""
+    """ACLs by id."""
 
     entries: Mapping[UUID, AccessControlEntry] = {}
 
 
 class ScramCredential(NamedTuple):
-    """What is stored for a user and mechanism; never the password."""
+    """Stored SCRAM credential of a user and mechanism. It does not contain the password."""
 
     salt: bytes
     stored_key: bytes
@@ -147,13 +146,13 @@ class ScramCredential(NamedTuple):
 
 
 class ScramImage(NamedTuple):
-    """(mechanism id, user) -> credential."""
+    """SCRAM credentials by (mechanism id, user)."""
 
     credentials: Mapping[tuple[int, str], ScramCredential] = {}
 
 
 class DelegationToken(NamedTuple):
-    """A token's facts; times are milliseconds since the Unix epoch."""
+    """Data of a delegation token. Times are Unix milliseconds."""
 
     owner: str
     requester: str
@@ -164,13 +163,13 @@ class DelegationToken(NamedTuple):
 
 
 class DelegationTokensImage(NamedTuple):
-    """Tokens by their id."""
+    """Delegation tokens by id."""
 
     tokens: Mapping[str, DelegationToken] = {}
 
 
 class MetadataImage(NamedTuple):
-    """The whole. `EMPTY` is the state before the first record."""
+    """Image of the whole cluster. `EMPTY` is the state before the first record."""
 
     provenance: MetadataProvenance
     features: FeaturesImage
@@ -192,13 +191,13 @@ class MetadataImage(NamedTuple):
         return self.provenance.last_contained_epoch
 
     def to_records(self) -> list[VersionedRecord]:
-        """The records of a snapshot of this image, in the order in which Kafka writes them."""
+        """Return the records of a snapshot of this image, in Kafka's order."""
         from odradek.metadata.snapshot import image_records
 
         return list(image_records(self))
 
     def equal_state(self, other: MetadataImage) -> bool:
-        """Whether both describe the same cluster, whatever offset they are from."""
+        """Return whether both images describe the same cluster, at the same offset or not."""
         return self[1:] == other[1:]
 
 

@@ -1,4 +1,4 @@
-"""Answers read off an image: Metadata, DescribeTopicPartitions, DescribeCluster (org.apache.kafka.metadata.KRaftMetadataCache)."""
+"""Responses built from an image: Metadata, DescribeTopicPartitions, DescribeCluster (org.apache.kafka.metadata.KRaftMetadataCache)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponse
 DescribedPartition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 _AT_ONCE = 16
-"""Partitions of an answer that are made together: a step of a generator costs a tenth of one."""
+"""Number of partitions of a response built per generator step: a step costs a tenth of a partition."""
 
 
 class BrokersSeen:
-    """The brokers of an image as whoever asks through a listener sees them. What is the same for all partitions is found out once."""
+    """Brokers of an image as a client sees them through one listener. Facts shared by all partitions are computed once."""
 
     __slots__ = ("_directories", "_serving", "reachable")
 
     def __init__(self, image: MetadataImage, listener: str) -> None:
         seen = {broker_id: broker for broker_id, broker in image.cluster.brokers.items() if broker.endpoint(listener) is not None}
         self.reachable = frozenset(seen)
-        """The ids of those that have the listener."""
+        """Ids of the brokers with the listener, fenced or not."""
         self._serving = {broker_id: broker for broker_id, broker in seen.items() if not broker.fenced}
         self._directories: dict[tuple[int, int], bool] = {}
-        """(broker, directory) -> whether what lies there is offline. Ids as numbers: UUIDs are compared in Python."""
+        """Whether a log directory is offline, by (broker, directory). Ids are ints, because Python code compares UUIDs."""
 
     def offline_replicas(self, partition: PartitionRegistration) -> list[int]:
-        """Replicas on brokers that are gone, fenced or without the listener, or in a log directory that failed."""
+        """Return the replicas on brokers that are gone, fenced or without the listener, and those in failed log directories."""
         known = self._directories
         offline: list[int] = []
         for replica, directory in zip(partition.replicas, partition.directories, strict=True):
@@ -54,7 +54,7 @@ class BrokersSeen:
 
 
 def with_listener(brokers: Iterable[BrokerRegistration], listener: str) -> Iterator[tuple[BrokerRegistration, RegisteredEndpoint]]:
-    """Those of the brokers that have the listener, and where."""
+    """Yield each broker that has the listener, with its endpoint."""
     for broker in brokers:
         endpoint = broker.endpoint(listener)
         if endpoint is not None:
@@ -62,17 +62,17 @@ def with_listener(brokers: Iterable[BrokerRegistration], listener: str) -> Itera
 
 
 def unknown_topic_error(name: str) -> ErrorCode:
-    """The error for a topic that is not there: UNKNOWN_TOPIC_OR_PARTITION, or INVALID_TOPIC_EXCEPTION when no topic may have the name."""
+    """Return the error for an unknown topic: INVALID_TOPIC_EXCEPTION for an invalid name, else UNKNOWN_TOPIC_OR_PARTITION."""
     return ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def metadata_topics(
     image: MetadataImage, names: Iterable[str], listener: str, *, hide_unreachable: bool, listener_errors: bool
 ) -> Iterator[MetadataResponse.MetadataResponseTopic | None]:
-    """Yield the topics among `names` that exist, and None between partitions, where others may be served.
+    """Yield the topics among `names` that exist, and None between partitions, where other work may run.
 
-    `hide_unreachable` (version 0) leaves out replicas without the listener. `listener_errors` (from version 6) answers LISTENER_NOT_FOUND,
-    not LEADER_NOT_AVAILABLE, when the leader is registered but lacks the listener.
+    `hide_unreachable` (version 0) leaves out replicas without the listener. When the leader is registered but lacks the listener, its
+    partition gets LISTENER_NOT_FOUND with `listener_errors` (from version 6), else LEADER_NOT_AVAILABLE.
     """
     seen = BrokersSeen(image, listener)
     for name in names:
@@ -114,9 +114,10 @@ def _metadata_partition(
 def describe_topics(
     image: MetadataImage, names: Iterable[str], listener: str, *, first_topic: str, first_partition: int, limit: int, only_existing: bool
 ) -> DescribeTopicPartitionsResponse:
-    """A page of at most `limit` partitions of the topics, which come in order; it begins at `first_partition` of `first_topic`.
+    """Return a page of at most `limit` partitions. It begins at `first_partition` of `first_topic`; `names` must be in order.
 
-    The cursor names the next partition, or partition 0 of the next topic. With `only_existing` unknown topics are left out.
+    The cursor names the next partition, or partition 0 of the next topic. With `only_existing` unknown topics are left out; otherwise they
+    get an error.
     """
     response = DescribeTopicPartitionsResponse()
     seen = BrokersSeen(image, listener)

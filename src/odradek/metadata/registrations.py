@@ -1,5 +1,7 @@
-"""What is registered: partitions, brokers, controllers. Immutable values made from records and turned into records
-(org.apache.kafka.metadata.PartitionRegistration, BrokerRegistration, ControllerRegistration)."""
+"""Registrations of partitions, brokers and controllers: immutable values built from records and written as records.
+
+Source: org.apache.kafka.metadata.PartitionRegistration, BrokerRegistration, ControllerRegistration.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ NO_LEADER_CHANGE = -2
 
 RECOVERED = 0
 RECOVERING = 1
-"""LeaderRecoveryState: RECOVERING after an unclean election, until the leader says otherwise."""
+"""States of a partition's leader (LeaderRecoveryState). RECOVERING lasts from an unclean election until the leader reports recovery."""
 
 DIRECTORY_MIGRATING = UUID(int=0)
 DIRECTORY_UNASSIGNED = UUID(int=1)
@@ -29,7 +31,7 @@ DIRECTORY_LOST = UUID(int=2)
 
 
 class RegisteredEndpoint(NamedTuple):
-    """Where a node can be reached. `security_protocol` is Kafka's id of it."""
+    """Address of a node's listener. `security_protocol` is Kafka's id of the protocol."""
 
     name: str
     host: str
@@ -38,7 +40,7 @@ class RegisteredEndpoint(NamedTuple):
 
 
 class PartitionRegistration(NamedTuple):
-    """The state of a partition. `directories` is parallel to `replicas`."""
+    """State of a partition. `directories` is parallel to `replicas`."""
 
     replicas: tuple[int, ...]
     directories: tuple[UUID, ...]
@@ -70,7 +72,7 @@ class PartitionRegistration(NamedTuple):
         )
 
     def merge(self, record: PartitionChangeRecord) -> PartitionRegistration:
-        """The state after a change; the partition epoch always goes up, the leader epoch with every leader that is named."""
+        """Return the state after a change. The partition epoch always increases, and the leader epoch if the record names a leader."""
         replicas = self.replicas if record.replicas is None else tuple(record.replicas)
         leader_changes = record.leader != NO_LEADER_CHANGE
         return PartitionRegistration(
@@ -88,7 +90,7 @@ class PartitionRegistration(NamedTuple):
         )
 
     def to_record(self, topic_id: UUID, partition_id: int, metadata_version: int) -> tuple[PartitionRecord, int]:
-        """The record that makes this state, and the version to write it in."""
+        """Return the record of this state, and the version to write it in."""
         record = PartitionRecord(
             partition_id=partition_id,
             topic_id=topic_id,
@@ -102,7 +104,7 @@ class PartitionRegistration(NamedTuple):
             partition_epoch=self.partition_epoch,
         )
         if features.elr_supported(metadata_version):
-            # tagged fields, left out when there is nothing to say
+            # These tagged fields are left out when empty.
             record.eligible_leader_replicas = list(self.elr) or None
             record.last_known_elr = list(self.last_known_elr) or None
         if features.directory_assignment_supported(metadata_version):
@@ -118,12 +120,15 @@ class PartitionRegistration(NamedTuple):
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def directory(self, broker_id: int) -> UUID:
-        """The log directory of a replica; ValueError when the broker holds none."""
+        """Return the log directory of the broker's replica. Raises ValueError when the broker has no replica."""
         return self.directories[self.replicas.index(broker_id)]
 
 
 def _directories(given: tuple[UUID, ...], replicas: int) -> tuple[UUID, ...]:
-    """The directories of a record; DirectoryId.MIGRATING for each replica when the record is older than directory ids."""
+    """Return the directories of a record; DIRECTORY_MIGRATING for each replica of a record from before directory ids.
+
+    Raises ValueError when the counts differ.
+    """
     if not given:
         return (DIRECTORY_MIGRATING,) * replicas
     if len(given) != replicas:
@@ -140,7 +145,7 @@ def _supported_features(record: RegisterBrokerRecord | RegisterControllerRecord)
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker as the controller knows it. `cordoned_directories` is None when the record's version has no such field."""
+    """Broker as the controller knows it. `cordoned_directories` has the value None when the record's version lacks the field."""
 
     broker_id: int
     epoch: int
@@ -172,7 +177,7 @@ class BrokerRegistration(NamedTuple):
         )
 
     def to_record(self, metadata_version: int) -> tuple[RegisterBrokerRecord, int]:
-        """The record that makes this state, and the version to write it in."""
+        """Return the record of this state, and the version to write it in."""
         record = RegisterBrokerRecord(
             broker_id=self.broker_id,
             is_migrating_zk_broker=self.is_migrating_zk_broker,
@@ -197,7 +202,7 @@ class BrokerRegistration(NamedTuple):
         return record, features.register_broker_record_version(metadata_version)
 
     def endpoint(self, listener: str) -> RegisteredEndpoint | None:
-        """The broker's address on a listener, None when it has no listener of that name."""
+        """Return the broker's address on a listener, or None without a listener of that name."""
         for candidate in self.listeners:
             if candidate.name == listener:
                 return candidate
@@ -205,13 +210,15 @@ class BrokerRegistration(NamedTuple):
 
     @property
     def has_uncordoned_directory(self) -> bool:
-        """Whether some log directory still takes new replicas."""
+        """Return whether some log directory accepts new replicas."""
         cordoned = self.cordoned_directories or ()
         return not self.directories or any(directory not in cordoned for directory in self.directories)
 
     def has_online_directory(self, directory: UUID) -> bool:
-        """Whether a log directory is online on the broker (org.apache.kafka.common.DirectoryId.isOnline). One that is not known yet is, and
-        so is every id but LOST when none is registered.
+        """Return whether a log directory of the broker is online (org.apache.kafka.common.DirectoryId.isOnline).
+
+        A directory that is not assigned yet is online. When the broker has registered no directories, every id but DIRECTORY_LOST is
+        online.
         """
         if directory in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED):
             return True
@@ -219,13 +226,13 @@ class BrokerRegistration(NamedTuple):
 
 
 def _signed(value: UUID) -> tuple[int, int]:
-    """Orders ids as Java does, by two signed 64-bit halves."""
+    """Return a sort key that orders ids as Java does, by two signed 64-bit halves."""
     high, low = value.int >> 64, value.int & 0xFFFF_FFFF_FFFF_FFFF
     return high - ((high >> 63) << 64), low - ((low >> 63) << 64)
 
 
 class ControllerRegistration(NamedTuple):
-    """A controller as the active one knows it."""
+    """Controller as the active controller knows it."""
 
     controller_id: int
     incarnation_id: UUID
@@ -244,7 +251,7 @@ class ControllerRegistration(NamedTuple):
         )
 
     def to_record(self) -> tuple[RegisterControllerRecord, int]:
-        """The record that makes this state, and the version to write it in."""
+        """Return the record of this state, and the version to write it in."""
         record = RegisterControllerRecord(
             controller_id=self.controller_id,
             incarnation_id=self.incarnation_id,

@@ -1,7 +1,7 @@
-"""An image as the records of a snapshot (org.apache.kafka.image.writer and the `write` methods of the images).
+"""Records of a snapshot of an image (org.apache.kafka.image.writer, and the `write` methods of Kafka's images).
 
-Order: metadata.version, other features, brokers, controllers, each topic with its partitions, configs, quotas, producer ids,
-ACLs, SCRAM, tokens.
+Order: metadata.version, other features, brokers, controllers, each topic with its partitions, configurations, quotas, producer ids, ACLs,
+SCRAM credentials, delegation tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def image_records(image: MetadataImage) -> Iterator[VersionedRecord]:
-    """Replaying these into an empty image gives an image of equal state."""
+    """Yield records that, replayed into an empty image, give an image of equal state."""
     metadata_version = image.features.metadata_version
     if metadata_version is not None:
         yield VersionedRecord(FeatureLevelRecord(name=features.METADATA_VERSION, feature_level=metadata_version), 0)

@@ -1,4 +1,4 @@
-"""What a topic may be called (org.apache.kafka.common.internals.Topic)."""
+"""Rules for topic names (org.apache.kafka.common.internals.Topic)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """INVALID_TOPIC_EXCEPTION, saying why, for a name no topic may have."""
+    """Raise KafkaError INVALID_TOPIC_EXCEPTION, with the reason, for an invalid topic name."""
     why = topic_name_error(name)
     if why is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
 
 
 def topic_name_error(name: str) -> str | None:
-    """Why the name is not allowed, None when it is."""
+    """Return the reason why the name is invalid, or None for a valid name."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -36,5 +36,5 @@ def topic_name_error(name: str) -> str | None:
 
 
 def is_internal(name: str) -> bool:
-    """Whether the topic belongs to a coordinator."""
+    """Return whether the topic belongs to a coordinator."""
     return name in INTERNAL_TOPICS

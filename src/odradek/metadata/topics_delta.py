@@ -1,4 +1,4 @@
-"""What changed among the topics, and what that means for one broker (org.apache.kafka.image.TopicsDelta, TopicDelta)."""
+"""Changes of topics, and the resulting work for one broker (org.apache.kafka.image.TopicsDelta, TopicDelta)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from odradek.protocol.messages.metadata_records import (
 
 
 class PartitionInfo(NamedTuple):
-    """A partition's topic id and new state."""
+    """Topic id and new state of a partition."""
 
     topic_id: UUID
     partition: PartitionRegistration
 
 
 class LocalReplicaChanges(NamedTuple):
-    """What a broker has to do about its replicas.
+    """Changes that a broker has to make to its replicas.
 
-    `deletes`: it holds no replica any more. `leaders`: it leads, and the partition epoch went up; `elected_leaders`: of these,
-    where the leader epoch went up too. `followers`: it follows, and the partition epoch went up. `directory_ids`: replicas whose
-    log directory is new or changed.
+    `deletes`: partitions of which the broker no longer has a replica. `leaders`: partitions that it leads, with a higher partition epoch.
+    `elected_leaders`: those of `leaders` with a higher leader epoch. `followers`: partitions that it follows, with a higher partition
+    epoch. `directory_ids`: replicas with a new or changed log directory.
     """
 
     deletes: set[TopicPartition]
@@ -74,7 +74,7 @@ class TopicDelta:
         return TopicImage(self.name, self.topic_id, {**self.image.partitions, **self.partition_changes})
 
     def add_local_changes(self, broker_id: int, changes: LocalReplicaChanges) -> None:
-        """Adds what this topic means for a broker."""
+        """Add the changes that this topic causes on a broker."""
         for number, partition in self.partition_changes.items():
             before = self.image.partitions.get(number)
             where = TopicPartition(self.name, number)
@@ -126,7 +126,10 @@ class TopicsDelta:
         self.topic(record.topic_id).change(record)
 
     def clear_elr(self, record: ClearElrRecord) -> None:
-        """Clears the eligible leader replicas of one topic, or of all topics when the record names none."""
+        """Clear the eligible leader replicas of the topic in the record, or of all topics if the record names none.
+
+        Raises ValueError for an unknown topic.
+        """
         if not record.topic_name:
             ids = {*self.image.by_id, *self.changed_topics} - self.deleted_topic_ids
         else:
@@ -138,7 +141,7 @@ class TopicsDelta:
             self.topic(topic_id).clear_elr()
 
     def remove(self, record: RemoveTopicRecord) -> str:
-        """Returns the topic's name."""
+        """Remove a topic and return its name. Raises ValueError for an unknown topic."""
         name = self.topic(record.topic_id).name
         self.changed_topics.pop(record.topic_id, None)
         if self.created_topics.get(name) == record.topic_id:
@@ -148,7 +151,7 @@ class TopicsDelta:
         return name
 
     def finish_snapshot(self) -> None:
-        """After a whole snapshot: what it did not name is gone."""
+        """Remove the topics that a fully replayed snapshot did not contain."""
         self.deleted_topic_ids.update(topic_id for topic_id in self.image.by_id if topic_id not in self.changed_topics)
 
     def apply(self) -> TopicsImage:
@@ -161,7 +164,7 @@ class TopicsDelta:
         return TopicsImage(by_name, by_id)
 
     def local_changes(self, broker_id: int) -> LocalReplicaChanges:
-        """What a broker has to do."""
+        """Return the changes that the broker has to make."""
         changes = LocalReplicaChanges(set(), {}, {}, {}, {})
         for delta in self.changed_topics.values():
             delta.add_local_changes(broker_id, changes)

@@ -1,4 +1,4 @@
-"""A metadata record on its way to the log."""
+"""Metadata record with the version to write it in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class VersionedRecord(NamedTuple):
-    """A message of `protocol.messages.metadata_records` and the version to write it in (ApiMessageAndVersion)."""
+    """Message of `protocol.messages.metadata_records` with the version to write it in (ApiMessageAndVersion)."""
 
     message: object
     version: int

@@ -301,7 +301,7 @@ def _next_state(context: ControllerContext, request: BrokerHeartbeatRequest, cur
 
 
 def fence_stale_broker(context: ControllerContext, as_of_s: float | None = None) -> ControllerResult[int | None]:
-    """Fence the broker with the oldest heartbeat if its session has expired. The response is its id; call again until it is None.
+    """Fence the broker with the oldest heartbeat if its session has expired. The response is its id, or None; call again until None.
 
     `as_of_s` is the time of the check in monotonic seconds, now by default. Heartbeats received after it may not have been noted yet.
     """

@@ -99,7 +99,7 @@ class ControllerContext:
         return StripedPlacer(usable, self.rng)
 
     def topic_config(self, name: str, key: str, creation: Mapping[str, str] | None = None) -> EffectiveValue:
-        """Return a topic's effective value: the first of its own, the broker's dynamic, the cluster's dynamic, the static and the default."""
+        """Return a topic's effective value: the first of topic, dynamic broker, dynamic cluster, static and default value."""
         configs = self.state.configs
         own = creation if creation is not None else configs.get((RESOURCE_TOPIC, name)) or {}
         node = configs.get((RESOURCE_BROKER, str(self.node_id))) or {}

@@ -32,7 +32,7 @@ class Policies:
     ) -> None:
         """Check a new topic against create.topic.policy.class.name.
 
-        `counts` has the numbers of partitions and of replicas. When `counts` is None the policy gets `assignments` instead.
+        `counts` has the numbers of partitions and of replicas. With None the policy gets `assignments` instead.
         """
         policy = self._topics
         if policy is None:

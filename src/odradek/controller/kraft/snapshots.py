@@ -102,7 +102,7 @@ def write_snapshot(disk: Disk, directory: str, snapshot_id: OffsetAndEpoch, batc
 
 
 class SnapshotSummary(NamedTuple):
-    """Quorum information of a snapshot. Without it `voters` is None and `kraft_version` 0."""
+    """Quorum information of a snapshot. Without it `voters` has the value None and `kraft_version` 0."""
 
     voters: VoterSet | None
     kraft_version: int
