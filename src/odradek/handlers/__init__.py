@@ -1,1 +1,1 @@
-"""One module per API; `table` names them all without importing them."""
+"""Handlers: one module per API. `table` lists the modules without importing them."""

@@ -1,18 +1,19 @@
-"""What each API checks before it does anything (kafka.server.KafkaApis, ControllerApis, ConfigHelper). This is the one place that says so.
+"""Table of the access checks of each API (kafka.server.KafkaApis, ControllerApis, ConfigHelper). No other module declares checks.
 
-A `Check` is one thing that a client must be allowed to do: an operation on a kind of resource, and the error that tells it otherwise. What
-an API has on a listener scope is an `Access`:
+A `Check` is one permission that a client needs: an operation on a kind of resource, and the error for a client without it. The `Access` of
+an API on a listener scope has three parts:
 
-- `required` holds for the request as a whole: the dispatcher makes these checks before the handler sees the request, or before the
-  controller runs the operation. Whoever may not gets the error in the API's own shape.
-- `asked` are made by the handler for what a request names: `context.allows(check, name)`, `context.denied(check, names)`. An operation of
-  the controller's core asks `context.allows(operation, resource, name)`, which must be one of these.
-- `free` says why there is none.
+- `required` applies to the whole request. The dispatcher makes these checks before it calls the handler, or before the controller runs the
+  operation. A client that fails one gets the error in the API's own shape.
+- `asked` are checks that the handler makes for the names in a request: `context.allows(check, name)`, `context.denied(check, names)`. An
+  operation of the controller's core calls `context.allows(operation, resource, name)`, which must match one of these checks.
+- `free` gives the reason why an API needs no check.
 
-Of checks with the same `alternative` one suffices. A `quiet` check leaves no line in the audit log when it is denied, as nobody is told
-either: what is left out of a list, and the first of two alternatives. An error of NONE: the client is told nothing, and sees less.
+Of checks with the same `alternative` a client needs only one. A denied `quiet` check writes no line in the audit log, because the client
+gets no error either: the resource is left out of a list, or another alternative is checked next. With error NONE the client gets no error
+and sees less.
 
-A request that a broker forwards is checked by the controller, for the client's principal in the envelope.
+For a request that a broker forwards, the controller makes the checks, for the client's principal in the envelope.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ ERRORS: Final = {
     ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The error of a check, unless it says another (org.apache.kafka.security.authorizer.AclEntry.authorizationError)."""
+"""Error of a check by resource type, unless the check has its own (org.apache.kafka.security.authorizer.AclEntry.authorizationError)."""
 
 
 class Check(NamedTuple):
-    """One thing that a client must be allowed to do."""
+    """Permission that a client needs."""
 
     operation: Operation
     resource: ResourceType
     error: ErrorCode
-    """What the client is told otherwise; NONE where it is told nothing, and the resource is left out."""
+    """Error for a client without the permission; NONE when the resource is left out instead."""
     quiet: bool = False
     alternative: str = ""
     explained: bool = False
-    """Whether the error's text says which operation is needed, where the API has a place for it."""
+    """Whether the error's text names the needed operation, if the API has a field for it."""
 
 
 class Access(NamedTuple):
-    """The checks of an API on a listener scope; see the module's text."""
+    """Checks of an API on a listener scope; see the module docstring."""
 
     required: tuple[Check, ...] = ()
     asked: tuple[Check, ...] = ()
@@ -67,7 +68,7 @@ def _check(
 
 
 def _cluster(operation: Operation, *, explained: bool = True) -> Access:
-    """For the whole request, on Cluster."""
+    """Return an access that checks Cluster for the whole request."""
     check = _check(operation, ResourceType.CLUSTER)
     return Access(required=(check._replace(explained=explained),))
 
@@ -78,7 +79,7 @@ _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = Operation.DESCRIBE, Operation.DES
 _CLUSTER_ACTION = Operation.CLUSTER_ACTION
 _TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 
-# -- what handlers ask ---------------------------------------------------------------------------------------------------------------------
+# -- checks of handlers --------------------------------------------------------------------------------------------------------------------
 
 PRODUCE_TRANSACTION = _check(_WRITE, _TRANSACTIONAL_ID)
 PRODUCE_TOPIC = _check(_WRITE, _TOPIC)
@@ -260,16 +261,16 @@ ACCESS: Final[dict[str, dict[ApiKey, Access]]] = {
         ApiKey.UPDATE_RAFT_VOTER: _cluster(_CLUSTER_ACTION),
     },
 }
-"""Listener scope -> API -> what it checks there, in the order of the API keys. What stands only here is not served yet."""
+"""Checks by listener scope and API, in the order of the API keys. APIs that are missing in `handlers.table` are not served yet."""
 
 
 def required(scope: str, api_key: int) -> tuple[Check, ...]:
-    """The checks of a whole request."""
+    """Return the checks of a whole request."""
     return ACCESS[scope][ApiKey(api_key)].required
 
 
 def declared(scope: str, api_key: int, operation: Operation, resource: ResourceType) -> Check:
-    """The check that the API declares for this; KeyError when it declares none."""
+    """Return the API's check of this operation and resource type. Raises KeyError when the API declares none."""
     for check in ACCESS[scope][ApiKey(api_key)].asked:
         if check.operation is operation and check.resource is resource:
             return check
@@ -281,4 +282,4 @@ AUTHORIZED_OPERATIONS: Final[dict[ResourceType, tuple[Operation, ...]]] = {
     _GROUP: (_READ, _DESCRIBE, _DELETE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS),
     _CLUSTER: (_CREATE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE, _ALTER, _DESCRIBE),
 }
-"""What can be done to a resource, for the bit fields that answers have of it (AclEntry.supportedOperations, KIP-430)."""
+"""Operations that exist for a resource type, for the authorized-operations fields of responses (AclEntry.supportedOperations, KIP-430)."""

@@ -1,6 +1,6 @@
-"""What a client may do to a resource, as a bit field of ACL operations (org.apache.kafka.common.acl.AclOperation, KIP-430).
+"""Operations that a client may do on a resource, as a bit field of ACL operations (org.apache.kafka.common.acl.AclOperation, KIP-430).
 
-Without an authorizer everybody may do everything that makes sense for the resource.
+Without an authorizer every client may do every operation that exists for the resource.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def bit_field(operations: Iterable[int]) -> int:
-    """Bit n stands for the operation with code n."""
+    """Return a bit field in which bit n stands for the operation with code n."""
     field = 0
     for operation in operations:
         field |= 1 << operation
@@ -27,7 +27,7 @@ _ALL: Final = {resource: bit_field(operations) for resource, operations in AUTHO
 
 
 def authorized_operations(context: RequestContext, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
-    """What the client may do to the resource."""
+    """Return the bit field of the operations that the client may do on the resource."""
     authorizer = context.services.authorizer
     if authorizer is None:
         return _ALL[resource]

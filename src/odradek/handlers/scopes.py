@@ -1,4 +1,4 @@
-"""Where a request comes in, and where one to the controller goes."""
+"""Listener scopes, and the destination of requests to the controller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ CONTROLLER = "controller"
 """Listener scopes: a client-facing or inter-broker listener, and a controller listener."""
 
 LOOPBACK = "loopback"
-"""The connection id of what a node asks itself."""
+"""Connection id of requests that a node sends to itself."""
 
 TO_CONTROLLER = -1
-"""Destination of a request through `services.channel`: whoever is the active controller."""
+"""Destination for `services.channel`: the active controller."""

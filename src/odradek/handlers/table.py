@@ -1,27 +1,28 @@
-"""Every API that is served: its key, its versions, where it stands, and the function that decides it. This is its one declaration.
+"""Table of the served APIs: key, versions, listener scopes and the deciding function of each. No other module declares APIs.
 
-`Api(KEY, (first, last), ...)` says where requests come in and what answers them; modules are imported with their first request.
+`Api(KEY, (first, last), ...)` declares where requests arrive and which function answers them. A module is imported with the first request
+that needs it.
 
 - `broker="data.produce"`: on broker listeners, the function `handle` of `odradek.handlers.data.produce`.
 - `controller="cluster.vote"`: on controller listeners, likewise.
 - `decided="topics:create_topics"`: on controller listeners, the function `create_topics` of `odradek.controller.core.topics`. The active
-  controller runs it and answers when its records are committed; other controllers answer NOT_CONTROLLER.
-- `forwarded=True`: what comes in on broker listeners goes to the active controller in an Envelope (KIP-590): all of it, or with `broker=`
-  what that function leaves for the controller (`services.forwarder`).
+  controller runs it and responds when its records are committed. Other controllers answer NOT_CONTROLLER.
+- `forwarded=True`: requests on broker listeners go to the active controller in an Envelope (KIP-590). Without `broker=` all of them do.
+  With `broker=` that function decides what goes to the controller (`services.forwarder`).
 
-A module name may be followed by `:function` where that is not `handle`. The functions are
+A module name may be followed by `:function` when the function is not `handle`. The functions are
 
-    handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse
-    create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
+  handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse
+  create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
 
-- `handle` returns the response, a `Deferred` of it, or None where the protocol wants no answer (Produce with acks=0).
-- Both may raise `KafkaError`. It is answered by `error_response(request, error)` of the module, for a function of another name
-  `<function>_error`, e.g. `create_topics_error`. Without one the response's own `error_code` (and `error_message`) are set; a response
-  that has none needs the function.
+- `handle` returns the response, a `Deferred` of the response, or None when the protocol has no response (Produce with acks=0).
+- Both may raise `KafkaError`. The module's `error_response(request, error)` builds the response; for a function of another name,
+  `<function>_error` does, such as `create_topics_error`. Without such a function the response's own `error_code` (and `error_message`) are
+  set. A response without these fields needs the function.
 - Any other exception is logged with its traceback and answered as UNKNOWN_SERVER_ERROR in the same way.
 
-ACL operations, quotas and known gaps stand in the docstring of the function or of its module. ApiVersions, the dispatcher, the Envelope
-and the inter-broker channel are derived from this table.
+The docstring of the function or of its module lists ACL operations, quotas and known gaps. ApiVersions, the dispatcher, the Envelope and
+the inter-broker channel are derived from this table.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from odradek.protocol.api_keys import ApiKey
 
 
 class Decider(NamedTuple):
-    """The function that answers an API on one listener scope, by name."""
+    """Name of the function that answers an API on one listener scope."""
 
     module: str
     function: str
     on_active_controller: bool
-    """Whether it is an operation of the controller's core and not a handler."""
+    """Whether the function is an operation of the controller's core instead of a handler."""
 
     @property
     def error_function(self) -> str:
-        """What puts an error into the API's shape, where the module has it."""
+        """Name of the optional function that builds the API's response to an error."""
         return "error_response" if self.function == "handle" else f"{self.function}_error"
 
 
@@ -57,7 +58,7 @@ def _operation(place: str) -> Decider:
 
 
 class Api:
-    """A line of the table; versions are inclusive."""
+    """Row of the table. Versions are inclusive."""
 
     __slots__ = ("advertised_from", "api_key", "deciders", "forwarded", "max_version", "min_version", "optional")
 
@@ -73,9 +74,10 @@ class Api:
         advertised_from: int | None = None,
         optional: bool = False,
     ) -> None:
-        """See the module's text. `advertised_from` is the first version that ApiVersions names where that is lower than what is served.
+        """Create a row; see the module docstring.
 
-        `optional`: ApiVersions names it only where the node is to serve it (`Dispatcher`); elsewhere its handler refuses.
+        `advertised_from` is the lowest version in ApiVersions, if lower than the lowest served one.
+        ApiVersions lists an `optional` API only where the node is to serve it (`Dispatcher`). Elsewhere the API's handler refuses requests.
         """
         self.api_key = api_key
         self.optional = optional
@@ -83,7 +85,7 @@ class Api:
         self.forwarded = forwarded
         self.advertised_from = self.min_version if advertised_from is None else advertised_from
         self.deciders: dict[str, Decider] = {}
-        """Listener scope -> who answers there; a scope that is not in it forwards, or does not serve the API."""
+        """Deciding function by listener scope. A missing scope forwards the API or does not serve it."""
         if broker:
             self.deciders[BROKER] = _handler(broker)
         if controller:
@@ -92,7 +94,7 @@ class Api:
             self.deciders[CONTROLLER] = _operation(decided)
 
     def stands_on(self, scope: str) -> bool:
-        """Whether requests may come in on listeners of the scope."""
+        """Return whether requests of the API may arrive on listeners of the scope."""
         return scope in self.deciders or (scope == BROKER and self.forwarded)
 
 
@@ -193,4 +195,4 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), broker="admin.list_config_resources"),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), broker="cluster.describe_topic_partitions"),
 )
-"""In the order of the API keys, each once."""
+"""Served APIs in the order of their keys."""

@@ -34,7 +34,7 @@ class MetadataProvenance(NamedTuple):
 
 
 class FeaturesImage(NamedTuple):
-    """Finalized feature levels. Before the first record `metadata_version` has the value None. `levels` has the other features, without level 0."""
+    """Finalized feature levels. `metadata_version` has the value None before the first record; `levels` has the other features above 0."""
 
     metadata_version: int | None = None
     levels: Mapping[str, int] = {}

@@ -31,9 +31,9 @@ class Election(Enum):
 class PartitionChange:
     """Change of one partition: set the targets, then call `build`. Targets that are not set keep their value.
 
-    `acceptable(broker_id, directory)` returns whether a broker may lead with its replica in that log directory. `directory` is None for a
-    replica that does not exist yet. The target directories are tested, not the former ones, because a replica may have moved to a working
-    directory.
+    `acceptable(broker_id, directory)` returns whether a broker may lead with its replica in that log directory. For a replica that does not
+    exist yet `directory` has the value None. The target directories are tested, not the former ones, because a replica may have moved to a
+    working directory.
     """
 
     def __init__(

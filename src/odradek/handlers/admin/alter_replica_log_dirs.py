@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_LINES = 10
-"""Lines in the log about one request."""
+"""Largest number of log lines per request."""
 
 
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, services: Services) -> AlterReplicaLogDirsResponse:
-    # A partition named twice goes where it was named last.
+    # If a partition is named twice the last directory counts.
     wanted = {
         TopicPartition(topic.name, partition): directory.path
         for directory in request.dirs
@@ -41,12 +41,12 @@ def handle(context: RequestContext, request: AlterReplicaLogDirsRequest, service
 
 
 def _alter(topic_partition: TopicPartition, path: str, services: Services, refusals: list[str]) -> ErrorCode:
-    """Begin to move a replica; returns what is answered, and says in `refusals` why the replica cannot move."""
+    """Begin to move a replica, and return the error code for the response. A refusal is also added to `refusals`, with its reason."""
     try:
         services.replica_manager.alter_log_dir(topic_partition, path)
     except KafkaError as error:
         refusals.append(printable(f"{topic_partition} cannot move to {path}: {error}") if len(refusals) < _MOST_LINES else "")
-        # NOT_LEADER_OR_FOLLOWER would send a client to another broker, which is no help here.
+        # NOT_LEADER_OR_FOLLOWER would make a client try another broker, which cannot help.
         return ErrorCode.REPLICA_NOT_AVAILABLE if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else error.code
     return ErrorCode.NONE
 
@@ -62,7 +62,7 @@ def _response(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResp
 
 
 def error_response(request: AlterReplicaLogDirsRequest, error: KafkaError) -> AlterReplicaLogDirsResponse:
-    """Every partition of the request with the same error."""
+    """Return a response with `error` for every partition of the request."""
     return _response(
         {
             TopicPartition(topic.name, partition): error.code

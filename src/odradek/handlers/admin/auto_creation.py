@@ -1,4 +1,4 @@
-"""The request by which a broker has topics created that clients ask for (kafka.server.DefaultAutoTopicCreationManager)."""
+"""Automatic creation of topics that clients request (kafka.server.DefaultAutoTopicCreationManager)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _being_created: WeakKeyDictionary[Services, dict[str, Deferred[bool]]] = WeakKeyDictionary()
-"""Per broker, the topics whose automatic creation is under way: asking again must not create them twice."""
+"""Topics whose automatic creation is under way, by broker. A second request must not create them again."""
 
 _VERSION = 7
 _REFUSED_KNOWN = 1000
 _refused: WeakKeyDictionary[Services, dict[str, str]] = WeakKeyDictionary()
-"""Per broker, why topics could not be created when they were last asked for: clients ask again and again, and the log says it once."""
+"""Last reason why a topic could not be created, by broker and topic. Clients ask repeatedly; the log has each reason only once."""
 
 
 def create_topics(
     services: Services, names: Iterable[str], client_id: str | None, on_behalf_of: RequestContext | None = None
 ) -> dict[str, Deferred[bool]]:
-    """Asks the controller for the topics that `client_id` wanted; the client will ask again. With `on_behalf_of` the client itself asks,
-    whose quota of mutations may refuse it.
+    """Request the missing topics of client `client_id` from the controller, and return by name whether the controller has the topic.
 
-    Returns by name whether the controller has the topic, completed when it has answered; the topic may reach this broker's metadata later.
+    The Deferreds complete when the controller has responded. The topic may reach this broker's metadata later, and the client asks again.
+    With `on_behalf_of` the request counts towards that client's quota of controller mutations, and may be refused.
     """
     under_way = _being_created.setdefault(services, {})
     asked = list(names)
@@ -73,7 +73,7 @@ def create_topics(
 
 
 def _errors(response: Message) -> dict[str, str]:
-    """The errors by topic; a topic that exists already is none."""
+    """Return the errors by topic. An existing topic counts as success."""
     assert isinstance(response, CreateTopicsResponse)
     fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     refused = [topic for topic in response.topics if topic.error_code not in fine]
@@ -81,7 +81,7 @@ def _errors(response: Message) -> dict[str, str]:
 
 
 def creation_request(config: BrokerConfig, names: Iterable[str]) -> CreateTopicsRequest:
-    """The request, with the broker's own num.partitions and default.replication.factor, or what a coordinator's topic needs."""
+    """Return a request with the broker's num.partitions and default.replication.factor, or with the values for a coordinator's topic."""
     topics = [_creatable(config, name) for name in names]
     return CreateTopicsRequest(topics=topics, timeout_ms=config.integer("request.timeout.ms"))
 
@@ -130,4 +130,4 @@ _COORDINATOR_KEYS: dict[str, tuple[str, str, str, str | None]] = {
         "share.coordinator.state.topic.min.isr",
     ),
 }
-"""Topic -> keys for partitions, replication factor, segment size and min.insync.replicas."""
+"""Keys for partitions, replication factor, segment size and min.insync.replicas, by topic."""

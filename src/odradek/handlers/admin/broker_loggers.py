@@ -1,7 +1,7 @@
 """Log levels of a broker as configuration (resource type BROKER_LOGGER, KIP-412; kafka.server.logger.RuntimeLoggerManager).
 
-They belong to the process and are gone with it. Its loggers have the names of its packages: `odradek`, `odradek.storage.log`, ...;
-`root` is the one above them all.
+The levels last as long as the process. Its loggers are named after packages: `odradek`, `odradek.storage.log`, ...; `root` is the parent of
+all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from odradek.controller.core.configs import DELETE, SET, Operation
 ROOT = "root"
 _OURS = "odradek"
 _KAFKAS = frozenset({"kafka.authorizer.logger", "kafka.request.logger"})
-"""Loggers by their names in Kafka. The first tells who was denied what, and at DEBUG who was allowed what, where there is an authorizer;
-the second of each request, at DEBUG.
+"""Loggers with Kafka's names. With an authorizer, kafka.authorizer.logger logs denials, and at DEBUG permissions too.
+
+kafka.request.logger logs each request, at DEBUG.
 """
 
 LEVELS = {
@@ -29,11 +30,11 @@ LEVELS = {
     "DEBUG": logging.DEBUG,
     "TRACE": logging.DEBUG - 5,
 }
-"""Kafka's names (org.apache.kafka.common.config.LogLevelConfig) -> levels."""
+"""Level by Kafka's name (org.apache.kafka.common.config.LogLevelConfig)."""
 
 
 def describe_loggers(keys: Collection[str] | None = None) -> list[DescribedConfig]:
-    """Every logger with the level that holds for it, or those named."""
+    """Return the loggers in `keys`, or all of them, with their effective levels."""
     names = [name for name in (ROOT, *sorted(_known())) if keys is None or name in keys]
     return [
         DescribedConfig(name, _shown(_logger(name).getEffectiveLevel()), False, SOURCE_DYNAMIC_BROKER_LOGGER, False, (), None, "")
@@ -42,7 +43,10 @@ def describe_loggers(keys: Collection[str] | None = None) -> list[DescribedConfi
 
 
 def alter_loggers(operations: Sequence[Operation], *, validate_only: bool) -> None:
-    """Sets levels, or lets loggers follow the one above again; all or nothing. KafkaError for an invalid change."""
+    """Set levels, or let loggers inherit their parent's level again. Either all changes are made or none.
+
+    Raises KafkaError for an invalid change.
+    """
     for operation in operations:
         if operation.operation not in (SET, DELETE):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"A log level can be set and deleted, nothing else: {operation.name}")
@@ -74,5 +78,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _shown(level: int) -> str:
-    """The coarsest of Kafka's levels that lets through what `level` does."""
+    """Return the coarsest of Kafka's levels that logs whatever `level` logs."""
     return next((name for name, number in LEVELS.items() if number <= level), "TRACE")

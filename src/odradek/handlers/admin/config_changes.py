@@ -1,10 +1,11 @@
 """AlterConfigs and IncrementalAlterConfigs on a broker (kafka.server.ConfigAdminManager).
 
-1. Resources named twice, keys named twice and null values are refused here.
-2. A change of broker keys is judged by the broker it is for: only that one knows its file. A client that may not alter the cluster's
-   configuration is refused before that: to judge a value may mean to open the file that it names, to follow a reference or to compile an
-   expression, and the answer must not show what was found. (Kafka's broker looks first.) A thread does it, since a file may be slow.
-3. What is left goes to the controller, which authorizes each resource; the answers come back in the order of the request.
+1. This broker refuses resources and keys that are named twice, and null values.
+2. The broker that a change of broker keys is for checks the values, because only that broker knows its configuration file. Before that it
+  refuses clients that may not alter the cluster's configuration. A check may open a file that the value names, follow a reference or
+  compile an expression, and the response must not reveal what was found. (Kafka's broker checks the values first.) The check runs in a
+  thread, since a file may be slow.
+3. The other changes go to the controller, which authorizes each resource. The responses are put in the order of the request.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 Request = AlterConfigsRequest | IncrementalAlterConfigsRequest
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Outcomes = dict[tuple[int, str], tuple[int, str | None]]
-"""(type, name) of a resource -> error code and message."""
+"""Error code and message by (type, name) of a resource."""
 
 _INTEGER = re.compile(r"[+-]?\d{1,10}")
-"""The form of a text that Java parses as an int; its range is not checked."""
+"""Form of a text that Java parses as an int. The range is not checked."""
 
 
 class Change:
-    """The change asked for one resource. `error` is set when this broker refuses it, `done` when this broker has carried it out."""
+    """Requested change of one resource. `error` is set when this broker refuses the change, `done` when this broker has made it."""
 
     __slots__ = ("done", "error", "name", "operations", "type")
 
@@ -52,12 +53,12 @@ class Change:
 
     @property
     def open(self) -> bool:
-        """Whether the controller has to decide it."""
+        """Return whether the controller has to decide the change."""
         return self.error is None and not self.done
 
 
 def check_changes(changes: Sequence[Change], check: Callable[[Change], None]) -> None:
-    """Mark the changes that this broker refuses; `check` raises KafkaError for a single one, and looks at no value.
+    """Mark the changes that this broker refuses. `check` raises KafkaError for a single change, and reads no values.
 
     `judge_values` comes next.
     """
@@ -85,13 +86,13 @@ def _check_form(change: Change) -> None:
 
 
 def check_resource_type(change: Change) -> None:
-    """KafkaError for a resource that the controller does not know."""
+    """Raise KafkaError INVALID_REQUEST for a resource type that the controller does not know."""
     if change.type not in (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {change.type}")
 
 
 def check_node_id(change: Change, services: Services) -> None:
-    """INVALID_REQUEST when the resource is not this node."""
+    """Raise KafkaError INVALID_REQUEST when the resource is not this node."""
     if _INTEGER.fullmatch(change.name) is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {change.name}")
     if int(change.name) != services.node_id:
@@ -99,7 +100,7 @@ def check_node_id(change: Change, services: Services) -> None:
 
 
 def check_broker(change: Change, context: RequestContext, services: Services) -> None:
-    """Raise KafkaError for a change of broker keys that the client may not ask for, or that is for another broker."""
+    """Raise KafkaError for a change of broker keys that the client may not make or that is for another broker."""
     if not context.allows(ALTER_LOGGERS if context.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS else ALTER_CLUSTER_CONFIGS):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
     if change.name:
@@ -107,9 +108,9 @@ def check_broker(change: Change, context: RequestContext, services: Services) ->
 
 
 def judge_values(changes: Sequence[Change], services: Services, *, replace: bool) -> Deferred[None]:
-    """Mark the changes of broker keys, among those that are open, that this broker could not follow.
+    """Mark, among the open changes of broker keys, those with values that this broker cannot apply.
 
-    `replace`: keys that are not named go back to their defaults.
+    With `replace` keys that are not named return to their defaults.
     """
     wanted: list[tuple[Change, dict[str, str]]] = []
     for change in changes:
@@ -124,7 +125,7 @@ def judge_values(changes: Sequence[Change], services: Services, *, replace: bool
 
 
 def _settings(change: Change, dynamic: DynamicBrokerConfig, *, replace: bool) -> dict[str, str]:
-    """Return what would be set for this broker, or for all brokers, with the change."""
+    """Return the resulting settings of this broker, or of all brokers, after the change."""
     settings: Mapping[str, str] = {} if replace else dynamic.node if change.name else dynamic.cluster
     wanted = dict(settings)
     for operation in change.operations:
@@ -153,7 +154,7 @@ def answer_changes(
     rest: Callable[[], Request],
     response: type[Response],
 ) -> Response | Deferred[Response]:
-    """Return the response to `changes` once they are judged; `rest` makes the request for the controller about those still open."""
+    """Return the response to `changes` once they are judged. `rest` builds the request to the controller for the open changes."""
     if judged.done:
         judged.result()
         return _ask_controller(context, services, changes, rest(), response)
@@ -204,7 +205,7 @@ def _respond(changes: Sequence[Change], outcomes: Outcomes, response: type[Respo
 
 
 def _outcome(change: Change, outcomes: Outcomes) -> tuple[int, str | None]:
-    """The outcome on this broker, or else the controller's answer."""
+    """Return this broker's outcome of the change, or else the controller's."""
     if change.error is not None:
         return change.error.code, change.error.message
     if change.done:

@@ -1,4 +1,4 @@
-"""DeleteRecords (API key 21): raises the start of partitions' logs, so that what lies before is gone (KIP-107).
+"""DeleteRecords (API key 21): raises the log start offset of partitions, which deletes the records before it (KIP-107).
 
 ACL: DELETE on Topic. Quota: request time.
 """
@@ -23,7 +23,7 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
 def handle(context: RequestContext, request: DeleteRecordsRequest, services: Services) -> Deferred[DeleteRecordsResponse]:
-    # A partition named twice: the last offset counts, as in Kafka.
+    # If a partition is named twice the last offset counts, as in Kafka.
     denied = context.denied(DELETE_RECORDS, [topic.name for topic in request.topics])
     offsets = {
         TopicPartition(topic.name, partition.partition_index): partition.offset
@@ -51,12 +51,12 @@ def _response(deletions: Deletions, refused: list[TopicResult]) -> DeleteRecords
 
 
 def error_response(request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
-    """Every partition of the request with the same error."""
+    """Return a response with `error` for every partition of the request."""
     return DeleteRecordsResponse(topics=_refused(request.topics, error.code))
 
 
 def _refused(topics: list[DeleteRecordsRequest.DeleteRecordsTopic], code: ErrorCode) -> list[TopicResult]:
-    """Each topic once, as in Kafka."""
+    """Return results with the error for all partitions, with one result per topic, as in Kafka."""
     found: dict[str, TopicResult] = {}
     for topic in topics:
         result = found.setdefault(topic.name, TopicResult(name=topic.name, partitions=[]))

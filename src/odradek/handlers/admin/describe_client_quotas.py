@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48): the quotas in the metadata whose entity matches a filter (KIP-546; org.apache.kafka.image.ClientQuotasImage).
+"""DescribeClientQuotas (48): quotas whose entity matches a filter (KIP-546; org.apache.kafka.image.ClientQuotasImage).
 
 ACL: DESCRIBE_CONFIGS on Cluster. Quota: request time.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
-"""How a component matches: this name, the default entity, or any (DescribeClientQuotasRequest)."""
+"""Match types of a filter component: a given name, the default entity, or any name (DescribeClientQuotasRequest)."""
 
 _ANY: Final = object()
 _TYPES = ("ip", "user", "client-id")
@@ -41,12 +41,12 @@ def handle(context: RequestContext, request: DescribeClientQuotasRequest, servic
 
 
 def error_response(request: DescribeClientQuotasRequest, error: KafkaError) -> DescribeClientQuotasResponse:
-    """No list at all, where an empty one would say that there is nothing."""
+    """Return the error with null entries, because an empty list would mean that no quota matches."""
     return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
 
 
 def _wanted(components: list[DescribeClientQuotasRequest.ComponentData]) -> dict[str, object]:
-    """Type of entity -> its name, None for the default one, or `_ANY`."""
+    """Return the wanted name by entity type: a name, None for the default entity, or `_ANY`. Raises KafkaError for an invalid filter."""
     wanted: dict[str, object] = {}
     for component in components:
         kind = component.entity_type

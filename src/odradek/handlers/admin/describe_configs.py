@@ -1,4 +1,4 @@
-"""DescribeConfigs (API key 32): configuration of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569).
+"""DescribeConfigs (API key 32): configuration of topics and brokers, with the source of each value (KIP-133, KIP-226, KIP-569).
 
 ACL: DESCRIBE_CONFIGS on Topic or Cluster. Quota: request time.
 """
@@ -38,10 +38,10 @@ Result = DescribeConfigsResponse.DescribeConfigsResult
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 _INTEGER = re.compile(r"[+-]?\d{1,10}")
-"""The form of a text that Java parses as an int; its range is not checked."""
+"""Form of a text that Java parses as an int. The range is not checked."""
 
 _CHECKS = {RESOURCE_TOPIC: DESCRIBE_TOPIC_CONFIGS, RESOURCE_GROUP: DESCRIBE_GROUP_CONFIGS}
-"""Resource type -> the check for each of its resources; the others are the cluster's."""
+"""Check by resource type. All other resources belong to the cluster."""
 
 RESOURCE_TYPES = (RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP)
 
@@ -51,7 +51,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
         if resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no resource type {resource.resource_type}")
     image = services.kraft.image if context.listener_scope == CONTROLLER else services.metadata.image
-    # Keys in the metadata that this broker ignores (another implementation's) are not shown as if they were in effect.
+    # Keys in the metadata that this broker ignores (those of another implementation) are not shown as effective.
     dynamic = services.dynamic_config
     layers = BrokerLayers(services.config, dynamic.node, dynamic.cluster, dynamic.current)
     refused: list[Result] = []
@@ -78,7 +78,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest, services: S
 
 
 def error_response(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
-    """Every resource of the request with the same error."""
+    """Return a response with `error` for every resource of the request."""
     return DescribeConfigsResponse(
         results=[
             Result(error_code=error.code, error_message=error.message, resource_type=r.resource_type, resource_name=r.resource_name)
@@ -118,7 +118,7 @@ def _describe(
 
 def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     synonym = DescribeConfigsResponse.DescribeConfigsSynonym
-    # A logger has no documentation, and its row says so even to a client that did not ask.
+    # Kafka's row of a logger has an empty documentation even if the client did not ask for documentation.
     documented = request.include_documentation or config.source == SOURCE_DYNAMIC_BROKER_LOGGER
     return Config(
         name=config.name,

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (API key 35): the log directories of this broker, their space, and the replicas in them (KIP-113, KIP-827, KIP-1066).
+"""DescribeLogDirs (API key 35): log directories of this broker, with their space and replicas (KIP-113, KIP-827, KIP-1066).
 
 ACL: DESCRIBE on Cluster. Quota: request time.
 """
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 _UNKNOWN_LAG = -1
 Space = dict[str, tuple[int, int] | OSError]
-"""Log directory -> (bytes in all, usable bytes)."""
+"""(total bytes, usable bytes) or the error, by log directory."""
 
 
 def handle(context: RequestContext, request: DescribeLogDirsRequest, services: Services) -> Entries[DescribeLogDirsResponse]:
@@ -40,7 +40,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest, services: S
             except OSError as error:
                 space[path] = error
 
-    # A disk that hangs must not block the loop.
+    # A disk that hangs must not block the event loop.
     yield services.replica_manager.run_job(measure)
     wanted: set[TopicPartition] = set()
     for asked in request.topics or ():
@@ -55,14 +55,14 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest, services: S
 def _describe(
     directory: LogDirectory, wanted: set[TopicPartition] | None, space: tuple[int, int] | OSError | None, services: Services
 ) -> Iterator[Result | None]:
-    """Yield the directory, and None between replicas (`server.long_answers`)."""
+    """Yield the result for the directory, and None between replicas (`server.long_answers`)."""
     if isinstance(space, OSError):
         logger.error("The space in log directory %s cannot be determined: %s", directory.path, space)
     if not directory.online or space is None or isinstance(space, OSError):
         yield Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
         return
     topics: dict[str, DescribeLogDirsResponse.DescribeLogDirsTopic] = {}
-    # A copy: replicas come and go while others are served.
+    # Copy the items: replicas may be added and removed between two steps.
     for topic_partition, log in [*directory.logs.items(), *directory.future_logs.items()]:
         if wanted is None or topic_partition in wanted:
             topic = topics.get(topic_partition.topic)
@@ -82,7 +82,10 @@ def _describe(
 
 
 def _lag(log: Log, services: Services) -> int:
-    """How far a future log is behind the current one, and a current one behind the high watermark; -1 while the partition is not here."""
+    """Return the lag in offsets: of a future log behind the current log, of a current log behind the high watermark.
+
+    Return -1 when this broker does not host the partition.
+    """
     partition = services.replica_manager.partitions.by_name.get(log.topic_partition)
     current = None if partition is None else partition.log
     if current is None:

@@ -1,4 +1,4 @@
-"""ListConfigResources (API key 74): the names of what can be configured, by type (KIP-1142; version 0 is KIP-714's list of client metrics).
+"""ListConfigResources (API key 74): names of configurable resources, by type (KIP-1142; in version 0 only client metrics, KIP-714).
 
 ACL: DESCRIBE_CONFIGS on Cluster. Quota: request time.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Resource = ListConfigResourcesResponse.ConfigResource
 
 ALL_TYPES: Final = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, RESOURCE_BROKER_LOGGER, RESOURCE_BROKER, RESOURCE_TOPIC)
-"""In the order in which Kafka answers them, whatever the order of the request."""
+"""Resource types in Kafka's order of the response, which does not depend on the request."""
 
 
 def handle(context: RequestContext, request: ListConfigResourcesRequest, services: Services) -> ListConfigResourcesResponse:
@@ -43,10 +43,10 @@ def _names(resource_type: int, image: MetadataImage, listener: str) -> Iterator[
     if resource_type == RESOURCE_TOPIC:
         yield from image.topics.by_name
     elif resource_type in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER):
-        for broker_id in sorted(image.cluster.brokers):  # fenced ones too
+        for broker_id in sorted(image.cluster.brokers):  # Including fenced brokers.
             if image.cluster.brokers[broker_id].endpoint(listener) is not None:
                 yield str(broker_id)
-    else:  # groups and client metrics are there by being configured
+    else:  # Groups and client metrics exist here once they are configured.
         for configured_type, name in image.configs.resources:
             if configured_type == resource_type:
                 yield name

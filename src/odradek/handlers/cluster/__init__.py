@@ -1,1 +1,1 @@
-"""APIs by which nodes find out about each other: versions, metadata, quorum, registration."""
+"""Handlers by which nodes learn about each other: versions, metadata, quorum, registration."""

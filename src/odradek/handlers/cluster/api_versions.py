@@ -1,11 +1,12 @@
-"""ApiVersions (18), on every listener: what this listener serves, and the features of the cluster.
+"""ApiVersions (18), on every listener: APIs that this listener serves, and features of the cluster.
 
-- The list is derived from `handlers.table` for the listener's scope; Produce is named from 0 and served from 3 (librdkafka reads it so).
-- Versions below 4 do not see supported features whose lowest level is 0 (KAFKA-17492).
-- A version too new never gets here: the dispatcher answers it (error 35 in version 0).
-- From version 3 on the client's software name and version must match Kafka's pattern, else INVALID_REQUEST (KIP-511).
+- The list is derived from `handlers.table` for the listener's scope. Produce is listed from version 0 and served from 3, because librdkafka
+  interprets the list that way.
+- Versions below 4 do not contain supported features whose lowest level is 0 (KAFKA-17492).
+- A version that is too new does not reach this handler: the dispatcher answers it (error 35 in version 0).
+- From version 3 on the client's software name and version must match Kafka's pattern; otherwise the response is INVALID_REQUEST (KIP-511).
 
-ACL: none; it comes before authentication. Quota: request time.
+ACL: none; the request comes before authentication. Quota: request time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LONGEST_SOFTWARE = 512
-"""Ours: longer names are refused before the pattern sees them."""
+"""Longest accepted software name and version in characters. Odradek's own limit, checked before the pattern."""
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest, services: Services) -> ApiVersionsResponse:
@@ -33,7 +34,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest, services: Servi
     if version >= 3 and services.telemetry is not None:
         services.telemetry.introduced(context.connection_id, request.client_software_name, request.client_software_version)
     image = services.metadata.image
-    # The level of kraft.version is in the quorum's control records, not in the metadata image.
+    # The quorum's control records, not the metadata image, contain the level of kraft.version.
     finalized = {**image.features.finalized, KRAFT_VERSION: services.kraft.kraft_version}
     return ApiVersionsResponse(
         api_keys=[

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (53), controller listener: a new leader of the metadata quorum makes itself known (KIP-595, 853).
+"""BeginQuorumEpoch (53), controller listener: announcement of a new leader of the metadata quorum (KIP-595, 853).
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 Errors by partition: FENCED_LEADER_EPOCH, INVALID_REQUEST, INVALID_VOTER_KEY.

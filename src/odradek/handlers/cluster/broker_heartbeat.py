@@ -1,4 +1,5 @@
-"""BrokerHeartbeat (63), controller listener: an operation of the active controller that also notes over which connection a broker beats.
+"""BrokerHeartbeat (63), controller listener: runs the operation on the active controller and notes the connection of the broker's
+heartbeats.
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 """
@@ -28,7 +29,7 @@ def handle(context: RequestContext, request: BrokerHeartbeatRequest, services: S
     def operation(controller: ControllerContext) -> ControllerResult[BrokerHeartbeatResponse]:
         result = brokers.broker_heartbeat(controller, request, version)
         if connections is not None:
-            # Not when it is answered: that may wait for the disk and the quorum, and the broker lives all the same.
+            # Do not wait for the response, which may wait for the disk and the quorum, while the broker is alive.
             connections.heard(request.broker_id, request.broker_epoch, context.connection_id)
         return result
 

@@ -1,6 +1,6 @@
-"""DescribeCluster (API key 60): the brokers of the cluster, or on a controller listener the controllers (KIP-700, KIP-919, KIP-1073).
+"""DescribeCluster (API key 60): brokers of the cluster or, on a controller listener, controllers (KIP-700, KIP-919, KIP-1073).
 
-ACL: DESCRIBE on Cluster. Quota: request time.
+ACL: DESCRIBE on Cluster for the authorized operations; on a controller listener ALTER on Cluster. Quota: request time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Broker = DescribeClusterResponse.DescribeClusterBroker
 
 ENDPOINT_NAMES = {1: "BROKER", 2: "CONTROLLER"}
-"""org.apache.kafka.clients.admin EndpointType."""
+"""Endpoint types by code (org.apache.kafka.clients.admin EndpointType)."""
 
 
 def handle(context: RequestContext, request: DescribeClusterRequest, services: Services) -> DescribeClusterResponse:
@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: DescribeClusterRequest, services: S
     if wanted not in ENDPOINT_NAMES:
         return _error(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {wanted}")
     if wanted != expected:
-        # Version 0 knows neither endpoint types nor the error.
+        # Version 0 has neither endpoint types nor this error.
         return _error(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE if context.api_version >= 1 else ErrorCode.INVALID_REQUEST,
             f"The request was sent to an endpoint of type {ENDPOINT_NAMES[expected]}, "
@@ -50,7 +50,7 @@ def handle(context: RequestContext, request: DescribeClusterRequest, services: S
 
 
 def error_response(request: DescribeClusterRequest, error: KafkaError) -> DescribeClusterResponse:
-    """The error, and nothing else."""
+    """Return a response with only the error."""
     return _error(error.code, error.message)
 
 

@@ -1,7 +1,7 @@
 """DescribeQuorum (55): voters and observers of the metadata quorum as its leader sees them (KIP-595, 836, 853).
 
 ACL: DESCRIBE on Cluster. Quota: none.
-Brokers forward it to the active controller; another controller answers NOT_LEADER_OR_FOLLOWER by partition.
+Brokers forward the request to the active controller. Another controller answers NOT_LEADER_OR_FOLLOWER by partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 DIRECTORIES_SINCE = 2
-"""The version that tells directory ids and nodes."""
+"""First version with directory ids and nodes."""
 
 
 def handle(context: RequestContext, request: DescribeQuorumRequest, services: Services) -> DescribeQuorumResponse:
@@ -39,7 +39,7 @@ def handle(context: RequestContext, request: DescribeQuorumRequest, services: Se
         local = progress.key.id == node.node_id
         return DescribeQuorumResponse.ReplicaState(
             replica_id=progress.key.id,
-            # Earlier versions cannot carry them (KIP-853).
+            # Earlier versions have no field for directory ids (KIP-853).
             replica_directory_id=(progress.key.directory_id if with_directories else None) or ZERO_UUID,
             log_end_offset=node.log.end.offset if local else progress.end_offset,
             last_fetch_timestamp=wall_ms if local else _wall(progress.last_fetch_ms, now_ms, wall_ms),
@@ -70,7 +70,7 @@ def _wall(at_ms: int, now_ms: int, wall_ms: int) -> int:
 
 
 def _same_error(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
-    """Whatever was asked for, with the same error."""
+    """Return a response with `error` for every requested partition."""
     return DescribeQuorumResponse(
         topics=[
             DescribeQuorumResponse.TopicData(

@@ -52,5 +52,5 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, ser
 
 
 def error_response(request: DescribeTopicPartitionsRequest, error: KafkaError) -> DescribeTopicPartitionsResponse:
-    """Every topic of the request with the same error."""
+    """Return a response with `error` for every topic of the request."""
     return DescribeTopicPartitionsResponse(topics=[DescribedTopic(error_code=error.code, name=topic.name) for topic in request.topics])

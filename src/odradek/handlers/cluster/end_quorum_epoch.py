@@ -1,7 +1,7 @@
-"""EndQuorumEpoch (54), controller listener: the leader of the metadata quorum steps down (KIP-595, 853).
+"""EndQuorumEpoch (54), controller listener: resignation of the leader of the metadata quorum (KIP-595, 853).
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
-The first of the preferred candidates stands at once, the others after a growing back-off.
+The first of the preferred candidates stands for election at once, the others after a growing back-off.
 """
 
 from __future__ import annotations

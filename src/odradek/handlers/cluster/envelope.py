@@ -1,10 +1,11 @@
 """Envelope (58): a client's request, forwarded by the broker that received it (KIP-590).
 
-- Inside: a request header and body without the size; DefaultPrincipalData behind its version (int16); the client's IP address.
-- Errors on the envelope itself: PRINCIPAL_DESERIALIZATION_FAILURE, UNSUPPORTED_VERSION (a request that this controller does not serve),
-  INVALID_REQUEST (an API that brokers do not forward), NOT_CONTROLLER (ask another one). Everything else is in the response inside.
+- Content: a request header and body without the size; DefaultPrincipalData after its version (int16); the client's IP address.
+- Errors of the envelope itself: PRINCIPAL_DESERIALIZATION_FAILURE, UNSUPPORTED_VERSION (a request that this controller does not serve),
+  INVALID_REQUEST (an API that brokers do not forward), NOT_CONTROLLER (another node is the controller). All other errors are in the
+  enclosed response.
 
-ACL: CLUSTER_ACTION on Cluster (the broker's principal); the request inside is judged by the client's own principal. Quota: none.
+ACL: CLUSTER_ACTION on Cluster (the broker's principal); the enclosed request is authorized for the client's own principal. Quota: none.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
-"""The APIs that may come in an envelope."""
+"""Keys of the APIs that may come in an envelope."""
 UNSERVED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in api.listeners]).difference(
     int(api.api_key) for api in APIS if api.stands_on(CONTROLLER)
 )
-"""Those of Kafka's controllers that come in none, or are not served here yet."""
+"""Keys of APIs of Kafka's controllers that this controller does not serve, in an envelope or otherwise."""
 
 
 def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:
@@ -86,6 +87,6 @@ def _principal(data: bytes | None) -> Principal:
 
 
 def _wrap(answer: Sequence[Chunk] | None) -> EnvelopeResponse:
-    """The answer without its size, which travels in the envelope instead."""
+    """Return an envelope with the response, without the response's size field, which the envelope's own field replaces."""
     whole = b"".join([chunk for chunk in answer or () if isinstance(chunk, (bytes, bytearray, memoryview))])
     return EnvelopeResponse(response_data=whole[4:])

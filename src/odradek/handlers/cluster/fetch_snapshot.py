@@ -1,7 +1,7 @@
-"""FetchSnapshot (59), controller listener: a piece of a snapshot of the metadata log, not aligned to batches (KIP-630).
+"""FetchSnapshot (59), controller listener: a chunk of a snapshot of the metadata log, not aligned to batches (KIP-630).
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
-Bounded by controller.quorum.fetch.snapshot.max.bytes. SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE by partition.
+The chunk has at most controller.quorum.fetch.snapshot.max.bytes. Errors by partition: SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metadata (API key 3): brokers, topics, partitions and their leaders; creates topics that are asked for by name where that is on.
+"""Metadata (API key 3): brokers, topics, partitions and their leaders. Creates missing topics that are asked for by name, if enabled.
 
 ACL: DESCRIBE on Topic, CREATE on Topic or Cluster for automatic creation. Quota: request time, controller mutations.
 """
@@ -31,7 +31,10 @@ Topic = MetadataResponse.MetadataResponseTopic
 
 TOPIC_IDS_SINCE = 12
 _FEW, _FEW_TOPICS = 100, 20
-"""Partitions and topics of an answer that is made at once; more are made in turns of the loop (`server.long_answers`)."""
+"""Largest numbers of partitions and topics of a response that is built at once.
+
+Others take several loop iterations (`server.long_answers`).
+"""
 
 
 def handle(context: RequestContext, request: MetadataRequest, services: Services) -> Entries[MetadataResponse] | MetadataResponse:
@@ -69,7 +72,7 @@ def handle(context: RequestContext, request: MetadataRequest, services: Services
     topics = chain(unknown_ids, _with_operations(context, request, chain(found, map(_missing_topic, missing))), refused)
     response = _of_cluster(context, request, services)
     if len(names) <= _FEW_TOPICS and _partitions(image, names) <= _FEW:
-        # Nearly all are such, and cost less at once.
+        # Nearly all responses are that small, and cost less when they are built at once.
         response.topics = [topic for topic in topics if topic is not None]
         return response
     return _in_turns(topics, response)
@@ -85,7 +88,7 @@ def _in_turns(topics: Iterator[Topic | None], response: MetadataResponse) -> Ent
 
 
 def _with_operations(context: RequestContext, request: MetadataRequest, topics: Iterator[Topic | None]) -> Iterator[Topic | None]:
-    """Yield the topics with what the client may do with them, where it wants to know."""
+    """Yield the topics, with the operations that the client may do if it asked for them."""
     wanted = context.api_version >= 8 and request.include_topic_authorized_operations
     for topic in topics:
         if wanted and topic is not None:
@@ -109,13 +112,16 @@ def _of_cluster(context: RequestContext, request: MetadataRequest, services: Ser
 
 
 def error_response(request: MetadataRequest, error: KafkaError) -> MetadataResponse:
-    """Every topic of the request with the same error."""
+    """Return a response with `error` for every topic of the request."""
     topics = [Topic(error_code=error.code, name=topic.name or "", topic_id=topic.topic_id) for topic in request.topics or []]
     return MetadataResponse(topics=topics, error_code=error.code)
 
 
 def any_alive_broker(image: MetadataImage, services: Services) -> int:
-    """What clients are told is the controller: with KRaft any broker will do, since all forward; -1 when none is alive."""
+    """Return the broker that clients see as the controller, or -1 when no broker is alive.
+
+    With KRaft any broker will do, since all brokers forward.
+    """
     alive = [broker.broker_id for broker in image.cluster.alive_brokers()]
     if not alive:
         return -1
@@ -123,7 +129,10 @@ def any_alive_broker(image: MetadataImage, services: Services) -> int:
 
 
 def _check(asked: list[MetadataRequest.MetadataRequestTopic], version: int) -> None:
-    """Versions 10 and 11 have fields for topic ids but no meaning for them; an entry without name and id asks for nothing."""
+    """Raise KafkaError INVALID_REQUEST for an entry without name and id, and for null names or ids before version 12.
+
+    Versions 10 and 11 have fields for topic ids but give them no meaning.
+    """
     if version >= TOPIC_IDS_SINCE:
         for topic in asked:
             if topic.name is None and topic.topic_id == ZERO_UUID:
@@ -139,7 +148,10 @@ def _check(asked: list[MetadataRequest.MetadataRequestTopic], version: int) -> N
 def _names(
     image: MetadataImage, asked: list[MetadataRequest.MetadataRequestTopic]
 ) -> tuple[list[str], list[MetadataResponse.MetadataResponseTopic], bool]:
-    """The names asked for, each once; errors for unknown ids; whether the request goes by ids (then names in it do not count)."""
+    """Return the requested names without duplicates, the errors for unknown ids, and whether the request uses ids.
+
+    In a request with ids, names are ignored.
+    """
     ids = dict.fromkeys([topic.topic_id for topic in asked if topic.topic_id.int])
     if not ids:
         return list(dict.fromkeys([topic.name for topic in asked if topic.name is not None])), [], False
@@ -153,7 +165,7 @@ def _names(
 
 
 def _denied_topic(image: MetadataImage, name: str, *, by_id: bool) -> MetadataResponse.MetadataResponseTopic:
-    """Of a topic that was asked for by its id, not even the name is told."""
+    """Return the entry of a denied topic. For a topic requested by id the entry does not reveal the name."""
     code = access.METADATA_TOPIC.error
     if by_id:
         return Topic(error_code=code, name=None, topic_id=image.topics.topic_id(name) or ZERO_UUID, partitions=[])

@@ -1,7 +1,7 @@
-"""What the APIs of the metadata quorum have in common: one topic, one partition, one question to the consensus core.
+"""Helpers of the metadata quorum's APIs, whose requests have one topic and one partition and ask the consensus core once.
 
-Errors of the whole request are raised as KafkaError, for the top-level error code: INCONSISTENT_CLUSTER_ID for another cluster's id,
-INVALID_REQUEST where the request is not about partition 0 of the metadata topic alone.
+Errors of the whole request are raised as KafkaError, for the top-level error code: INCONSISTENT_CLUSTER_ID for the id of another cluster,
+INVALID_REQUEST for a request about anything but partition 0 of the metadata topic.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from odradek.server.context import RequestContext
 
 ENDPOINTS_SINCE, ENDPOINTS_SINCE_FETCH = 1, 17
-"""The versions of Raft's own APIs, and of Fetch, that say where the leader is (KIP-853, org.apache.kafka.raft.RaftUtil)."""
+"""First versions of Raft's own APIs, and of Fetch, that contain the leader's address (KIP-853, org.apache.kafka.raft.RaftUtil)."""
 
 A = TypeVar("A", bound=raft.Response)
 W = TypeVar("W")
 
 
 def check_cluster(node: KRaftNode, cluster_id: str | None) -> None:
-    """INCONSISTENT_CLUSTER_ID for another cluster's id."""
+    """Raise KafkaError INCONSISTENT_CLUSTER_ID for the id of another cluster."""
     if cluster_id is not None and cluster_id != node.cluster_id:
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"This is cluster {node.cluster_id}.")
 
 
 def check_topic(name: str, partition: int) -> None:
-    """INVALID_REQUEST for anything but the metadata log."""
+    """Raise KafkaError INVALID_REQUEST for anything but the metadata log."""
     if name != TOPIC or partition != PARTITION:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Only {TOPIC}-{PARTITION} is replicated by Raft.")
 
 
 def ask(node: KRaftNode, request: raft.Request, to_wire: Callable[[A], W]) -> Deferred[W]:
-    """The core's answer, put into the wire's form."""
+    """Return the core's response in the wire's form."""
     answer: Deferred[W] = Deferred()
 
     def answered(deferred: Deferred[raft.Response]) -> None:
@@ -56,7 +56,7 @@ def ask(node: KRaftNode, request: raft.Request, to_wire: Callable[[A], W]) -> De
 def leader_endpoints(
     context: RequestContext, node: KRaftNode, leader_id: int, endpoints: tuple[Endpoint, ...], kind: Callable[..., W]
 ) -> list[W]:
-    """The `node_endpoints` of an answer: where the leader is, when that is known and the version has a place for it."""
+    """Return `node_endpoints` of a response: the leader's address, if it is known and the version has a field for it."""
     since = ENDPOINTS_SINCE_FETCH if context.api_key == ApiKey.FETCH else ENDPOINTS_SINCE
     endpoint = node.endpoint_for_peers(endpoints) if endpoints and context.api_version >= since else None
     return [] if endpoint is None else [kind(node_id=leader_id, host=endpoint.host, port=endpoint.port)]

@@ -1,8 +1,9 @@
 """Fetch (1), controller listener: the metadata log, for voters, brokers and other observers (KIP-595).
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
-Exactly one topic and partition, `__cluster_metadata`-0; no sessions. Bounded by controller.quorum.fetch.max.bytes.
-Waits up to max_wait_ms at the end of the log. Diverging epoch and snapshot id tell a replica how to come back in line.
+The request has exactly one topic and partition, `__cluster_metadata`-0, and no session. The response has at most
+controller.quorum.fetch.max.bytes and waits up to max_wait_ms at the end of the log. Diverging epoch and snapshot id tell a replica how to
+repair its log.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
     topic = only_partition(request.topics, "Exactly one topic is expected.")
     partition = only_partition(topic.partitions, "Exactly one partition is expected.")
     if topic.topic_id != METADATA_TOPIC_ID:
-        # Versions before 13 name no topic id, and Kafka refuses them as well.
+        # Versions before 13 have no topic id. Kafka refuses them too.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Only {TOPIC} is replicated by Raft.")
     check_topic(TOPIC, partition.partition)
     if request.max_bytes < 0:
@@ -49,7 +50,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
         if answer.snapshot_id is not None:
             data.snapshot_id = FetchResponse.SnapshotId(end_offset=answer.snapshot_id.offset, epoch=answer.snapshot_id.epoch)
         if answer.read_from is not None:
-            # A reader that is no replica sees committed records only.
+            # A reader that is not a replica sees only committed records.
             end = node.log.end.offset if reader.id >= 0 else max(answer.high_watermark, 0)
             data.records = node.log.read(answer.read_from, up_to=end, max_bytes=max_bytes)
         topic_response = FetchResponse.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])

@@ -1,7 +1,7 @@
-"""Vote (52), controller listener: a candidate of the metadata quorum asks for this replica's vote (KIP-595, 853, 996).
+"""Vote (52), controller listener: request of a candidate of the metadata quorum for this replica's vote (KIP-595, 853, 996).
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
-The vote is durable before the answer. Another cluster's id: INCONSISTENT_CLUSTER_ID; another topic: INVALID_REQUEST.
+The vote is durable before the response. The id of another cluster is answered INCONSISTENT_CLUSTER_ID, another topic INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Produce, fetch and where things are in a log."""
+"""Handlers of produced and fetched records, and of offsets in logs."""

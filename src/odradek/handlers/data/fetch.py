@@ -1,10 +1,11 @@
 """Fetch (API key 1) on broker listeners: records for consumers and followers.
 
-ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwidth, request time, leader
-replication throttle.
-Waits up to max_wait_ms for min_bytes, counted from positions. The answer holds slices of segment files, which the network reads as the
-socket drains. A follower's session is answered for what has changed (`replication.subscriptions`); a consumer that names its rack may be
-told of a nearer replica (`replication.selector`). A client that has used up a quota gets an empty answer, which counts as nothing.
+ACL: READ on Topic; CLUSTER_ACTION on Cluster for followers. Quota: fetch bandwidth, request time, leader replication throttle.
+
+A fetch waits up to max_wait_ms for min_bytes, which are computed from positions. The response contains slices of segment files, which the
+network reads as the socket drains. The response in a follower's session contains what has changed (`replication.subscriptions`). A consumer
+that names its rack may be directed to a nearer replica (`replication.selector`). A client that has used up a quota gets an empty response,
+which the quota does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionResponse = FetchResponse.PartitionData
 
 _UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-"""What is told before anything is read."""
+"""Errors of partitions that are found before anything is read."""
 _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -101,7 +102,7 @@ def handle(context: RequestContext, request: FetchRequest, services: Services) -
 
 
 def error_response(request: FetchRequest, error: KafkaError) -> FetchResponse:
-    """The error for the request and, before topic ids came, for each partition."""
+    """Return a response with the error at the top level and, for requests without topic ids, for each partition."""
     return FetchResponse(
         error_code=error.code,
         session_id=request.session_id,
@@ -134,7 +135,7 @@ def _wanted(request: FetchRequest, version: int, topics: TopicsImage) -> dict[Pa
                 fetch_offset=partition.fetch_offset,
                 max_bytes=partition.partition_max_bytes,
                 log_start_offset=partition.log_start_offset,
-                # Any negative epoch means none.
+                # Any negative epoch means "none".
                 current_leader_epoch=max(partition.current_leader_epoch, -1),
                 last_fetched_epoch=max(partition.last_fetched_epoch, -1),
             )
@@ -165,7 +166,7 @@ def _complete_later(
 
 
 def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told_leaders: bool) -> FetchResponse:
-    """Followers are not told where leaders are (`told_leaders`): the controller tells them."""
+    """Return the response. Without `told_leaders`, as for followers, it does not name leaders: the controller does."""
     meter = context.meter
     if meter is not None:
         if not told_leaders:
@@ -192,7 +193,7 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told
                 if read.reassigning:
                     traffic.reassignment_bytes_out += read.size
         data = _partition_response(context, partition, read, endpoints)
-        # Neighbours of one topic share an entry; the order of the partitions is what the session decided.
+        # Neighbouring partitions of one topic share an entry; the session decides the order of the partitions.
         if last is not None and last.topic == partition.topic and last.topic_id == partition.topic_id:
             responses[-1].partitions.append(data)
         else:
@@ -203,7 +204,7 @@ def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told
 
 
 def _size(context: RequestContext, fetch: FetchContext, reads: Reads) -> int:
-    """Of the answer, without its header, with the size before it (FetchResponse.sizeOf)."""
+    """Return the bytes of the response without its header, including the size field before it (FetchResponse.sizeOf)."""
     by_topic = groupby(fetch.would_tell(reads), key=lambda pair: (pair[0].topic or "", pair[0].topic_id))
     topics = [
         TopicResponse(topic=name, topic_id=topic_id, partitions=[_partition_response(context, *pair, {}) for pair in pairs])
@@ -218,7 +219,7 @@ def _length(chunk: Chunk) -> int:
 
 
 def _postponed(fetch: FetchContext, reads: Reads) -> FetchResponse:
-    """Nothing for now: the client has to wait first."""
+    """Return an empty response for a client that has to wait because of its quota, and release what was read."""
     for _, read in reads:
         read.release()
     error, session_id = fetch.postpone()
@@ -226,7 +227,7 @@ def _postponed(fetch: FetchContext, reads: Reads) -> FetchResponse:
 
 
 def _unknown_last(reads: Reads) -> Reads:
-    # Kafka sets those aside before it reads; a session keeps its partitions in the order of its answers.
+    # Kafka sets these partitions aside before it reads, and a session orders its partitions as in its responses.
     if all(read.error is ErrorCode.NONE for _, read in reads):
         return reads
     return sorted(reads, key=lambda pair: pair[1].error in _UNKNOWN)
@@ -239,7 +240,7 @@ def _partition_response(
     if error is not ErrorCode.NONE:
         data = _error(partition.partition, error)
         if error is ErrorCode.KAFKA_STORAGE_ERROR and context.api_version <= 5:
-            # Those clients do not know the code; this one makes them look for the leader.
+            # These clients do not know the code; NOT_LEADER_OR_FOLLOWER makes them look for the leader.
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error in _MOVED and context.api_version >= 16:
             _name_leader(context, partition, data, endpoints)
@@ -265,7 +266,7 @@ def _partition_response(
 
 
 def _error(partition: int, error: ErrorCode, aborted: list[FetchResponse.AbortedTransaction] | None = None) -> FetchResponse.PartitionData:
-    # Kafka leaves the list empty where it fails before it reads, and null for errors of reading; so do we.
+    # Like Kafka, set an empty list for failures before the read, and null for errors of the read.
     if error in _UNKNOWN:
         aborted = []
     return PartitionResponse(partition_index=partition, error_code=error, high_watermark=-1, aborted_transactions=aborted, records=b"")

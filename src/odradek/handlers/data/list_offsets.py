@@ -1,7 +1,7 @@
-"""ListOffsets (API key 2): offsets by timestamp and the special positions.
+"""ListOffsets (API key 2): offsets by timestamp, and special offsets.
 
 ACL: DESCRIBE on Topic. Quota: request time.
-Known gaps: nothing is ever in remote storage, so the tiered positions (-5, -6) answer offset -1.
+Known gaps: remote storage is always empty, so the tiered positions (-5, -6) give offset -1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest, services: Servi
 
 
 def error_response(request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
-    """Every partition of the request with the same error."""
+    """Return a response with `error` for every partition of the request."""
     return ListOffsetsResponse(topics=[topic for topic in _refused(request.topics, error.code) if topic is not None])
 
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (API key 23): where a leader epoch ends, for followers and consumers that look for truncation (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch (API key 23): end offset of a leader epoch, by which followers and consumers detect truncation (KIP-101, KIP-320).
 
 ACL: CLUSTER_ACTION on Cluster, or DESCRIBE on Topic. Quota: request time.
 """
@@ -41,7 +41,7 @@ def handle(context: RequestContext, request: OffsetForLeaderEpochRequest, servic
 
 
 def error_response(request: OffsetForLeaderEpochRequest, error: KafkaError) -> OffsetForLeaderEpochResponse:
-    """Every partition of the request with the same error."""
+    """Return a response with `error` for every partition of the request."""
     return OffsetForLeaderEpochResponse(topics=[topic for topic in _refused(request.topics, error.code) if topic is not None])
 
 

@@ -1,14 +1,15 @@
 """Produce (API key 0): appends record batches.
 
-- acks=0 gets no answer; an error then closes the connection, so that the client looks for the leader anew.
-- acks=-1 that has appended and waits for the replicas lets the connection's next Produce request follow (`Applied`).
-- A transaction's first batch in a partition waits until its coordinator has said that the partition is in the transaction, or from version
-  12 on has put it there (KIP-890).
-- Served from version 3; ApiVersions names it from 0, since old librdkafka takes a higher one for a broker without message format 2
-  (KAFKA-18659).
+- acks=0 gets no response. An error then closes the connection, so that the client looks for the leader again.
+- After a request with acks=-1 has appended, the next Produce request of its connection may be served, while the first waits for the
+  replicas (`Applied`).
+- A transaction's first batch in a partition waits until the coordinator confirms that the partition is in the transaction. From version 12
+  on the coordinator adds the partition (KIP-890).
+- Versions from 3 are served. ApiVersions lists versions from 0, because old librdkafka takes a higher one as a broker without message
+  format 2 (KAFKA-18659).
 
 ACL: WRITE on Topic; WRITE on TransactionalId for transactional batches. Quota: produce bandwidth, request time.
-Known gaps: null records are INVALID_RECORD here, where Kafka 4.3 never answers.
+Known gaps: null records are answered INVALID_RECORD; Kafka 4.3 does not respond to them.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 ADMIN_CLIENT_ID = "__admin_client"
-"""The client id that may write to internal topics (kafka.admin.AdminUtils)."""
+"""Client id that may write to internal topics (kafka.admin.AdminUtils)."""
 
 COMPRESSION_MASK = 0x07
 _NOTHING: frozenset[str] = frozenset()
 _SHORTEST_RECORD = 14
 _BATCH = struct.Struct(">8xi4xb4xh")
-"""Batch length, magic, attributes."""
+"""Batch length, magic and attributes."""
 
 TopicResponse = ProduceResponse.TopicProduceResponse
 PartitionResponse = ProduceResponse.PartitionProduceResponse
@@ -102,7 +103,7 @@ def handle(
 
 
 def _denied(context: RequestContext, request: ProduceRequest, services: Services) -> frozenset[str]:
-    """The topics that the client may not write to; KafkaError when it may not use its transactional id."""
+    """Return the topics to which the client may not write. Raises KafkaError when the client may not use its transactional id."""
     names: list[str] = []
     transactional = False
     for topic in request.topic_data:
@@ -120,14 +121,14 @@ def _denied(context: RequestContext, request: ProduceRequest, services: Services
 
 
 def _let_go_of_records(request: ProduceRequest) -> None:
-    """A request that waits needs its names for the answer; its records would hold what it was received in."""
+    """Drop the records of a request that waits: they would keep the receive buffer alive, and the response needs only the names."""
     for topic in request.topic_data:
         for partition in topic.partition_data:
             partition.records = None
 
 
 def error_response(request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """Every partition of the request with the same error."""
+    """Return a response with `error` for every partition of the request. Raises ProtocolError with acks=0, which closes the connection."""
     if request.acks == 0:
         raise ProtocolError(f"a produce request with acks=0 failed with {error}")
     return ProduceResponse(
@@ -146,11 +147,10 @@ def error_response(request: ProduceRequest, error: KafkaError) -> ProduceRespons
 
 
 def check_records(records: memoryview, version: int, transactional_id: str | None) -> ErrorCode | None:
-    """What a produce request may hold for a partition: exactly one batch of magic 2, zstd from version 7 on
-    (ProduceRequest.validateRecords).
+    """Check the records of a partition: exactly one batch of magic 2, with zstd from version 7 on (ProduceRequest.validateRecords).
 
-    Raises, for the request as a whole, TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a transactional batch without a transactional id and
-    CORRUPT_MESSAGE when the first batch has no header that makes sense.
+    Return the partition's error or None. Raises KafkaError for the whole request: TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a transactional
+    batch without a transactional id, CORRUPT_MESSAGE when the first batch has no plausible header.
     """
     if len(records) >= HEADER_SIZE:
         length, magic, attributes = _BATCH.unpack_from(records)
@@ -176,7 +176,8 @@ def check_records(records: memoryview, version: int, transactional_id: str | Non
 
 
 def _check_prefix(records: memoryview) -> None:
-    # ByteBufferLogInputStream: what it cannot even skip makes Kafka refuse the whole request, in the search for transactional batches.
+    # If Kafka cannot skip the batch (ByteBufferLogInputStream), it refuses the whole request, because it searches for transactional batches
+    # first.
     if len(records) < LOG_OVERHEAD:
         return
     length = int.from_bytes(records[8:12], "big", signed=True)
@@ -218,7 +219,7 @@ def _respond(
         return None
     endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
     if len(appends) == 1 and not refused and len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
-        # The busiest case by far: one batch for one partition.
+        # The most frequent case: one batch for one partition.
         topic = request.topic_data[0]
         answered = [_partition_response(context, appends[0], endpoints)]
         only = TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answered)
@@ -241,12 +242,12 @@ def _in_order(
     responses: dict[str | UUID, ProduceResponse.TopicProduceResponse] = {}
     for topic in request.topic_data:
         name: str | None = topic.name if version < 13 else topics.topic_name(topic.topic_id)
-        # A topic named twice is answered once, with the partitions of both.
+        # A topic named twice has one entry in the response, with the partitions of both.
         key = topic.name if version < 13 else topic.topic_id
         earlier = responses.get(key)
         answered: list[ProduceResponse.PartitionProduceResponse] = [] if earlier is None else earlier.partition_responses
         for partition in topic.partition_data:
-            # A partition named twice is answered once, where it stands first; its last records count.
+            # A partition named twice has one entry, at its first position. Its last records count.
             if name is None:
                 answered.append(PartitionResponse(index=partition.index, error_code=ErrorCode.UNKNOWN_TOPIC_ID, base_offset=-1))
                 continue

@@ -1,4 +1,4 @@
-"""Who sends a request, as groups see it."""
+"""The sender of a request, as groups see it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 
 def caller_of(context: RequestContext, pattern: Check | None = None) -> Caller:
-    """Its version, client id, and host as Java prints addresses. `pattern`: what it needs of the topics that a subscribed pattern finds."""
+    """Return version, client id and host (as Java prints addresses) of the sender.
+
+    `pattern` is the check that the sender must pass for each topic that a subscribed pattern matches.
+    """
     may_describe = None if pattern is None or context.services.authorizer is None else partial(context.allows, pattern)
     return Caller(context.api_version, context.client_id or "", f"/{context.peer_host}", may_describe)

@@ -56,5 +56,5 @@ def _topics_of(group: Described) -> set[str]:
 
 
 def error_response(request: ConsumerGroupDescribeRequest, error: KafkaError) -> ConsumerGroupDescribeResponse:
-    """Every group with the same error."""
+    """Return a response with `error` for every group."""
     return ConsumerGroupDescribeResponse(groups=[failed_description(group_id, error.code, error.message) for group_id in request.group_ids])

@@ -31,7 +31,7 @@ def handle(
 
 
 def serves_consumer_groups(services: Services) -> bool:
-    """Whether the consumer protocol is on, by configuration and by feature."""
+    """Return whether the consumer protocol is enabled by both configuration and feature level."""
     protocols = [name.lower() for name in services.config.items("group.coordinator.rebalance.protocols")]
     return "consumer" in protocols and services.metadata.image.features.levels.get("group.version", 0) >= 1
 

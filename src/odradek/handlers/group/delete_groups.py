@@ -36,5 +36,5 @@ def handle(context: RequestContext, request: DeleteGroupsRequest, services: Serv
 
 
 def error_response(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
-    """Every group with the same error."""
+    """Return a response with `error` for every group."""
     return DeleteGroupsResponse(results=[Result(group_id=group_id, error_code=error.code) for group_id in request.groups_names])

@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: DescribeGroupsRequest, services: Se
 
 
 def error_response(request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:
-    """Every group with the same error."""
+    """Return a response with `error` for every group."""
     return DescribeGroupsResponse(groups=[_refused(group_id, error.code) for group_id in request.groups])
 
 

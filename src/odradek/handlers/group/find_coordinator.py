@@ -1,13 +1,12 @@
-"""FindCoordinator (10): which broker coordinates a group, a transactional id or a share partition.
+"""FindCoordinator (10): the broker that coordinates a group, a transactional id or a share partition.
 
-- The leader of the partition of the coordinator's topic that the key belongs to; the topic is created when somebody first asks, who hears
-  when it is there (Kafka answers COORDINATOR_NOT_AVAILABLE at once, and clients ask again after half a second or a second).
+- The coordinator is the leader of the key's partition of the coordinator's topic. The first request creates the topic, and its response
+  waits until the topic exists. (Kafka answers COORDINATOR_NOT_AVAILABLE at once, and clients ask again half a second or a second later.)
 - Key types that the version does not know are answered INVALID_REQUEST (share partitions need version 6, KIP-932).
-- librdkafka takes version 0 as the sign that LZ4 is framed as everywhere else: do not raise the first version.
+- The lowest version must stay 0, because librdkafka takes version 0 as the sign that LZ4 frames are correct.
 
 ACL: DESCRIBE on the group or transactional id. Quota: request time.
-Known gaps: there is no share coordinator yet: its keys are answered COORDINATOR_NOT_AVAILABLE, which
-clients retry.
+Known gaps: this broker has no share coordinator yet. Its keys are answered COORDINATOR_NOT_AVAILABLE, which clients retry.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _CHECKS = {GROUP: FIND_GROUP_COORDINATOR, TRANSACTION: FIND_TRANSACTION_COORDINA
 _NOBODY = -1
 _BATCHED_SINCE = 4
 _NO_MESSAGE = "NONE"
-"""The message that Kafka sends with error code NONE."""
+"""Message that Kafka sends with error code NONE."""
 _CREATION_S = 1.0
-"""How long the creation of the coordinator's topic may take before the client is told to try again."""
+"""Seconds that the creation of the coordinator's topic may take before the client must try again."""
 
 
 def handle(
@@ -53,7 +52,7 @@ def handle(
 
 
 def _created(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> Deferred[None] | None:
-    """Have the coordinator's topic created where it is missing. The Deferred completes when the client can be answered; None is at once."""
+    """Create the coordinator's topic if it is missing. The Deferred completes when the response can be sent; None means at once."""
     topic = _TOPICS.get(request.key_type)
     if topic is None or topic in services.metadata.image.topics.by_name or not _may_find_any(context, request):
         return None
@@ -71,7 +70,7 @@ def _created(context: RequestContext, request: FindCoordinatorRequest, services:
 
 
 def _may_find_any(context: RequestContext, request: FindCoordinatorRequest) -> bool:
-    """Whether there is a key that the client may ask for: nobody else has the coordinator's topic created."""
+    """Return whether the client may ask for any of the keys. Only such a client causes the creation of the coordinator's topic."""
     check = _CHECKS[request.key_type]
     keys = request.coordinator_keys if context.api_version >= _BATCHED_SINCE else [request.key]
     return len(context.denied(check, keys)) < len(set(keys))

@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of a classic group is alive, and hears whether it must join again.
+"""Heartbeat (12): a member of a classic group reports that it is alive, and learns whether it must join again.
 
 ACL: READ on the group. Quota: request time.
 """

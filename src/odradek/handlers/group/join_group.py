@@ -1,6 +1,6 @@
-"""JoinGroup (11): become a member of a classic group, or stay one in the next generation.
+"""JoinGroup (11): becomes a member of a classic group, or stays one in the next generation.
 
-Parked until the group has rebalanced.
+The response waits until the group has rebalanced.
 ACL: READ on the group. Quota: request time.
 """
 

@@ -1,4 +1,4 @@
-"""LeaveGroup (13): members leave a classic group, or are removed from it; since version 3 several at once.
+"""LeaveGroup (13): members leave a classic group, or are removed from it; since version 3 several in one request.
 
 ACL: READ on the group. Quota: request time.
 """

@@ -1,4 +1,4 @@
-"""ListGroups (16): the groups that this broker coordinates; by state since version 4, by type since 5.
+"""ListGroups (16): groups that this broker coordinates; filtered by state since version 4, by type since 5.
 
 ACL: DESCRIBE on the cluster, or on each group listed. Quota: request time.
 """

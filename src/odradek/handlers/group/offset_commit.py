@@ -1,4 +1,4 @@
-"""OffsetCommit (8): how far a group, or a consumer without one, has read; since version 10 by topic ids.
+"""OffsetCommit (8): commits the offsets of a group or of a consumer without a group; since version 10 by topic ids.
 
 ACL: READ on the group and on each topic. Quota: request time.
 """
@@ -44,7 +44,7 @@ def handle(
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.append(_refusal(topic, [partition.partition_index for partition in topic.partitions], code))
             continue
-        # A request by name gets the id as well: the record says which topic of that name the offsets belong to.
+        # Add the id to a request by name: the record says to which topic of that name the offsets belong.
         topic.name, topic.topic_id = found.name, found.topic_id
         known = found.partitions
         missing = [each.partition_index for each in topic.partitions if each.partition_index not in known]
@@ -61,7 +61,7 @@ def handle(
 
 
 def error_response(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
-    """Every partition with the same error."""
+    """Return a response with `error` for every partition."""
     return commit_error(request, error.code)
 
 

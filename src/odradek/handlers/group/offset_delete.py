@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forgets offsets of a group in topics that none of its members is subscribed to.
+"""OffsetDelete (47): deletes offsets of a group in topics to which no member of the group is subscribed.
 
 ACL: DELETE on the group, READ on each topic. Quota: request time.
 """
@@ -56,7 +56,7 @@ def _merged(refused: list[ResponseTopic], deleted: Deferred[OffsetDeleteResponse
 
     def done(later: Deferred[OffsetDeleteResponse]) -> None:
         if later.error is not None or later.result().error_code:
-            # An error of the whole group is the answer; topics are left out.
+            # An error of the whole group is the whole response; it has no topics.
             result.complete(later.result()) if later.error is None else result.fail(later.error)
             return
         topics = {topic.name: topic for topic in refused}

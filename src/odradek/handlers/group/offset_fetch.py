@@ -1,4 +1,4 @@
-"""OffsetFetch (9): the offsets that a group has committed; since version 8 of several groups, since 10 by topic ids.
+"""OffsetFetch (9): offsets that a group has committed; since version 8 of several groups, since 10 by topic ids.
 
 ACL: DESCRIBE on the group and on each topic. Quota: request time.
 """
@@ -62,7 +62,7 @@ def _groups(context: RequestContext, request: OffsetFetchRequest, services: Serv
 
 
 def _without_repeats(group: RequestGroup, repeats: Repeats) -> RequestGroup:
-    """Leave out the repeated partitions that are not answered: what was committed with an offset may be long."""
+    """Drop repeated partitions that are not answered (`base.repeats`): the metadata of a committed offset may be long."""
     for topic in group.topics or ():
         name = (group.group_id, topic.name, topic.topic_id)
         topic.partition_indexes = [index for index in topic.partition_indexes if repeats.answered((name, index))]
@@ -70,7 +70,10 @@ def _without_repeats(group: RequestGroup, repeats: Repeats) -> RequestGroup:
 
 
 def error_response(request: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:
-    """The error of every group, and of every partition that was asked for before version 8: version 1 has no other place for it."""
+    """Return a response with the error for every group and, before version 8, for every partition.
+
+    Version 1 has no other field for an error.
+    """
     return OffsetFetchResponse(
         error_code=error.code,
         groups=[Group(group_id=group.group_id, topics=[], error_code=error.code) for group in request.groups],
@@ -127,7 +130,7 @@ def _fetch(context: RequestContext, group: RequestGroup, services: Services, *, 
 
 
 def _with_ids(topics: list[Topic], image: MetadataImage) -> list[Topic]:
-    """The topics with their ids. Deleted topics are left out: they have no id that could name them."""
+    """Return the topics with their ids. Deleted topics are left out, because no id names them."""
     found: list[Topic] = []
     for topic in topics:
         topic_id = image.topics.topic_id(topic.name)
@@ -149,7 +152,7 @@ def _failed_topic(topic: RequestTopic, code: ErrorCode) -> Topic:
 
 
 def _old_response(request: OffsetFetchRequest, group: Group, version: int) -> OffsetFetchResponse:
-    """One group; version 1 has no error but those of partitions."""
+    """Return the response for a single group. In version 1 only partitions have errors."""
     topics = group.topics
     if group.error_code and version < _ERROR_CODE_SINCE:
         code = ErrorCode(group.error_code)

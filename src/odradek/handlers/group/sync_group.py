@@ -1,6 +1,6 @@
-"""SyncGroup (14): the leader of a classic group brings the assignment, everybody fetches theirs.
+"""SyncGroup (14): the leader of a classic group sends the assignment, and each member fetches its part.
 
-Parked until the leader's assignment is stored.
+The response waits until the leader's assignment is stored.
 ACL: READ on the group. Quota: request time.
 """
 

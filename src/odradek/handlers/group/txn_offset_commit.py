@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (28): offsets of a group that become visible with the producer's transaction.
+"""TxnOffsetCommit (28): offsets of a group that become visible when the producer's transaction commits.
 
 ACL: WRITE on the transactional id, READ on the group and on each topic. Quota: request time.
 """
@@ -23,7 +23,7 @@ ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 _LOADING_SINCE = 2
-"""Producers before it do not know COORDINATOR_LOAD_IN_PROGRESS here."""
+"""First version whose producers know COORDINATOR_LOAD_IN_PROGRESS here."""
 
 
 def handle(
@@ -62,7 +62,7 @@ def handle(
 
 
 def error_response(request: TxnOffsetCommitRequest, error: KafkaError) -> TxnOffsetCommitResponse:
-    """Every partition with the same error."""
+    """Return a response with `error` for every partition."""
     return txn_commit_error(request, error.code)
 
 

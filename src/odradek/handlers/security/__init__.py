@@ -1,1 +1,1 @@
-"""APIs of authentication and authorization."""
+"""Handlers of authentication and authorization."""

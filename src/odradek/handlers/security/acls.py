@@ -1,10 +1,10 @@
 """DescribeAcls (29), CreateAcls (30), DeleteAcls (31): access control lists (KIP-140, KIP-290; kafka.server.AclApis).
 
-Without an authorizer everything is answered SECURITY_DISABLED. A type, pattern, operation or permission of 0 (unknown) closes the
-connection, as in Kafka, which cannot even read such a request. The active controller writes ACLs into the metadata log; every node decides
-with those that it has read there.
+Without an authorizer every request is answered SECURITY_DISABLED. As in Kafka, which cannot read such a request, a type, pattern, operation
+or permission of 0 (unknown) closes the connection. The active controller writes ACLs to the metadata log. Every node authorizes by the ACLs
+that it has read from this log.
 
-ACL: DESCRIBE on Cluster, to create and delete ALTER on Cluster. Quota: request time, to create and delete controller mutations.
+ACL: DESCRIBE on Cluster to describe, ALTER on Cluster to create and delete. Quota: request time; controller mutations to create and delete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Matching = DeleteAclsResponse.DeleteAclsMatchingAcl
 Resource = DescribeAclsResponse.DescribeAclsResource
 
 UNKNOWN = 0
-"""The code of what the sender did not know itself, in each of the enumerations of ACLs."""
+"""Code for an unknown value in each of the ACL enumerations."""
 
 
 # -- describe -----------------------------------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def create_acls(
     if services.authorizer is None:
         raise _disabled()
     if any(map(_is_a_filter, request.creations)):
-        # In Kafka they cannot even be made, and the handler fails.
+        # Kafka cannot create such an ACL object, and its handler fails.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     entries = [
         AccessControlEntry(
@@ -116,12 +116,12 @@ def create_acls(
 
 
 def create_acls_error(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
-    """Every ACL of the request with the same error."""
+    """Return a response with `error` for every ACL of the request."""
     return CreateAclsResponse(results=[_created(error) for _ in request.creations])
 
 
 def _is_a_filter(creation: CreateAclsRequest.AclCreation) -> bool:
-    """Whether it names what can stand in filters only."""
+    """Return whether the ACL contains a value that is only valid in filters."""
     return (
         creation.resource_type == ResourceType.ANY
         or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
@@ -177,7 +177,7 @@ def delete_acls(
 
 
 def delete_acls_error(request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
-    """Every filter of the request with the same error."""
+    """Return a response with `error` for every filter of the request."""
     return DeleteAclsResponse(filter_results=[FilterResult(error_code=error.code, error_message=error.message) for _ in request.filters])
 
 
@@ -204,7 +204,7 @@ def _removed(removals: Sequence[Removal]) -> list[FilterResult]:
     ]
 
 
-# -- both ---------------------------------------------------------------------------------------------------------------------------------
+# -- shared -------------------------------------------------------------------------------------------------------------------------------
 
 
 def _check(*codes: int) -> None:
@@ -217,5 +217,5 @@ def _disabled() -> KafkaError:
 
 
 def _concerns_the_acls(problem: BaseException) -> TypeGuard[KafkaError]:
-    """Whether it is said of each ACL; that the controller is another node is for the broker that forwarded the request."""
+    """Return whether the error goes into the result of each ACL. NOT_CONTROLLER instead goes to the broker that forwarded the request."""
     return isinstance(problem, KafkaError) and problem.code is not ErrorCode.NOT_CONTROLLER

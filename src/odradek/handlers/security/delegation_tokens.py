@@ -1,10 +1,10 @@
 """CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41): KIP-48, KIP-373.
 
-Tokens are only for those who have authenticated, and not by a token: others are answered DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-(kafka.server.KafkaApis.allowTokenRequests). The controller takes what a broker forwards on whatever listener.
+Only clients that have authenticated, and not by a token, may use tokens. Other clients get DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+(kafka.server.KafkaApis.allowTokenRequests). The controller accepts a request that a broker forwards from any listener.
 
-ACL: CREATE_TOKENS on User to create a token for somebody else, DESCRIBE on DelegationToken or DESCRIBE_TOKENS on User to see those of
-others; whose token it is may renew and expire it. Quota: request time, controller mutations.
+ACL: CREATE_TOKENS on User to create a token for another user; DESCRIBE on DelegationToken, or DESCRIBE_TOKENS on User, to see tokens of
+others. Owners and renewers need no ACL to renew and expire a token. Quota: request time, controller mutations.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
 REQUESTER_SINCE = 3
-"""The version that names who asked for a token for somebody else."""
+"""First version that names the requester of a token for another owner."""
 _NEVER_MS = -1
 
 
 def create(
     context: RequestContext, request: CreateDelegationTokenRequest, services: Services
 ) -> CreateDelegationTokenResponse | Deferred[Message]:
-    """On a broker."""
+    """Check the request on a broker and forward it to the controller."""
     problem = _create_problem(context, request, services)
     if problem is None and any(renewer.principal_type != USER for renewer in request.renewers):
         problem = ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -45,7 +45,7 @@ def create(
 def create_here(
     context: RequestContext, request: CreateDelegationTokenRequest, services: Services
 ) -> CreateDelegationTokenResponse | Deferred[CreateDelegationTokenResponse]:
-    """On the controller."""
+    """Create the token on the controller."""
     problem = _create_problem(context, request, services)
     if problem is not None:
         return _not_created(context, request, problem)
@@ -55,7 +55,7 @@ def create_here(
 
 
 def _without_requester(created: Deferred[CreateDelegationTokenResponse]) -> Deferred[CreateDelegationTokenResponse]:
-    """For versions that have no place for it."""
+    """Clear the requester in the response, for versions without fields for it."""
     result: Deferred[CreateDelegationTokenResponse] = Deferred()
 
     def done(finished: Deferred[CreateDelegationTokenResponse]) -> None:
@@ -97,7 +97,7 @@ def _not_created(context: RequestContext, request: CreateDelegationTokenRequest,
 def renew(
     context: RequestContext, request: RenewDelegationTokenRequest, services: Services
 ) -> RenewDelegationTokenResponse | Deferred[Message]:
-    """On a broker."""
+    """Check the request on a broker and forward it to the controller."""
     if not _allowed(context, services):
         return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
     return services.forwarder.ask(context, request)
@@ -106,7 +106,7 @@ def renew(
 def renew_here(
     context: RequestContext, request: RenewDelegationTokenRequest, services: Services
 ) -> RenewDelegationTokenResponse | Deferred[RenewDelegationTokenResponse]:
-    """On the controller."""
+    """Renew the token on the controller."""
     if not _allowed(context, services):
         return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
     who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
@@ -116,7 +116,7 @@ def renew_here(
 def expire(
     context: RequestContext, request: ExpireDelegationTokenRequest, services: Services
 ) -> ExpireDelegationTokenResponse | Deferred[Message]:
-    """On a broker."""
+    """Check the request on a broker and forward it to the controller."""
     if not _allowed(context, services):
         return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
     return services.forwarder.ask(context, request)
@@ -125,7 +125,7 @@ def expire(
 def expire_here(
     context: RequestContext, request: ExpireDelegationTokenRequest, services: Services
 ) -> ExpireDelegationTokenResponse | Deferred[ExpireDelegationTokenResponse]:
-    """On the controller."""
+    """Expire the token on the controller."""
     if not _allowed(context, services):
         return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NEVER_MS)
     who, now_ms, secret = context.principal, services.clock.time_ms(), services.token_secret
@@ -133,7 +133,7 @@ def expire_here(
 
 
 def describe(context: RequestContext, request: DescribeDelegationTokenRequest, services: Services) -> DescribeDelegationTokenResponse:
-    """On a broker, from what it knows of the metadata."""
+    """Describe tokens on a broker, from its metadata image."""
     if not _allowed(context, services):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     secret = services.token_secret

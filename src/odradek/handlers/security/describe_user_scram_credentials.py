@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50): which SCRAM mechanisms users have credentials for (KIP-554; org.apache.kafka.image.ScramImage).
+"""DescribeUserScramCredentials (50): SCRAM mechanisms for which users have credentials (KIP-554; org.apache.kafka.image.ScramImage).
 
 ACL: DESCRIBE on Cluster. Quota: request time.
 """
@@ -46,6 +46,6 @@ def handle(
 
 
 def error_response(request: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
-    """The error, and once more for each user that was asked for, whose name is not said."""
+    """Return the error at the top level and once per requested user, without user names."""
     results = [Result(error_code=error.code, error_message=error.message) for _ in request.users or ()]
     return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message, results=results)

@@ -1,9 +1,10 @@
 """SaslHandshake (17) and SaslAuthenticate (36): authentication of a connection (KIP-43, KIP-152).
 
-They are spoken on SASL listeners before anything else, and answered by `server.authentication`. What comes here is out of turn: on another
-listener, or from somebody who has logged in for good. ILLEGAL_SASL_STATE, and no mechanism is named (kafka.server.KafkaApis).
+On SASL listeners these requests come before all others, and `server.authentication` answers them. Requests that reach these handlers are
+misplaced: they come on another listener, or from a client whose authentication does not expire. The response is ILLEGAL_SASL_STATE, without
+mechanisms (kafka.server.KafkaApis).
 
-ACL: none; they come before authorization. Quota: request time.
+ACL: none; these requests come before authorization. Quota: request time.
 """
 
 from __future__ import annotations

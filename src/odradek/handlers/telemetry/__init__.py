@@ -1,1 +1,1 @@
-"""What clients tell of themselves (KIP-714)."""
+"""Metrics that clients send (KIP-714)."""

@@ -1,6 +1,6 @@
-"""PushTelemetry (API key 72, KIP-714): a client's metrics, as GetTelemetrySubscriptions has asked for them.
+"""PushTelemetry (API key 72, KIP-714): metrics of a client, as requested by GetTelemetrySubscriptions.
 
-They are decompressed off the loop and handed on; see `server.telemetry` and, for what is not taken, `metrics.telemetry`.
+The metrics are decompressed outside the event loop and passed on; see `server.telemetry`. `metrics.telemetry` says which are refused.
 
 ACL: none. Quota: request time.
 Known gaps: quotas are not enforced yet.

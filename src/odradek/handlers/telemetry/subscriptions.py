@@ -1,7 +1,7 @@
-"""GetTelemetrySubscriptions (API key 71, KIP-714): which metrics this broker wants of a client, and how often.
+"""GetTelemetrySubscriptions (API key 71, KIP-714): metrics that this broker wants from a client, and the push interval.
 
-A client without an id gets one. Named by ApiVersions only where odradek.client.telemetry says where the metrics go; else it is answered
-UNSUPPORTED_VERSION.
+A client without an id gets one. ApiVersions lists the API only when odradek.client.telemetry sets a destination for metrics; without one
+the response is UNSUPPORTED_VERSION.
 
 ACL: none. Quota: request time.
 Known gaps: quotas are not enforced yet.

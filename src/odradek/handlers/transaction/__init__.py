@@ -1,1 +1,1 @@
-"""Producer ids and transactions."""
+"""Handlers of producer ids and transactions."""

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (API key 25): the partition that holds a group's offsets joins a producer's transaction (KIP-98).
+"""AddOffsetsToTxn (API key 25): adds the partition with a group's offsets to a producer's transaction (KIP-98).
 
 ACL: WRITE on TransactionalId, READ on Group. Quota: request time.
 """

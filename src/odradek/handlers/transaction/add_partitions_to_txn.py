@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn (API key 24): partitions join a producer's transaction, or are looked for in it (KIP-98, KIP-890).
+"""AddPartitionsToTxn (API key 24): adds partitions to a producer's transaction, or verifies that they are in it (KIP-98, KIP-890).
 
-From version 4 on it comes from brokers, in batches.
+From version 4 on brokers send the request, for several transactions at once.
 ACL: WRITE on TransactionalId and on each Topic; from version 4 on CLUSTER_ACTION on Cluster. Quota: request time.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FENCED_SINCE = 2
 _FROM_BROKERS = 4
 _BUMPING = 2
-"""Senders of version 4 and later use this transaction.version."""
+"""transaction.version of senders of version 4 and later."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -104,13 +104,13 @@ def decide(
     partitions: Sequence[TopicPartition],
     denied: frozenset[str] = frozenset(),
 ) -> Deferred[Codes | ErrorCode]:
-    """A code for every partition of one transaction, or one for all of them, as `version` knows it; never fails.
+    """Return an error code for each partition of one transaction, or one code for all, as `version` knows it. The Deferred never fails.
 
-    `denied`: the topics that the producer may not write to.
+    `denied` has the topics to which the producer may not write.
     """
     refused = _refused(services, version, partitions, denied)
     if refused:
-        # One partition that cannot be added fails them all; the others were not even tried.
+        # One refused partition fails all: the others are not attempted.
         return Deferred.of({partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions})
     coordinator = services.transactions
     if verify_only:
@@ -131,7 +131,7 @@ def decide(
 def _refused(
     services: Services, version: int, partitions: Iterable[TopicPartition], denied: frozenset[str]
 ) -> dict[TopicPartition, ErrorCode]:
-    """The partitions to refuse: those that do not exist, and (from producers) those of internal topics and of topics that are denied."""
+    """Return the errors of refused partitions: unknown ones and, for producers, those of internal and of denied topics."""
     topics = services.metadata.image.topics
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
@@ -161,7 +161,7 @@ def _by_topic(codes: Codes) -> list[TopicResult]:
 
 
 def _all(topics: Iterable[Topic], code: ErrorCode) -> list[TopicResult]:
-    """One code for all partitions of the request."""
+    """Return results with the same code for all partitions."""
     return [
         TopicResult(
             name=topic.name,
@@ -172,6 +172,6 @@ def _all(topics: Iterable[Topic], code: ErrorCode) -> list[TopicResult]:
 
 
 def error_response(request: AddPartitionsToTxnRequest, error: KafkaError) -> AddPartitionsToTxnResponse:
-    """The error for every partition up to version 3, and as the response's own error code, which later versions have."""
+    """Return the error for every partition (up to version 3) and at the top level (later versions)."""
     topics = _all(request.v3_and_below_topics, error.code)
     return AddPartitionsToTxnResponse(error_code=error.code, results_by_topic_v3_and_below=topics)

@@ -1,4 +1,4 @@
-"""DescribeProducers (API key 61): the producers that a replica, leader or follower, remembers (KIP-664).
+"""DescribeProducers (API key 61): producers that a replica, leader or follower, knows (KIP-664).
 
 kafka-transactions find-hanging asks each broker for all of its replicas.
 
@@ -34,7 +34,7 @@ def handle(context: RequestContext, request: DescribeProducersRequest, services:
         asked = [index for index in topic.partition_indexes if repeats.answered((topic.name, index))]
         if not asked and topic.partition_indexes:
             continue
-        # A partition may have a hundred thousand producers, so that each is told in a turn of its own.
+        # Build each partition in a separate loop iteration, since a partition may have a hundred thousand producers.
         partitions: list[Partition] = []
         for index in asked:
             partitions += _partitions(context, services, topic.name, [index])
@@ -75,7 +75,7 @@ def _producer(entry: ProducerEntry) -> Producer:
 
 
 def error_response(request: DescribeProducersRequest, error: KafkaError) -> DescribeProducersResponse:
-    """The error for each partition."""
+    """Return a response with the error for each partition."""
     message = None if error.code is ErrorCode.NONE else error.message
     return DescribeProducersResponse(
         topics=[

@@ -1,4 +1,4 @@
-"""DescribeTransactions (API key 65): the state of transactional ids that this broker coordinates (KIP-664).
+"""DescribeTransactions (API key 65): state of transactional ids that this broker coordinates (KIP-664).
 
 ACL: DESCRIBE on TransactionalId and on each Topic. Quota: request time.
 """
@@ -50,7 +50,7 @@ def _state(transaction: Transaction) -> State:
 
 
 def error_response(request: DescribeTransactionsRequest, error: KafkaError) -> DescribeTransactionsResponse:
-    """The error for each transactional id."""
+    """Return a response with the error for each transactional id."""
     return DescribeTransactionsResponse(
         transaction_states=[State(error_code=error.code, transactional_id=name) for name in request.transactional_ids]
     )

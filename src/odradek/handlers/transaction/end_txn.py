@@ -1,6 +1,6 @@
-"""EndTxn (API key 26): a producer commits or aborts its transaction (KIP-98, KIP-890).
+"""EndTxn (API key 26): commits or aborts a producer's transaction (KIP-98, KIP-890).
 
-From version 5 on the epoch is bumped with every transaction and stands in the answer.
+From version 5 on each transaction bumps the producer epoch; the response has the new one.
 ACL: WRITE on TransactionalId. Quota: request time.
 """
 

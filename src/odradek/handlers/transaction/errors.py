@@ -1,4 +1,4 @@
-"""Error codes of transactions as clients of different ages know them."""
+"""Error codes of transactions by client version."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ logger = logging.getLogger(__name__)
 
 
 def code_for(error: BaseException, version: int, fenced_since: int) -> ErrorCode:
-    """The code of a failure. Before version `fenced_since` of the API there was no PRODUCER_FENCED: those clients take
-    INVALID_PRODUCER_EPOCH for the same.
+    """Return the error code of a failure for a client version.
+
+    API versions before `fenced_since` have no PRODUCER_FENCED: their clients understand INVALID_PRODUCER_EPOCH in its place.
     """
     if not isinstance(error, KafkaError):
         logger.error("a request of a transaction failed", exc_info=error)

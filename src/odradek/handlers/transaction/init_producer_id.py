@@ -24,7 +24,7 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
 _FENCED_SINCE = 4
-"""Older clients know INVALID_PRODUCER_EPOCH only."""
+"""First version whose clients know PRODUCER_FENCED; older ones know only INVALID_PRODUCER_EPOCH."""
 
 
 def handle(
@@ -40,7 +40,7 @@ def handle(
         return _error(ErrorCode.INVALID_REQUEST)
     result: Deferred[InitProducerIdResponse] = Deferred()
     if request.transactional_id is None:
-        # Without a transactional id there is nothing to go on with: a producer that names its old id gets a new one as well.
+        # Without a transactional id there is no state to continue, so a producer that names its old id gets a new one too.
         services.producer_ids.next_id().add_callback(lambda producer_id: _complete(result, producer_id))
         return result
     expected = None if request.producer_id == NO_PRODUCER_ID else (request.producer_id, request.producer_epoch)
@@ -63,7 +63,7 @@ def handle(
 
 
 def error_response(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:
-    """The response's own error code."""
+    """Return a response with the error at the top level."""
     return _error(error.code)
 
 
@@ -72,7 +72,7 @@ def _complete(result: Deferred[InitProducerIdResponse], producer_id: Deferred[in
     if error is None:
         result.complete(InitProducerIdResponse(producer_id=producer_id.result(), producer_epoch=0))
     else:
-        # No block of ids could be had from the controller; the client tries again.
+        # The controller allocated no block of ids; the client tries again.
         result.complete(_error(error.code if isinstance(error, KafkaError) else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 
 

@@ -1,6 +1,6 @@
-"""ListTransactions (API key 66): the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152).
+"""ListTransactions (API key 66): transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152).
 
-ACL: DESCRIBE on TransactionalId; the pattern of a client that may see none is not looked at. Quota: request time.
+ACL: DESCRIBE on TransactionalId. The pattern of a client that may see no id is not compiled. Quota: request time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN_TO = tuple(
     LIST_TRANSACTION._replace(operation=each)
     for each in (Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
 )
-"""Who may do one of these to an id may see it."""
+"""Checks of the operations each of which allows a client to see an id."""
 
 
 def handle(context: RequestContext, request: ListTransactionsRequest, services: Services) -> ListTransactionsResponse:

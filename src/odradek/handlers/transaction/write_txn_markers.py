@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (API key 27): a transaction coordinator ends transactions in the partitions this broker leads (KIP-98).
+"""WriteTxnMarkers (API key 27): a transaction coordinator ends transactions in partitions that this broker leads (KIP-98).
 
 ACL: ALTER or CLUSTER_ACTION on Cluster. Quota: none.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Ending(NamedTuple):
-    """How a producer's transaction ends. `version` is that of the transaction, 0 for a coordinator that does not say."""
+    """End of a producer's transaction. `version` is the transaction.version, 0 for a coordinator that does not send it."""
 
     producer_id: int
     producer_epoch: int
@@ -72,7 +72,7 @@ def handle(
 
 
 def write(services: Services, ending: Ending, partitions: Iterable[TopicPartition]) -> list[Deferred[Codes]]:
-    """Appends one marker to the partitions, which are led here; the results have a code for each of them, and none fails."""
+    """Append one marker to partitions that this broker leads. The Deferreds give an error code for each partition, and never fail."""
     if ending.producer_id < 0 or ending.producer_epoch < 0 or ending.version < 0:
         return [Deferred.of(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))]
     offsets: list[TopicPartition] = []
@@ -123,7 +123,7 @@ def _append(services: Services, ending: Ending, partitions: list[TopicPartition]
 
 
 def _end_in_group(services: Services, ending: Ending, partition: TopicPartition) -> Deferred[Codes]:
-    """The marker goes into the offsets partition through its coordinator, which then knows the offsets as committed or not."""
+    """Write the marker through the coordinator of the offsets partition, so that it commits or drops the pending offsets."""
     result: Deferred[Codes] = Deferred()
 
     def ended(done: Deferred[None]) -> None:
@@ -144,7 +144,7 @@ def _end_in_group(services: Services, ending: Ending, partition: TopicPartition)
 
 
 def _response(request: WriteTxnMarkersRequest, codes: list[dict[TopicPartition, ErrorCode]]) -> WriteTxnMarkersResponse:
-    """By producer: one that was named without a partition is left out, one that was named twice has all of its partitions together."""
+    """Return the results by producer. A marker without partitions is left out; markers of the same producer are merged."""
     by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for marker, found in zip(request.markers, codes, strict=True):
         for (topic, partition), code in found.items():
@@ -170,7 +170,7 @@ def _response(request: WriteTxnMarkersRequest, codes: list[dict[TopicPartition, 
 
 
 def error_response(request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
-    """The error for every partition of every marker."""
+    """Return a response with the error for every partition of every marker."""
     codes = [
         dict.fromkeys((TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes), error.code)
         for marker in request.markers
