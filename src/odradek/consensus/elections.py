@@ -75,7 +75,10 @@ _UNHELPFUL = frozenset(
 
 
 def _is_for_me(raft: Raft, voter: ReplicaKey) -> bool:
-    """Return whether a request is for this replica. Older request versions do not name a receiver and count as such."""
+    """Return whether a request is for this replica.
+
+    A request of an older version, which names no receiver, counts as addressed to this replica.
+    """
     if voter.id < 0:
         return True
     return voter.id == raft.local.id and (
@@ -213,8 +216,8 @@ def on_end_quorum_epoch_request(raft: Raft, request: EndQuorumEpochRequest) -> E
 def _end_epoch_backoff(raft: Raft, preferred: tuple[ReplicaKey, ...]) -> int:
     """Return the back-off in milliseconds before a replica stands for election.
 
-    It is 0 for the first of `preferred`, and for all replicas when `preferred` is empty. It doubles with each further position. Replicas
-    that are not listed wait for the maximum (KafkaRaftClient.strictExponentialElectionBackoffMs).
+    The back-off is 0 for the first of `preferred`, and for all replicas when `preferred` is empty. Each further position doubles the
+    back-off. Replicas that are not listed wait for the maximum (KafkaRaftClient.strictExponentialElectionBackoffMs).
     """
     position = next((place for place, candidate in enumerate(preferred) if _is_for_me(raft, candidate)), len(preferred))
     if position == 0:

@@ -170,7 +170,7 @@ class ResponseReceived(NamedTuple):
     correlation: int
     response: Response | None
     unreachable: bool = False
-    """Whether the connection was refused or broke, so that the peer's process is probably gone. Only set when `response` is None."""
+    """Whether the connection was refused or broke, so that the peer's process is probably gone. Only set without a response."""
 
 
 class Propose(NamedTuple):
@@ -276,7 +276,7 @@ class Ready:
     """Work of one step. The shell does it in this order before it takes the next step:
 
     1. Make `quorum_state` durable.
-    2. Truncate to `truncate_to`, then write `appends` to the log. Their fsync may come later; `Flushed` reports it.
+    2. Truncate to `truncate_to`, then write `appends` to the log. The fsync of `appends` may come later; `Flushed` reports it.
     3. Write `snapshot_chunks`. After the last chunk the shell sends `SnapshotInstalled`.
     4. Send `messages` and `replies`.
     5. Pass `high_watermark` and `leader` to the state machine above.

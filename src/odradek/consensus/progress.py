@@ -54,7 +54,7 @@ class QuorumProgress:
         """Replace the voter set by `voters`, which the record at `offset` brought (None: no record).
 
         A replica that leaves the set becomes an observer. A replica that enters it keeps its progress, and counts as soon as it has the
-        record at `offset`: from then on it knows that it votes, and flushes before it fetches.
+        record at `offset`. From then on the replica knows that it votes, and flushes before it fetches.
         """
         self.voter_set = voters
         former = dict(self.voters)
@@ -89,7 +89,7 @@ class QuorumProgress:
         """Move the high watermark to the offset that a majority of voters holds, and return whether it moved.
 
         The offset must include a record of the leader's own epoch. Only such a record proves that no replica without it can win an
-        election. It commits all records before it.
+        election. The commit of this record commits all records before it.
         """
         ends = (voter.end_offset if voter.end_offset >= voter.counts_from else -1 for voter in self.voters.values())
         offsets = sorted(ends, reverse=True)

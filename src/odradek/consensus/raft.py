@@ -3,7 +3,7 @@
 How the parts work together:
 
 1. `Raft.step` passes each event to one function of `elections` or `replication`.
-2. These functions change the role by the `become_*` methods, which note the state that must be durable before messages are sent.
+2. The event functions change the role by the `become_*` methods, which note the state that must be durable before messages are sent.
 3. At the end of each step `polling.poll` acts for the role (asks for votes, fetches, announces) and returns the next deadline.
 
 The shell performs each `Ready` completely and in order before it takes the next step. Only fsync may come later; `Flushed` reports it.
@@ -138,7 +138,7 @@ class Raft:
         self.requests = RequestManager(request_timeout_ms=self.timeouts.request_ms, retry_backoff_ms=self.timeouts.retry_backoff_ms)
         self.state = RoleState(Role.UNATTACHED, 0)
         self.high_watermark = -1
-        """Offset below which this replica knows everything to be committed; -1 when unknown. It never decreases."""
+        """Offset below which this replica knows everything to be committed; -1 when unknown. The offset never decreases."""
         self.log_end = log.end
         self.flushed_offset = log.end.offset
         self.parked: list[ParkedFetch] = []

@@ -3,9 +3,9 @@
 Rules that hold in every role:
 
 - The epoch only grows. A replica that learns of a larger epoch becomes Unattached, or Follower when it also learns that epoch's leader.
-- A replica votes at most once in an epoch. Its vote is durable before the response is sent. A pre-vote commits a replica to nothing.
-- Only the leader of an epoch appends records of that epoch. A leader that restarts begins as Resigned, not as Leader of the same epoch,
-  because a crash may have lost records that it had not flushed.
+- A replica votes at most once in an epoch. The vote is durable before the response is sent. A pre-vote commits a replica to nothing.
+- Only the leader of an epoch appends records of that epoch. A leader that restarts begins as Resigned, not as Leader of the same epoch: a
+  crash may have lost records that were not flushed.
 - Observer is not a role. An observer is a replica outside the voter set; it is Unattached or Follower, and its timers start no election.
 
 `Prospective` (KIP-996) collects pre-votes before it starts an epoch that would interrupt the other replicas.
@@ -35,8 +35,8 @@ TRANSITIONS: Final[dict[Role, frozenset[Role]]] = {
     # A larger epoch, a granted vote, a known leader, or the election timeout.
     Role.UNATTACHED: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE}),
     Role.VOTED: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE}),
-    # A majority of pre-votes makes a candidate. A prospective that loses becomes Unattached or Follower again. It may also vote for another
-    # candidate.
+    # A majority of pre-votes makes a candidate. A prospective that loses becomes Unattached or Follower again. A prospective may also vote
+    # for another candidate.
     Role.PROSPECTIVE: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE, Role.CANDIDATE}),
     # A majority of votes makes a leader; after the election timeout the candidate asks for pre-votes again.
     Role.CANDIDATE: frozenset({Role.UNATTACHED, Role.VOTED, Role.FOLLOWER, Role.PROSPECTIVE, Role.LEADER}),

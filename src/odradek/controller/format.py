@@ -346,7 +346,7 @@ def _unformatted(
 def _refuse_foreign(disk: Disk, directory: str) -> None:
     """Raise ForeignDirectory when the directory contains anything that no Kafka node leaves there.
 
-    Kafka formats such a directory. Its broker then refuses to start if the directory contains a foreign folder.
+    Kafka formats such a directory. Kafka's broker then refuses to start if the directory contains a foreign folder.
     """
     if not disk.is_dir(directory):
         return

@@ -16,7 +16,7 @@ _SALT_BYTES = 16
 
 
 class ScramArgumentError(OdradekError):
-    """Error in an --add-scram argument. Its text never contains the password."""
+    """Error in an --add-scram argument. The text never contains the password."""
 
 
 def scram_records(arguments: Iterable[str], random_bytes: Callable[[int], bytes]) -> list[VersionedRecord]:

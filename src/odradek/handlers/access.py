@@ -10,8 +10,8 @@ an API on a listener scope has three parts:
 - `free` gives the reason why an API needs no check.
 
 Of checks with the same `alternative` a client needs only one. A denied `quiet` check writes no line in the audit log, because the client
-gets no error either: the resource is left out of a list, or another alternative is checked next. With error NONE the client gets no error
-and sees less.
+gets no error either. Such a resource is left out of a list, or another alternative is checked next. With error NONE the client gets no
+error and sees less.
 
 For a request that a broker forwards, the controller makes the checks, for the client's principal in the envelope.
 """

@@ -242,7 +242,7 @@ class MetadataDelta:
         return bool(self.topics.changed_topics or self.topics.deleted_topic_ids)
 
     def apply(self, provenance: MetadataProvenance) -> MetadataImage:
-        """Return the next image. It shares the parts without changes with `image`."""
+        """Return the next image, which shares the parts without changes with `image`."""
         image = self.image
         features = image.features
         if self.features or self.metadata_version is not None:

@@ -118,8 +118,8 @@ def supported_features() -> dict[str, VersionRange]:
 def registered_features(finalized: Mapping[str, int]) -> dict[str, VersionRange]:
     """Return the levels that a broker registers: those that it serves and, if the cluster has finalized others, these too.
 
-    A controller refuses a broker that lacks a finalized level (ClusterControlManager.processRegistrationFeature), and JVM Kafka formats
-    with levels of share.version and streams.version that Odradek does not serve. Such levels are registered only where they are finalized
+    A controller refuses a broker that lacks a finalized level (ClusterControlManager.processRegistrationFeature). JVM Kafka formats with
+    levels of share.version and streams.version that Odradek does not serve. Such levels are registered only where they are finalized
     already. Otherwise a JVM controller could finalize them because brokers claim to serve them.
     """
     registered = supported_features()

@@ -137,7 +137,7 @@ class AclsImage(NamedTuple):
 
 
 class ScramCredential(NamedTuple):
-    """Stored SCRAM credential of a user and mechanism. It does not contain the password."""
+    """Stored SCRAM credential of a user and mechanism, without the password."""
 
     salt: bytes
     stored_key: bytes

@@ -114,7 +114,7 @@ def _metadata_partition(
 def describe_topics(
     image: MetadataImage, names: Iterable[str], listener: str, *, first_topic: str, first_partition: int, limit: int, only_existing: bool
 ) -> DescribeTopicPartitionsResponse:
-    """Return a page of at most `limit` partitions. It begins at `first_partition` of `first_topic`; `names` must be in order.
+    """Return a page of at most `limit` partitions from `first_partition` of `first_topic` on. `names` must be in order.
 
     The cursor names the next partition, or partition 0 of the next topic. With `only_existing` unknown topics are left out; otherwise they
     get an error.

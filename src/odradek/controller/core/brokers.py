@@ -116,10 +116,10 @@ def _check_listeners(
 
 
 def _replaces(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> bool:
-    """Return whether the registering broker holds what the registered one needs to be alive.
+    """Return whether the registering broker has the log directories and the addresses of the registered one.
 
-    These are the log directories, which a living process locks, and the addresses, on which it listens. Then a broker that crashed need not
-    wait for its old session. Kafka, unlike Odradek, refuses until the old session has timed out.
+    A living process keeps its log directories locked and its addresses in use, so the registered process has ended. Its session need not
+    expire first. Kafka, unlike Odradek, refuses the registration until the old session has timed out.
     """
     return (
         bool(existing.directories)
@@ -148,8 +148,8 @@ def _check_directories(context: ControllerContext, request: BrokerRegistrationRe
 def _registered_features(context: ControllerContext, request: BrokerRegistrationRequest) -> list[RegisterBrokerRecord.BrokerFeature]:
     """Return the features that the broker supports.
 
-    Levels that this controller does not serve were finalized by another implementation. They are kept, and brokers need not support them.
-    Raises KafkaError UNSUPPORTED_VERSION when the broker does not support a finalized level, and INVALID_REGISTRATION without
+    Levels that this controller does not serve were finalized by another implementation. Such levels are kept, and brokers need not support
+    them. Raises KafkaError UNSUPPORTED_VERSION when the broker does not support a finalized level, and INVALID_REGISTRATION without
     metadata.version.
     """
     supported = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features}

@@ -68,7 +68,7 @@ class ControllerContext:
     def on_behalf_of(self, allows: Allows, count: Count | None = None) -> Generator[None]:
         """Run the `with` block for a client that may do what `allows` says.
 
-        `count` gets the number of partitions to create or delete. It raises KafkaError when they exceed the client's quota.
+        `count` gets the number of partitions to create or delete. `count` raises KafkaError when the client's quota is exceeded.
         """
         self._allows = allows
         self._count = count

@@ -4,7 +4,8 @@
 2. With eligible leader replicas (KIP-966), a replica that leaves an ISR below min.insync.replicas stays eligible, unless it stopped
    uncleanly.
 3. A leader is elected when the current one is not acceptable or, on request, in favour of the preferred replica. The leader comes from the
-   ISR, else from the eligible replicas, else it is the last known leader, else (where the topic allows it) any acceptable replica.
+   ISR, else from the eligible replicas. Without these, the last known leader is elected or, where the topic allows it, any acceptable
+   replica.
 4. The record contains only differences. Without a difference no record is written.
 """
 

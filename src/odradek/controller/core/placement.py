@@ -3,7 +3,7 @@
 1. Racks are visited in the order of their names from a random one. Each partition starts one rack further.
 2. In a rack, brokers are visited in the order of their ids from a random one. Each partition starts one broker further.
 3. The first replica, the leader, is always on an unfenced broker. The other replicas take unfenced brokers before fenced ones.
-4. A partition uses each broker at most once. It uses a rack again only after all other racks.
+4. A partition uses each broker at most once, and a rack again only after all other racks.
 5. After as many partitions as there are unfenced brokers, everything is shuffled, so that the same replica sets do not repeat.
 """
 

@@ -4,8 +4,8 @@
   result = create_topics(context, request, version)
   for index, (record, version) in enumerate(result.records): core.replay(record, log_end_offset + index)
 
-Operations are functions of the other modules. They decide, and change only heartbeat times. `replay` changes the state; the journal can
-undo each change.
+Operations are functions of the other modules. Operations decide, and change only heartbeat times. `replay` changes the state; the journal
+can undo each change.
 """
 
 from __future__ import annotations

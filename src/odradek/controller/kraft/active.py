@@ -6,8 +6,8 @@ Steps of an operation:
 2. The operation reads the state and returns records and a response. The records are encoded, replayed into the state and proposed, batch by
    batch.
 3. The response waits until the last of its records is committed. An operation without records waits for all records appended before it,
-   because it may have read them. For client requests the response also waits until this node's publishers have the change: a client that
-   goes on at this broker then finds what it created.
+   because it may have read them. For client requests the response also waits until this node's publishers have the change, so that the
+   client finds it at this broker.
 4. When leadership ends or an append fails, the undo journal restores the state of the last commit. All waiting operations get
    NOT_CONTROLLER.
 

@@ -114,7 +114,7 @@ class MetadataLoader:
         self._transaction: MetadataDelta | None = None
 
     def add_publisher(self, publisher: MetadataPublisher) -> None:
-        """Add a publisher. It gets the whole image once the node has caught up, or at once if it has."""
+        """Add a publisher. The publisher gets the whole image as soon as the node has caught up."""
         self._new_publishers.append(publisher)
         if self._caught_up:
             self._introduce()

@@ -1,8 +1,8 @@
 """Node of the metadata quorum: the consensus core, the performer of its work, and the controller and image that follow the log.
 
 - Everything runs on one thread, in a work queue (`queue`). A step of the core is performed completely (`performing`) before the next event.
-- Work that must be durable before the rest of a step (a vote, a truncation, a snapshot that replaces the log) runs in the thread of the
-  metadata log. The queue is suspended until then (`background`).
+- A vote, a truncation or a snapshot that replaces the log must be durable before the rest of a step. This work runs in the thread of the
+  metadata log, while the queue is suspended (`background`).
 - Fsyncs of appended records run in that thread beside the queue (`group_commit`). The core counts this node's copy only after `Flushed`.
 - Committed records go slice by slice to the controller and into the image (`following`, `commits`), and from time to time into a snapshot
   (`snapshotting`).
@@ -94,9 +94,9 @@ class KRaftNode:
         `core_factory` creates the controller's core; the default is this node's own core, with `policies`. Fsyncs run in threads with
         `loop`, inline without it.
 
-        `endpoints` are the controller listeners at which this node is reached. They default to the configured ones, and must be given when
-        the system chose a port. `on_fault` gets an error after which this node must not go on (a failed fsync, an unreadable log); without
-        it the error is logged.
+        `endpoints` are the controller listeners at which this node is reached. By default these are the configured ones; `endpoints` must
+        be given when the system chose a port. `on_fault` gets an error after which this node must not go on (a failed fsync, an unreadable
+        log); without it the error is logged.
 
         Raises StorageError or OSError when the content of the log directory cannot be used.
         """
@@ -180,7 +180,10 @@ class KRaftNode:
         Fails with the error that prevents it.
         """
         self.on_leader = self._following.on_leader
-        """Callbacks for each new leader, and for each epoch without a leader. They must not call this node before they have returned."""
+        """Callbacks for each new leader, and for each epoch without a leader.
+
+        The callbacks must not call this node before they have returned.
+        """
         self.on_active = self._following.on_active
         """Callbacks for the moment at which this node's controller has become active. The same restriction holds for them."""
 
@@ -206,8 +209,8 @@ class KRaftNode:
     def leave(self) -> Deferred[None]:
         """Stop standing for election; if this node leads, resign and ask the other voters to elect a leader.
 
-        The Deferred completes when the other voters have begun an election or when there are none (KafkaRaftClient.GracefulShutdown). It
-        stays open while the other voters do not answer. Requests are still answered.
+        The Deferred completes when the other voters have begun an election or when there are none (KafkaRaftClient.GracefulShutdown). The
+        Deferred stays open while the other voters do not answer. Requests are still answered.
         """
         if self._left is None:
             self._left = Deferred()
@@ -303,7 +306,7 @@ class KRaftNode:
         return self.endpoint_for_peers(endpoints) if endpoints else None
 
     def add_publisher(self, publisher: MetadataPublisher) -> None:
-        """Add a publisher. It gets the whole image once this node has caught up, and every change afterwards."""
+        """Add a publisher. The publisher gets the whole image once this node has caught up, and every change afterwards."""
         self.loader.add_publisher(publisher)
 
     def submit(self, operation: Callable[[ControllerContext], ControllerResult[R]], name: str = "", *, shown: bool = True) -> Deferred[R]:

@@ -73,7 +73,7 @@ class Performer:
     def step_at_once(self, event: Event) -> None:
         """Pass an event to the core inside a work item that continues after it.
 
-        Only a leader takes such steps. They hardly ever wait for the disk; if they do, the work is done on this thread.
+        Only a leader takes such steps, and they hardly ever need the disk. If a step does, its disk work is done on this thread.
         """
         self._perform_at_once(self._raft.step(event, self.now_ms()))
 
@@ -94,7 +94,7 @@ class Performer:
         self._perform_rest(ready)
 
     def _durable_work(self, ready: Ready) -> Callable[[], None]:
-        """Return the work that must be on the disk before any result of the step is visible. It may run in another thread."""
+        """Return the work that must be on the disk before any result of the step is visible. The work may run in another thread."""
         log, election, truncate_to = self._log, ready.quorum_state, ready.truncate_to
         voters, kraft_version = self._raft.voters.current.ids, self._raft.voters.kraft_version
 

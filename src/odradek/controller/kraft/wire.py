@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class RaftChannel(Protocol):
-    """Channel to other nodes of the quorum over the controller listener. It uses the highest version that both nodes know."""
+    """Channel to other nodes of the quorum over the controller listener, in the highest version that both nodes know."""
 
     def send(self, node_id: int, host: str, port: int, api_key: ApiKey, request: Message) -> Deferred[Message]:
         """Send a request; never raise. `node_id` < 0 means unknown.

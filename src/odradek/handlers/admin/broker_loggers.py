@@ -1,6 +1,6 @@
 """Log levels of a broker as configuration (resource type BROKER_LOGGER, KIP-412; kafka.server.logger.RuntimeLoggerManager).
 
-The levels last as long as the process. Its loggers are named after packages: `odradek`, `odradek.storage.log`, ...; `root` is the parent of
+The levels last as long as the process. Loggers are named after packages: `odradek`, `odradek.storage.log`, ...; `root` is the parent of
 all.
 """
 

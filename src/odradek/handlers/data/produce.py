@@ -247,7 +247,7 @@ def _in_order(
         earlier = responses.get(key)
         answered: list[ProduceResponse.PartitionProduceResponse] = [] if earlier is None else earlier.partition_responses
         for partition in topic.partition_data:
-            # A partition named twice has one entry, at its first position. Its last records count.
+            # A partition named twice has one entry, at its first position. The last records of the partition count.
             if name is None:
                 answered.append(PartitionResponse(index=partition.index, error_code=ErrorCode.UNKNOWN_TOPIC_ID, base_offset=-1))
                 continue

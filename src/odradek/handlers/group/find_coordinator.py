@@ -6,7 +6,7 @@
 - The lowest version must stay 0, because librdkafka takes version 0 as the sign that LZ4 frames are correct.
 
 ACL: DESCRIBE on the group or transactional id. Quota: request time.
-Known gaps: this broker has no share coordinator yet. Its keys are answered COORDINATOR_NOT_AVAILABLE, which clients retry.
+Known gaps: this broker has no share coordinator yet. Keys of share partitions are answered COORDINATOR_NOT_AVAILABLE, which clients retry.
 """
 
 from __future__ import annotations
