@@ -344,7 +344,7 @@ def _unformatted(
 
 
 def _refuse_foreign(disk: Disk, directory: str) -> None:
-    """Raise ForeignDirectory when the directory contains anything that no Kafka node leaves there.
+    """Raise ForeignDirectory when the directory contains anything that no Kafka node leaves there, even after a crash.
 
     Kafka formats such a directory. Kafka's broker then refuses to start if the directory contains a foreign folder.
     """

@@ -12,13 +12,13 @@ that needs it.
 
 A module name may be followed by `:function` when the function is not `handle`. The functions are
 
-  handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse
-  create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
+    handle(context: RequestContext, request: ListOffsetsRequest, services: Services) -> ListOffsetsResponse
+    create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]
 
 - `handle` returns the response, a `Deferred` of the response, or None when the protocol has no response (Produce with acks=0).
-- Both may raise `KafkaError`. The module's `error_response(request, error)` builds the response; for a function of another name,
-  `<function>_error` does, such as `create_topics_error`. Without such a function the response's own `error_code` (and `error_message`) are
-  set. A response without these fields needs the function.
+- Both functions may raise `KafkaError`. The module's `error_response(request, error)` then builds the response or, for a function of
+  another name, `<function>_error`, such as `create_topics_error`. Without such a function the response's own `error_code` (and
+  `error_message`) are set. A response without these fields needs the function.
 - Any other exception is logged with its traceback and answered as UNKNOWN_SERVER_ERROR in the same way.
 
 The docstring of the function or of its module lists ACL operations, quotas and known gaps. ApiVersions, the dispatcher, the Envelope and

@@ -1,8 +1,8 @@
 """Changes between two images: records applied to an image give the next one (org.apache.kafka.image.MetadataDelta).
 
-  delta = MetadataDelta(image)
-  for record in records: delta.replay(record)
-  image = delta.apply(MetadataProvenance(offset, epoch, time_ms))
+    delta = MetadataDelta(image)
+    for record in records: delta.replay(record)
+    image = delta.apply(MetadataProvenance(offset, epoch, time_ms))
 
 To load a snapshot, replay its records into a delta of the current image, then call `finish_snapshot`, which removes everything that the
 snapshot did not contain. The sub-deltas (`topics`, `brokers`, ...) tell publishers what changed.
@@ -272,7 +272,7 @@ class MetadataDelta:
 
 
 def change_broker(before: BrokerRegistration, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
-    """Return the registration after a change (BrokerRegistrationFencingChange: FENCE = 1, UNFENCE = -1, 0 leaves the state)."""
+    """Return the registration after a change: 1 sets a flag, -1 clears it, 0 leaves it (BrokerRegistrationFencingChange)."""
     after = before
     if record.fenced:
         after = after._replace(fenced=record.fenced == 1)

@@ -19,7 +19,7 @@ DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponse
 DescribedPartition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 _AT_ONCE = 16
-"""Number of partitions of a response built per generator step: a step costs a tenth of a partition."""
+"""Number of partitions of a response built per generator step. A step costs a tenth of the work for one partition."""
 
 
 class BrokersSeen:

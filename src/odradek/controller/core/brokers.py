@@ -1,7 +1,7 @@
 """Registrations, heartbeats and fencing of brokers and controllers (org.apache.kafka.controller.ClusterControlManager, KIP-631).
 
-  registered, fenced --caught up, wants no fence--> unfenced --wants to shut down--> controlled shutdown --leads nothing--> may stop
-                     <--silent for the session timeout, or wants to be fenced--
+    registered, fenced --caught up, wants no fence--> unfenced --wants to shut down--> controlled shutdown --leads nothing--> may stop
+                       <--silent for the session timeout, or wants to be fenced--
 
 A registration's epoch is the offset of its record. A request with an older epoch comes from an earlier process of the broker. While a
 broker's session lasts, fenced or not, no other broker may register its id.
@@ -37,7 +37,7 @@ IN_CONTROLLED_SHUTDOWN = 1
 _RESERVED_DIRECTORY_IDS = 100
 
 _SECURITY_PROTOCOLS = range(4)
-"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL (org.apache.kafka.common.security.auth.SecurityProtocol)."""
+"""Codes of PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL (org.apache.kafka.common.security.auth.SecurityProtocol)."""
 
 
 # -- registration -------------------------------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def unregister_broker(
 def broker_heartbeat(
     context: ControllerContext, request: BrokerHeartbeatRequest, version: int
 ) -> ControllerResult[BrokerHeartbeatResponse]:
-    """Note a broker's heartbeat, and fence, unfence or shut down the broker as it wishes (BrokerHeartbeat, 63).
+    """Note a broker's heartbeat; fence or unfence the broker, or let it shut down (BrokerHeartbeat, 63).
 
     Raises KafkaError STALE_BROKER_EPOCH when the broker must register again.
     ACL: CLUSTER_ACTION on Cluster. Quota: none.

@@ -23,7 +23,7 @@ _EMPTY = "Invalid empty client quota entity"
 def alter_client_quotas(
     context: ControllerContext, request: AlterClientQuotasRequest, version: int
 ) -> ControllerResult[AlterClientQuotasResponse]:
-    """Set and remove quotas; each entity succeeds or fails alone (AlterClientQuotas, 49).
+    """Set and remove quotas; each entity succeeds or fails independently (AlterClientQuotas, 49).
 
     An entity that is named twice is changed by its first entry, and fails.
 

@@ -28,7 +28,7 @@ Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResp
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-"""org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
+"""Codes of operations (org.apache.kafka.clients.admin.AlterConfigOp.OpType)."""
 IMPLICIT_DELETE = 1000
 """Operation for a key that AlterConfigs leaves out. Clients cannot request it, because operations on the wire have one byte."""
 
@@ -67,7 +67,7 @@ def incremental_alter_configs(
 ) -> ControllerResult[IncrementalAlterConfigsResponse]:
     """Set, delete, append to and subtract from configuration keys (IncrementalAlterConfigs, 44, KIP-339).
 
-    Each resource succeeds or fails alone.
+    Each resource succeeds or fails independently.
     The broker's checks before this, with ACL, quota and gaps, are in `handlers/admin/incremental_alter_configs.py`.
     """
     changes = [
@@ -217,7 +217,10 @@ def _resource_records(
 
 
 def _check_min_isr_of_brokers(resource_name: str, value: str | None) -> None:
-    """Raise KafkaError INVALID_CONFIG when brokers could see different values of min.insync.replicas, or none (KIP-966)."""
+    """Raise KafkaError INVALID_CONFIG for a change of brokers' min.insync.replicas other than a new value for the whole cluster.
+
+    Eligible leader replicas need one value that the controller and all brokers see (KIP-966).
+    """
     if resource_name:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.")
     if value is None:

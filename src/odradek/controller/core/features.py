@@ -29,7 +29,7 @@ from odradek.protocol.messages.update_features import UpdateFeaturesRequest, Upd
 logger = logging.getLogger(__name__)
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-"""org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType."""
+"""Codes of upgrade types (org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType)."""
 
 _NO_SUPPORT = VersionRange(0, 0)
 

@@ -23,7 +23,7 @@ MAX_ELECTIONS_PER_ROUND = 1_000
 
 ELECTION_PREFERRED = 0
 ELECTION_UNCLEAN = 1
-"""org.apache.kafka.common.ElectionType."""
+"""Codes of election types (org.apache.kafka.common.ElectionType)."""
 
 
 # -- consequences of broker changes -------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The controller as one object, for the shell that runs it on the metadata log (org.apache.kafka.controller.QuorumController).
 
-  context = core.begin(now_s=clock.monotonic(), next_offset=log_end_offset, kraft_version=quorum_kraft_version)
-  result = create_topics(context, request, version)
-  for index, (record, version) in enumerate(result.records): core.replay(record, log_end_offset + index)
+    context = core.begin(now_s=clock.monotonic(), next_offset=log_end_offset, kraft_version=quorum_kraft_version)
+    result = create_topics(context, request, version)
+    for index, (record, version) in enumerate(result.records): core.replay(record, log_end_offset + index)
 
 Operations are functions of the other modules. Operations decide, and change only heartbeat times. `replay` changes the state; the journal
 can undo each change.

@@ -22,7 +22,7 @@ _TWICE = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twi
 def alter_user_scram_credentials(
     context: ControllerContext, request: AlterUserScramCredentialsRequest, version: int
 ) -> ControllerResult[AlterUserScramCredentialsResponse]:
-    """Set and delete SCRAM credentials; each user succeeds or fails alone (AlterUserScramCredentials, 51).
+    """Set and delete SCRAM credentials; each user succeeds or fails independently (AlterUserScramCredentials, 51).
 
     ACL: ALTER on Cluster. Quota: request time.
     """

@@ -100,7 +100,7 @@ class ControllerState:
         self.topics: JournaledDict[UUID, TopicControl] = JournaledDict(journal)
         self.topic_ids: JournaledDict[str, UUID] = JournaledDict(journal)
         self.colliding_names: JournaledDict[str, tuple[str, ...]] = JournaledDict(journal)
-        """Topics whose names contain "." or "_", by the name with "_" for "."."""
+        """Names of topics that contain "." or "_", by the result of `unify_collision_characters`."""
         self.configs: JournaledDict[tuple[int, str], Mapping[str, str]] = JournaledDict(journal)
         self.producer_ids: JournaledDict[str, int] = JournaledDict(journal)
         """First id of the next block, under the key "next"."""

@@ -29,7 +29,7 @@ Created = CreateTopicsResponse.CreatableTopicResult
 
 
 def create_topics(context: ControllerContext, request: CreateTopicsRequest, version: int) -> ControllerResult[CreateTopicsResponse]:
-    """Create topics by counts or with given replicas (CreateTopics, 19). Each topic succeeds or fails alone.
+    """Create topics by counts or with given replicas (CreateTopics, 19). Each topic succeeds or fails independently.
 
     Raises KafkaError POLICY_VIOLATION when the request asks for more than 10,000 partitions.
     ACL: CREATE on Cluster or on Topic. Quota: controller mutations.
@@ -78,7 +78,10 @@ def create_topics_error(request: CreateTopicsRequest, error: KafkaError) -> Crea
 
 
 def _asked_partitions(context: ControllerContext, topic: Creatable) -> int:
-    """Return the number of partitions by which a topic counts towards the limit of a request. A negative number counts as 0."""
+    """Return the number of partitions by which a topic counts towards the limit of a request.
+
+    A negative number counts as 0, so that it makes no room for another topic.
+    """
     if topic.assignments:
         return len(topic.assignments)
     return context.config.num_partitions if topic.num_partitions == -1 else max(0, topic.num_partitions)
@@ -231,7 +234,7 @@ def _new_partition(context: ControllerContext, replicas: Sequence[int], isr: Seq
 def create_partitions(
     context: ControllerContext, request: CreatePartitionsRequest, version: int
 ) -> ControllerResult[CreatePartitionsResponse]:
-    """Add partitions to topics (CreatePartitions, 37). Each topic succeeds or fails alone.
+    """Add partitions to topics (CreatePartitions, 37). Each topic succeeds or fails independently.
 
     ACL: ALTER on Topic. Quota: controller mutations.
     """
@@ -301,7 +304,7 @@ def _more_partitions(context: ControllerContext, asked: CreatePartitionsRequest.
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest, version: int) -> ControllerResult[DeleteTopicsResponse]:
-    """Delete topics by name or, since version 6, by name or id (DeleteTopics, 20). Each topic succeeds or fails alone.
+    """Delete topics by name or, since version 6, by name or id (DeleteTopics, 20). Each topic succeeds or fails independently.
 
     Raises KafkaError TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3) when delete.topic.enable is false.
     ACL: DELETE on Topic. Quota: controller mutations.

@@ -32,7 +32,7 @@ class Commits:
         self._warned: set[str] = set()
 
     def advance(self, high_watermark: int) -> None:
-        """Allow to read the records below `high_watermark`."""
+        """Allow reading the records below `high_watermark`."""
         self._high_watermark = high_watermark
         self._log.log.update_high_watermark(high_watermark)
 

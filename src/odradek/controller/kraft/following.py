@@ -49,7 +49,7 @@ class Following:
         self._reads_on = False
         """Whether the next loop iteration will read a slice."""
         self.caught_up: Deferred[None] = Deferred()
-        """Completes when everything up to the high watermark has been read for the first time and published."""
+        """Deferred that completes when everything up to the high watermark has been read for the first time and published."""
         self.on_leader: list[Callable[[LeaderAndEpoch], object]] = []
         """Callbacks for each new leader, and for each epoch without a leader."""
         self.on_active: list[Callable[[], object]] = []

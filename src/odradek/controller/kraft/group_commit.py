@@ -90,5 +90,5 @@ class GroupCommit:
             return
         log = self._log.log
         log.finish_flush(flush)
-        # Do not use flush.up_to: meanwhile the log may have been truncated and have grown again by records that this flush has not written.
+        # Do not use flush.up_to: the log may since have been truncated and have grown again by records that this flush has not written.
         self._on_durable(log.recovery_point)

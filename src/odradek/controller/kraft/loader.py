@@ -32,7 +32,7 @@ _MOST_UNPUBLISHED = 1000
 """Number of images that may wait behind one that is being prepared."""
 
 Preparation = Callable[[MetadataDelta, MetadataImage], Deferred[None] | None]
-"""Slow work before an image is published, done in another thread. The Deferred must not fail."""
+"""Function that starts slow work in another thread before an image is published; None without such work. The Deferred must not fail."""
 
 
 class MetadataPublisher(Protocol):
@@ -105,7 +105,7 @@ class MetadataLoader:
         self.on_published: Callable[[], object] | None = None
         """Callback after an image that had to be prepared, and the images waiting behind it, were published."""
         self.do: Callable[[Callable[[], None]], object] = lambda work: work()
-        """Runs the work that follows a preparation: at once by default, through the node's queue when set."""
+        """Runner of the work that follows a preparation: at once by default, through the node's queue when set."""
         self._caught_up = False
         self._bytes_since_snapshot = 0
         self._delta: MetadataDelta | None = None
@@ -141,7 +141,7 @@ class MetadataLoader:
 
     @property
     def shown_to(self) -> int:
-        """End offset of the metadata that the publishers have, among what the node has read."""
+        """First offset that the publishers do not have yet; at most the first offset that the node has not read."""
         return self._published.provenance.last_contained_offset + 1 if self._unpublished else self.next_offset
 
     @property

@@ -175,7 +175,7 @@ class KRaftNode:
             on_error=self._fault,
         )
         self.caught_up = self._following.caught_up
-        """Completes when the image has reached the high watermark for the first time and has been published.
+        """Deferred that completes when the image has reached the high watermark for the first time and has been published.
 
         Fails with the error that prevents it.
         """
@@ -416,7 +416,7 @@ class KRaftNode:
 def _timeouts(config: BrokerConfig) -> RaftTimeouts:
     """Return the configured timeouts.
 
-    Unless the fetch timeout is set, a leader that refuses connections is doubted before it, unlike in Kafka.
+    Unlike in Kafka, a leader that refuses connections is doubted before the fetch timeout, unless that timeout is configured.
     """
     waits = config.is_set("controller.quorum.fetch.timeout.ms")
     return RaftTimeouts(

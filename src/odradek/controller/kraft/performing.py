@@ -1,4 +1,4 @@
-"""Performs the work of each core step in the order of `Ready`: disk, then peers, then the controller and image above."""
+"""Performer of each core step's work, in the order of `Ready`: disk, then peers, then the controller and image above."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class PeriodicTasks:
         config = self._config
         idle_ms = config.integer("metadata.max.idle.interval.ms")
         if idle_ms > 0:
-            # From it, replicas that have nothing else to fetch learn that they are up to date (KIP-835).
+            # No-op records tell replicas that have no other records to fetch that they are up to date (KIP-835).
             self._every("writeNoOpRecord", idle_ms / 1000, _no_op)
         if config.flag("auto.leader.rebalance.enable"):
             balance_s = config.integer("leader.imbalance.check.interval.seconds")

@@ -31,7 +31,7 @@ KRAFT_VOTERS = 6
 """Types of control records (org.apache.kafka.common.record.ControlRecordType)."""
 
 _WHOLE: Final = 2**63 - 1
-"""Number of records that keeps batches unsliced."""
+"""Default of `max_records`, with which batches are not sliced."""
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 MAX_BATCH_RECORDS = 10_000

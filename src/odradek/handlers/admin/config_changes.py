@@ -2,9 +2,9 @@
 
 1. This broker refuses resources and keys that are named twice, and null values.
 2. The broker that a change of broker keys is for checks the values, because only that broker knows its configuration file. Before that it
-  refuses clients that may not alter the cluster's configuration. A check may open a file that the value names, follow a reference or
-  compile an expression. The response must not reveal what the check found. (Kafka's broker checks the values first.) The check runs in a
-  thread, since a file may be slow.
+   refuses clients that may not alter the cluster's configuration. A check may open a file that the value names, follow a reference or
+   compile an expression. The response must not reveal what the check found. (Kafka's broker checks the values first.) The check runs in a
+   thread, since a file may be slow.
 3. The other changes go to the controller, which authorizes each resource. The responses are put in the order of the request.
 """
 

@@ -118,7 +118,7 @@ def _describe(
 
 def _shown(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     synonym = DescribeConfigsResponse.DescribeConfigsSynonym
-    # Kafka's row of a logger has an empty documentation even if the client did not ask for documentation.
+    # A logger's row has an empty documentation, even for a client that did not ask for documentation.
     documented = request.include_documentation or config.source == SOURCE_DYNAMIC_BROKER_LOGGER
     return Config(
         name=config.name,

@@ -1,7 +1,7 @@
 """ApiVersions (18), on every listener: APIs that this listener serves, and features of the cluster.
 
-- The list is derived from `handlers.table` for the listener's scope. Produce is listed from version 0 and served from 3, because librdkafka
-  interprets the list that way.
+- The list is derived from `handlers.table` for the listener's scope. Produce is listed from version 0 and served from 3, for old librdkafka
+  (KAFKA-18659).
 - Versions below 4 do not contain supported features whose lowest level is 0 (KAFKA-17492).
 - A version that is too new does not reach this handler: the dispatcher answers it (error 35 in version 0).
 - From version 3 on the client's software name and version must match Kafka's pattern; otherwise the response is INVALID_REQUEST (KIP-511).

@@ -1,5 +1,4 @@
-"""BrokerHeartbeat (63), controller listener: runs the operation on the active controller and notes the connection of the broker's
-heartbeats.
+"""BrokerHeartbeat (63), controller listener: operation of the active controller that also notes the connection of the heartbeats.
 
 ACL: CLUSTER_ACTION on Cluster. Quota: none.
 """
@@ -29,7 +28,7 @@ def handle(context: RequestContext, request: BrokerHeartbeatRequest, services: S
     def operation(controller: ControllerContext) -> ControllerResult[BrokerHeartbeatResponse]:
         result = brokers.broker_heartbeat(controller, request, version)
         if connections is not None:
-            # Do not wait for the response, which may wait for the disk and the quorum, while the broker is alive.
+            # Note the heartbeat now, not with the response, which may wait for the disk and the quorum while the broker is alive.
             connections.heard(request.broker_id, request.broker_epoch, context.connection_id)
         return result
 

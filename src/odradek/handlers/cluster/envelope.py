@@ -36,7 +36,7 @@ FORWARDED = frozenset([int(api.api_key) for api in APIS if api.forwarded])
 UNSERVED = frozenset([int(key) for key, api in API_INFO.items() if CONTROLLER in api.listeners]).difference(
     int(api.api_key) for api in APIS if api.stands_on(CONTROLLER)
 )
-"""Keys of APIs of Kafka's controllers that this controller does not serve, in an envelope or otherwise."""
+"""Keys of APIs of Kafka's controllers that this controller does not serve yet."""
 
 
 def handle(context: RequestContext, request: EnvelopeRequest, services: Services) -> EnvelopeResponse | Deferred[EnvelopeResponse]:

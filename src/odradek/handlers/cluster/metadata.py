@@ -88,7 +88,7 @@ def _in_turns(topics: Iterator[Topic | None], response: MetadataResponse) -> Ent
 
 
 def _with_operations(context: RequestContext, request: MetadataRequest, topics: Iterator[Topic | None]) -> Iterator[Topic | None]:
-    """Yield the topics, with the operations that the client may do if it asked for them."""
+    """Yield the topics, with the client's authorized operations if the request asks for them."""
     wanted = context.api_version >= 8 and request.include_topic_authorized_operations
     for topic in topics:
         if wanted and topic is not None:

@@ -166,7 +166,7 @@ def _complete_later(
 
 
 def _respond(context: RequestContext, fetch: FetchContext, reads: Reads, *, told_leaders: bool) -> FetchResponse:
-    """Return the response. Without `told_leaders`, as for followers, it does not name leaders: the controller does."""
+    """Return the response. Without `told_leaders` it names no leaders: followers learn them from the controller."""
     meter = context.meter
     if meter is not None:
         if not told_leaders:

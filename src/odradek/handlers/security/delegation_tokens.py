@@ -1,6 +1,6 @@
 """CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41): KIP-48, KIP-373.
 
-Only clients that have authenticated, and not by a token, may use tokens. Other clients get DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+Only clients that have authenticated, and not by a token, may send these requests. Others get DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 (kafka.server.KafkaApis.allowTokenRequests). The controller accepts a request that a broker forwards from any listener.
 
 ACL: CREATE_TOKENS on User to create a token for another user; DESCRIBE on DelegationToken, or DESCRIBE_TOKENS on User, to see tokens of

@@ -23,7 +23,7 @@ _SHOWN_TO = tuple(
     LIST_TRANSACTION._replace(operation=each)
     for each in (Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
 )
-"""Checks of the operations each of which allows a client to see an id."""
+"""Checks of which a client needs only one to see an id."""
 
 
 def handle(context: RequestContext, request: ListTransactionsRequest, services: Services) -> ListTransactionsResponse:

@@ -123,7 +123,7 @@ def _append(services: Services, ending: Ending, partitions: list[TopicPartition]
 
 
 def _end_in_group(services: Services, ending: Ending, partition: TopicPartition) -> Deferred[Codes]:
-    """Write the marker through the coordinator of the offsets partition, so that it commits or drops the pending offsets."""
+    """Write the marker through the coordinator of the offsets partition, which then commits or drops the pending offsets."""
     result: Deferred[Codes] = Deferred()
 
     def ended(done: Deferred[None]) -> None:
