@@ -69,8 +69,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "leader-grants-pre-votes",
         "consensus/states.py",
-        'who asks is told who leads (LeaderState.canGrantVote)."""\n        return False',
-        'who asks is told who leads (LeaderState.canGrantVote)."""\n        return pre_vote and up_to_date and self.progress.high_watermark is None',
+        'the vote response names the leader (LeaderState.canGrantVote)."""\n        return False',
+        'the vote response names the leader (LeaderState.canGrantVote)."""\n        return pre_vote and up_to_date and self.progress.high_watermark is None',
         "a leader that has not committed yet helps to depose itself",
         ALL,
     ),
@@ -338,7 +338,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "resigned-leaders-are-protected",
         "consensus/elections.py",
-        "            # There is no leader any more to be protected from the pre-votes of others.\n            state.has_fetched = False\n",
+        "            # Without a leader there is nothing to protect from pre-votes of others.\n            state.has_fetched = False\n",
         "",
         "the followers of a leader that resigned refuse each other's pre-votes",
         ALL,
@@ -523,7 +523,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "leading-bootstrap-server-is-asked-without-a-pause",
         "consensus/replication.py",
-        "        # A bootstrap server that leads: it is to be asked at the address it gave.\n        raft.requests.back_off(source, raft.now_ms)\n",
+        "        # This bootstrap server leads. Fetch from it at the endpoint that it named as the leader's.\n        raft.requests.back_off(source, raft.now_ms)\n",
         "",
         "a broker that reaches its leader only at the bootstrap address asks it as fast as it answers",
         ALL,

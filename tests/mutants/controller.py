@@ -668,7 +668,7 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "removed-replica-without-an-epoch",
         "controller/core/partition_change.py",
-        "            record.leader = self.partition.leader  # bumps the leader epoch\n",
+        "            record.leader = self.partition.leader  # Bumps the leader epoch.\n",
         "            pass\n",
         "a replica that was taken away fetches on with a leader epoch that is still valid",
         _CHANGES,
@@ -684,7 +684,7 @@ CORE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "last-leader-forgotten",
         "controller/core/partition_change.py",
-        "            record.last_known_elr = [before.leader]  # the partition has just lost its last leader\n",
+        "            record.last_known_elr = [before.leader]  # The partition has just lost its last leader.\n",
         "            pass\n",
         "a partition that lost its last leader does not come back with it",
         _CHANGES,
@@ -1155,7 +1155,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a-full-loader-is-never-read-into-again",
         "controller/kraft/following.py",
-        "        # Perhaps the loader was full.\n        self.read_on()\n",
+        "        # The loader may have been full.\n        self.read_on()\n",
         "",
         "after a slow disk a node never reads on",
         "controller/test_kraft_preparing.py",
@@ -1723,8 +1723,8 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "first-of-two-listeners-counts",
         "controller/core/brokers.py",
-        "for e in {each.name: each for each in request.listeners}.values()  # of two",
-        "for e in {each.name: each for each in reversed(request.listeners)}.values()  # of two",
+        "for e in {each.name: each for each in request.listeners}.values()  # Of two",
+        "for e in {each.name: each for each in reversed(request.listeners)}.values()  # Of two",
         "Of two listeners with one name another one counts than with Kafka's controllers.",
         "controller/test_core_brokers.py -k one_name",
     ),

@@ -134,7 +134,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "asks-without-pause-who-leads",
         "consensus/replication.py",
-        "            # Also where no leader is known: to ask the same server again at once would bring the same answer.\n"
+        "            # Back off even without a known leader, because the same server would give the same answer again.\n"
         "            raft.requests.back_off(source, raft.now_ms)\n",
         "            pass\n",
         "while the quorum has no leader its members ask one another without end",

@@ -3,7 +3,7 @@
 Rules that hold in every role:
 
 - The epoch only grows. A replica that learns of a larger epoch becomes Unattached, or Follower when it also learns that epoch's leader.
-- A replica votes at most once in an epoch. The vote is durable before the response is sent. A pre-vote commits a replica to nothing.
+- A replica votes at most once in an epoch. The vote is durable before the response is sent. A pre-vote is not binding.
 - Only the leader of an epoch appends records of that epoch. A leader that restarts begins as Resigned, not as Leader of the same epoch: a
   crash may have lost records that were not flushed.
 - Observer is not a role. An observer is a replica outside the voter set; it is Unattached or Follower, and its timers start no election.

@@ -146,7 +146,7 @@ class MetadataLoader:
 
     @property
     def is_full(self) -> bool:
-        """Return whether too many images wait to be published. Nothing more should then be read before `on_published` is called."""
+        """Return whether too many images wait to be published. No further batch should then be read before `on_published` is called."""
         return len(self._unpublished) >= _MOST_UNPUBLISHED
 
     @property
@@ -167,7 +167,7 @@ class MetadataLoader:
         return MetadataDelta(self.image)
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch, delta: MetadataDelta, last_contained_log_time_ms: int) -> None:
-        """Replace the image by the content of the snapshot. Whatever the snapshot lacks disappears."""
+        """Replace the image by the content of the snapshot. Everything that the snapshot does not contain is removed."""
         delta.finish_snapshot()
         self._bytes_since_snapshot = 0
         self.snapshots_loaded += 1

@@ -1,7 +1,7 @@
 """Node of the metadata quorum: the consensus core, the performer of its work, and the controller and image that follow the log.
 
 - Everything runs on one thread, in a work queue (`queue`). A step of the core is performed completely (`performing`) before the next event.
-- A vote, a truncation or a snapshot that replaces the log must be durable before the rest of a step. This work runs in the thread of the
+- A vote, a truncation or a snapshot that replaces the log must be durable before the rest of a step. Such work runs in the thread of the
   metadata log, while the queue is suspended (`background`).
 - Fsyncs of appended records run in that thread beside the queue (`group_commit`). The core counts this node's copy only after `Flushed`.
 - Committed records go slice by slice to the controller and into the image (`following`, `commits`), and from time to time into a snapshot

@@ -1,4 +1,4 @@
-"""Raft's messages on the wire: removes the topic and partition of each message on the way in and adds them on the way out (RaftUtil)."""
+"""Raft's messages on the wire. Received messages lose their topic and partition, sent messages get them (RaftUtil)."""
 
 from __future__ import annotations
 
