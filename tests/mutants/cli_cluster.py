@@ -353,4 +353,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A feature that is disabled has level 0.",
         "cli/test_features_command.py",
     ),
+    Mutant(
+        "unclean-in-capitals",
+        "cli/elections.py",
+        '["--execute"] if kind.lower() == "unclean"',
+        '["--execute"] if kind == "unclean"',
+        "--election-type UNCLEAN elects nothing",
+        "cli/test_replica_moves.py -k at_once",
+    ),
 )

@@ -527,4 +527,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "labels of 128 bytes break the metrics of a client",
         "metrics/test_telemetry.py -k any_length",
     ),
+    Mutant(
+        "late-after-five-minutes",
+        "server/metering/replicas.py",
+        'late_ms = self._clock.time_ms() - manager.dynamic_config.integer("transaction.max.timeout.ms") - _LATE_MS',
+        "late_ms = self._clock.time_ms() - _LATE_MS",
+        "transactions count as late though transaction.max.timeout.ms allows them",
+        "server/test_metering.py -k late_five",
+    ),
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicIdPartition
+from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
@@ -48,6 +48,13 @@ class World:
         self.channel = FakeChannel()
         self.image = image(level=level)
         self.manager = AssignmentsManager(cast(InterBrokerChannel, self.channel), self.clock, 1, lambda: 42, lambda: self.image)
+
+    def changes(self, offset: int, **fields: Any) -> None:
+        """Publishes metadata in which partition 0 has changed."""
+        delta = MetadataDelta(self.image)
+        delta.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, **fields))
+        self.image = delta.apply(MetadataProvenance(offset, 1, 0))
+        self.manager.replicas_changed({}, {}, [] if 1 in fields["replicas"] else [TopicPartition("t", 0)])
 
     def answer(self, *codes: int, error: int = 0) -> AssignReplicasToDirsRequest:
         """Answers the request that waits with an error for each of its partitions, in order."""
@@ -190,12 +197,26 @@ def test_a_replica_that_goes_while_the_controller_refuses_is_told_of_no_more() -
     done = world.manager.assign(partition(0), B)
     world.clock.advance_s(0)
     world.answer(error=ErrorCode.NOT_CONTROLLER)
-    delta = MetadataDelta(world.image)
-    delta.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, replicas=[2], isr=[2], leader=2, directories=[A]))
-    world.image = delta.apply(MetadataProvenance(6, 1, 0))
+    world.changes(6, replicas=[2], isr=[2], leader=2, directories=[A])
     world.clock.advance_s(10)
     assert done.done
     assert not world.channel.sent
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_a_replica_that_went_and_came_back_is_told_of_again(other: bool) -> None:
+    world = World()
+    for epoch in (10, 20):
+        world.manager.assign(partition(0), B)
+        world.clock.run_due()
+        assert [each.id for each in world.answer().directories] == [B]
+        world.changes(epoch, replicas=[1], isr=[1], directories=[B])
+        world.changes(epoch + 1, replicas=[2], isr=[2], leader=2, directories=[A])
+        if other:
+            world.manager.assign(partition(1), C if epoch == 10 else B)
+            world.clock.run_due()
+            world.answer()
+        world.changes(epoch + 2, replicas=[1], isr=[1], leader=1, directories=[A])
 
 
 def test_the_last_wish_counts() -> None:

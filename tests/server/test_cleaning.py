@@ -109,6 +109,23 @@ def test_as_many_cleanings_at_a_time_as_there_are_threads() -> None:
     assert bench.cleaned() == 6
 
 
+def test_threads_that_were_taken_away_and_given_back_while_they_clean_are_all_at_work_again() -> None:
+    bench = Bench(12, log_cleaner_threads="3")
+    manager = bench.cleaner.manager
+    assert len(manager.running) == 3
+    for threads in ("1", "3", "2", "3"):
+        bench.config.update({"log.cleaner.threads": threads}, {})
+        bench.clock.run_due()
+    most = 0
+    retiring = list(manager.running)
+    while bench.jobs.waiting or bench.cleaned() < 12:
+        if bench.jobs.waiting:
+            bench.jobs.one()
+        bench.clock.run_due()
+        most = max(most, len([plan for plan in manager.running if plan not in retiring]))
+    assert most == 3
+
+
 def test_the_throttle_slows_it_down_and_can_be_changed() -> None:
     bench = Bench(log_cleaner_io_max_bytes_per_second="1000")
     elapsed = 0.0

@@ -54,9 +54,17 @@ def registry() -> Registry:
 
 
 def log(
-    *, start: int = 0, end: int = 0, stable: int | None = None, size: int = 0, segments: int = 1, producers: int = 0, late: bool = False
+    *,
+    start: int = 0,
+    end: int = 0,
+    stable: int | None = None,
+    size: int = 0,
+    segments: int = 1,
+    producers: int = 0,
+    in_transaction_ms: float = float("inf"),
 ) -> Any:
-    state = SimpleNamespace(producers=dict.fromkeys(range(producers)), has_late_transaction=lambda late_ms: late)
+    """`in_transaction_ms`: when something was last written to the transaction that is open."""
+    state = SimpleNamespace(producers=dict.fromkeys(range(producers)), has_late_transaction=lambda before_ms: in_transaction_ms < before_ms)
     return SimpleNamespace(
         log_start_offset=start,
         log_end_offset=end,
@@ -86,10 +94,11 @@ class Replicas:
         self.clock = ManualClock(now_s=100.0)
         self.partitions: dict[TopicPartition, Any] = {}
         self.moving: set[TopicPartition] = set()
+        self.settings = {"transaction.max.timeout.ms": 900_000}
         self.manager: Any = SimpleNamespace(
             partitions=SimpleNamespace(by_name=self.partitions),
             cluster=SimpleNamespace(is_reassigning=self.moving.__contains__),
-            dynamic_config=SimpleNamespace(integer=lambda key: 900_000),
+            dynamic_config=SimpleNamespace(integer=self.settings.__getitem__),
             traffic=Traffic(),
         )
         self.registry = registry()
@@ -109,7 +118,7 @@ def test_which_partition_is_short_of_replicas_and_which_has_just_enough() -> Non
         TopicPartition("short", 0): partition(
             Role.LEADER, its_log=log(start=2, end=9, stable=4, size=70, segments=3, producers=2), isr=(1, 2)
         ),
-        TopicPartition("short", 1): partition(Role.LEADER, its_log=log(producers=1, late=True), isr=(1,)),
+        TopicPartition("short", 1): partition(Role.LEADER, its_log=log(producers=1, in_transaction_ms=0), isr=(1,)),
         TopicPartition("followed", 0): partition(Role.FOLLOWER, its_log=log(end=7, size=11), isr=(2,)),
         TopicPartition("gone", 0): partition(Role.OFFLINE),
     }
@@ -174,6 +183,20 @@ def test_one_scrape_is_told_of_one_look() -> None:
     assert world.total("LeaderCount") == 1
     world.clock.advance_s(0.2)
     assert world.total("LeaderCount") == 0
+
+
+def test_a_transaction_is_late_five_minutes_after_the_longest_time_that_it_may_take() -> None:
+    world = Replicas()
+    begun_ms = world.clock.time_ms()
+    world.partitions[TopicPartition("t", 0)] = partition(Role.LEADER, its_log=log(in_transaction_ms=begun_ms), isr=(1,))
+
+    def is_late(after_s: int) -> bool:
+        world.clock.advance_s(begun_ms / 1000 + after_s - world.clock.time_ms() / 1000)
+        return world.total("PartitionsWithLateTransactionsCount") == 1
+
+    assert [is_late(seconds) for seconds in (0, 301, 901, 1200, 1201)] == [False, False, False, False, True]
+    world.settings["transaction.max.timeout.ms"] = 1_000_000
+    assert [is_late(seconds) for seconds in (1203, 1300, 1301)] == [False, False, True]
 
 
 def test_isr_changes_are_told_apart() -> None:

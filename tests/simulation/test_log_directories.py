@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+from typing import Any
 
 import pytest
 
 from odradek.base.errors import ErrorCode, OdradekError
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.registrations import DIRECTORY_UNASSIGNED
+from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from odradek.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from odradek.protocol.messages.metadata_records import PartitionChangeRecord
+from odradek.server.channel import InterBrokerChannel
 from odradek.testing.broker import BrokerDied
 from odradek.testing.disk import CHANGES, EVERYTHING
 from odradek.testing.loop import SimulatedLoop, run
@@ -191,6 +197,41 @@ def test_a_cordoned_directory_gets_no_new_partitions() -> None:
         assert await world.move(0, SECOND) == ErrorCode.NONE
         await asyncio.sleep(1)
         assert (await world.places())[0][0] == SECOND
+        await world.broker.stop()
+
+    run(main)
+
+
+def test_a_replica_that_went_and_came_back_is_assigned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assigned: list[int] = []
+    send = InterBrokerChannel.send
+
+    def sent(channel: InterBrokerChannel, target: Any, api_key: Any, request: Any, *rest: Any, **how: Any) -> Any:
+        if isinstance(request, AssignReplicasToDirsRequest):
+            assigned.extend(each.partition_index for entry in request.directories for topic in entry.topics for each in topic.partitions)
+        return send(channel, target, api_key, request, *rest, **how)
+
+    monkeypatch.setattr(InterBrokerChannel, "send", sent)
+
+    async def main(loop: SimulatedLoop) -> None:
+        world = World(loop, 1)
+        await world.broker.start()
+        await world.create()
+        await asyncio.sleep(1)
+        assert sorted(assigned) == list(range(PARTITIONS))
+        assert world.broker.broker is not None
+        services = world.broker.broker.services
+        topic = services.metadata.image.topics.by_name["topic"]
+        for replicas in ([9], [1]) * 2:
+            # Nothing moves replicas here yet: the metadata is made by the test.
+            delta = MetadataDelta(services.metadata.image)
+            place = {"replicas": replicas, "isr": replicas, "leader": replicas[0], "directories": [DIRECTORY_UNASSIGNED]}
+            delta.replay(PartitionChangeRecord(partition_id=2, topic_id=topic.topic_id, **place))
+            image = delta.apply(services.metadata.image.provenance)
+            services.metadata.publish(image, services.clock.monotonic())
+            assert services.replica_manager.changes.apply(delta, image) == 0
+            await asyncio.sleep(1)
+        assert assigned[PARTITIONS:] == [2, 2]
         await world.broker.stop()
 
     run(main)

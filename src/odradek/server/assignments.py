@@ -9,14 +9,14 @@ assigned back, since the directory it was to move to has failed, would stay wher
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import UUID
 
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, code_of
-from odradek.base.ids import TopicIdPartition
+from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import directory_assignment_supported
 from odradek.server.channel import InterBrokerChannel
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
     from odradek.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
     from odradek.protocol.schema import Message
+    from odradek.replication.metadata_changes import Changed
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +79,14 @@ class AssignmentsManager:
         if not self._in_flight and self._timer is None:
             self._later(0)
         return done
+
+    def replicas_changed(self, leaders: Changed, followers: Changed, gone: Collection[TopicPartition]) -> None:
+        """Forget what the controller was sent about replicas that are gone: one that comes back is assigned again.
+
+        A subscriber of `replication.metadata_changes.MetadataChanges.on_leadership`.
+        """
+        if gone:
+            self._forget_shown()
 
     def close(self) -> None:
         """Sends nothing more; what waits stays unanswered."""

@@ -58,6 +58,7 @@ class MakeReplicas(Step[ReplicaManager]):
             assign=self._assignments.assign,
         )
         self._directories.replica_manager = manager
+        manager.changes.on_leadership.append(self._assignments.replicas_changed)
         follow_producer_settings(services.dynamic_config, self._directories.log_manager, manager)
         self._fetchers = manager.changes.fetchers = ReplicaFetchers(
             local_id=node.config.node_id,
