@@ -1,4 +1,4 @@
-"""What an append is asked and what it answers, and the pieces of it that need no log."""
+"""Arguments and results of an append, and the helpers that need no log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AppendOrigin(IntEnum):
-    """Who appends; decides how much is checked (org.apache.kafka.storage.internals.log.AppendOrigin)."""
+    """Source of an append; decides how much is checked (org.apache.kafka.storage.internals.log.AppendOrigin)."""
 
     REPLICATION = 0
     COORDINATOR = 1
@@ -27,7 +27,7 @@ class AppendOrigin(IntEnum):
 
 
 class UnexpectedAppendOffsetError(KafkaError):
-    """Offsets that do not continue the log; a follower with an empty log may start over at `first_offset`."""
+    """Error for offsets that do not continue the log. A follower with an empty log may start over at `first_offset`."""
 
     def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
@@ -36,7 +36,7 @@ class UnexpectedAppendOffsetError(KafkaError):
 
 
 class AppendInfo:
-    """What became of an append. Offsets -1 and `record_count` 0 when there was nothing to append."""
+    """Result of an append. With nothing to append, offsets are -1 and `record_count` is 0."""
 
     __slots__ = (
         "duplicate",
@@ -64,21 +64,21 @@ class AppendInfo:
         self.first_offset = first_offset
         self.last_offset = last_offset
         self.log_append_time_ms = log_append_time_ms
-        """Milliseconds; -1 when the topic keeps the producer's timestamps."""
+        """Append time in milliseconds; -1 when the topic keeps the producer's timestamps."""
         self.log_start_offset = log_start_offset
         self.max_timestamp = max_timestamp
         self.record_count = record_count
         self.size = size
         """Bytes written to the log."""
         self.duplicate = duplicate
-        """The batch had been appended before; the offsets are those of the first time."""
+        """True when the batch had been appended before; the offsets are then those of the first append."""
 
     def __repr__(self) -> str:
         return f"AppendInfo({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
 def rules_of(config: TopicConfig) -> AppendRules:
-    """A topic's configuration as the validation of batches wants it."""
+    """Return the rules for validating batches under a topic's configuration."""
     return AppendRules(
         max_message_bytes=config.max_message_bytes,
         compression=_target_compression(config.compression_type),
@@ -91,7 +91,7 @@ def rules_of(config: TopicConfig) -> AppendRules:
 
 
 def _target_compression(name: str) -> Compression | None:
-    """None keeps the producer's (`compression.type=producer`)."""
+    """Return the compression to convert batches to; None keeps the producer's (`compression.type=producer`)."""
     if name == "producer":
         return None
     return Compression.NONE if name == "uncompressed" else Compression[name.upper()]
@@ -103,7 +103,7 @@ def _level(config: TopicConfig) -> int | None:
 
 
 class ControlMarker(NamedTuple):
-    """The record of an end-transaction control batch."""
+    """Content of an end-transaction marker."""
 
     aborted: bool
     coordinator_epoch: int
@@ -111,17 +111,18 @@ class ControlMarker(NamedTuple):
 
 
 MARKER_RECORD = struct.Struct(">5B2hBhiB")
-"""The one record of a marker as every coordinator writes it: five bytes of framing, version and type, one byte of framing, version and
-coordinator epoch, no headers (EndTransactionMarker).
+"""Layout of a marker's only record, as every coordinator writes it (EndTransactionMarker).
+
+Five bytes of framing, version and type, one byte of framing, version and coordinator epoch, no headers.
 """
 MARKER_BEGINNING = (32, 0, 0, 0, 8)
-"""Size, attributes, timestamp delta, offset delta, size of the key."""
+"""First five bytes of the record: size, attributes, timestamp delta, offset delta, size of the key."""
 MARKER_VALUE_SIZE = 12
 _MARKER_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD + MARKER_RECORD.size
 
 
 def read_marker(batch: memoryview, position: int, header: BatchHeader) -> ControlMarker | None:
-    """The transaction marker in a control batch; None when it holds something else or was emptied by compaction."""
+    """Return the transaction marker in a control batch; None when the batch holds another record or compaction emptied it."""
     if (
         header.batch_length == _MARKER_BATCH_LENGTH
         and header.record_count == 1

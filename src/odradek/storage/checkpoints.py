@@ -1,6 +1,6 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition.metadata and the clean-shutdown marker.
 
-Readers raise StorageError on malformed content (DamagedFileError where no release can have written it) and OSError from the disk; a missing
+Readers raise StorageError on malformed content, DamagedFileError where no release can have written it, and OSError from the disk. A missing
 file reads as empty.
 """
 
@@ -17,7 +17,7 @@ _VERSION = 0
 
 
 class DamagedFileError(StorageError):
-    """Not what was written: torn, emptied or overwritten."""
+    """Error for a file that is torn, emptied or overwritten."""
 
 
 def _read_lines(disk: Disk, path: str, columns: int) -> list[list[str]]:
@@ -59,7 +59,7 @@ def _number(path: str, text: str) -> int:
 
 
 def read_offset_checkpoint(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """recovery-point-, log-start-, replication- and cleaner-offset-checkpoint."""
+    """Return the offsets of a recovery-point-, log-start-, replication- or cleaner-offset-checkpoint."""
     return {
         TopicPartition(topic, _number(path, partition)): _number(path, offset) for topic, partition, offset in _read_lines(disk, path, 3)
     }
@@ -70,7 +70,7 @@ def write_offset_checkpoint(disk: Disk, path: str, offsets: Mapping[TopicPartiti
 
 
 def read_epoch_checkpoint(disk: Disk, path: str) -> list[tuple[int, int]]:
-    """leader-epoch-checkpoint: (epoch, start offset) in file order."""
+    """Return the (epoch, start offset) pairs of a leader-epoch-checkpoint in file order."""
     return [(_number(path, epoch), _number(path, offset)) for epoch, offset in _read_lines(disk, path, 2)]
 
 
@@ -79,7 +79,7 @@ def write_epoch_checkpoint(disk: Disk, path: str, entries: Iterable[tuple[int, i
 
 
 def read_partition_metadata(disk: Disk, path: str) -> UUID | None:
-    """The topic id of a log directory, None when the file is missing."""
+    """Return the topic id of a log directory, None when the file is missing."""
     try:
         text = disk.read_bytes(path).decode("utf-8", "replace")
     except FileNotFoundError:
@@ -101,7 +101,10 @@ def write_partition_metadata(disk: Disk, path: str, topic_id: UUID, *, durable: 
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch in the clean-shutdown marker: None without a marker, -1 when the epoch cannot be read (the marker still counts)."""
+    """Return the broker epoch in the clean-shutdown marker, None without a marker.
+
+    Returns -1 when the epoch cannot be read; the marker still counts.
+    """
     import json
 
     try:

@@ -1,4 +1,4 @@
-"""How far two logs of one partition are the same."""
+"""Comparison of two logs of one partition."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def common_end(source: Log, copy: Log) -> int:
-    """The offset up to which `copy` can be kept as a copy of `source`, by their leader epochs (KIP-101, KIP-279).
+    """Return the offset up to which `copy` can be kept as a copy of `source`, by their leader epochs (KIP-101, KIP-279).
 
-    At most the end of either; the copy's log start when they share nothing.
+    The offset is at most the end of either log. It is the copy's log start when the logs have no common records.
     """
     end = min(copy.log_end_offset, source.log_end_offset)
     while end > copy.log_start_offset:

@@ -1,4 +1,7 @@
-"""The logs of new partitions are made in another thread: six calls of the file system each, which take a millisecond on a busy disk."""
+"""Creation of the logs of new partitions in another thread.
+
+A log takes six file system calls, which last a millisecond on a busy disk.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ class WantedLog(NamedTuple):
 
 
 class LogCreation:
-    """Begun and finished by the log manager on the loop; `run` is called in between, once, in any thread."""
+    """Logs to create in one executor call.
+
+    The log manager begins and finishes the creation on the loop. In between, `run` is called once, in any thread.
+    """
 
     __slots__ = ("_make", "failed", "made", "planned")
 
@@ -34,10 +40,13 @@ class LogCreation:
         self._make = make
         self.made: list[tuple[LogDirectory, Log]] = []
         self.failed: list[tuple[LogDirectory, OSError]] = []
-        """At most one for each directory: nothing is tried after it there."""
+        """At most one error for each directory: after the first error `run` creates no more logs there."""
 
     def run(self) -> None:
-        """Makes the logs, in their order. What goes wrong otherwise than by the disk comes up again in `LogManager.create_log`."""
+        """Create the logs in order.
+
+        Errors other than OSError are ignored here; `LogManager.create_log` meets them again.
+        """
         failed: set[str] = set()
         for directory, wanted in self.planned:
             if directory.path in failed:

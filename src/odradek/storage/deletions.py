@@ -1,4 +1,4 @@
-"""Files and directories that were renamed and wait for file.delete.delay.ms before they go."""
+"""Renamed files and directories that are removed after file.delete.delay.ms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ logger = logging.getLogger(__name__)
 
 
 class Deletion:
-    """Files and directories whose delay is over. `run` may take long and belongs in an executor; its errors are logged and returned."""
+    """Files and directories whose delay is over.
+
+    `run` may take long and belongs in an executor. It logs its errors and returns them.
+    """
 
     __slots__ = ("_directories", "_disk", "_files", "left_directories", "left_files")
 
     def __init__(self, disk: Disk, files: list[str], directories: list[str]) -> None:
         self._disk = disk
         self.left_files: list[str] = []
-        """What is still there, because no descriptor was free; like `left_directories`."""
+        """Files that still exist because no descriptor was free; `left_directories` likewise."""
         self.left_directories: list[str] = []
         self._files = files
         self._directories = directories
@@ -47,7 +50,7 @@ class Deletion:
 
 
 class Doomed:
-    """Files and directories that wait, with the time from which they may be removed."""
+    """Files and directories to remove, with the time from which each may be removed."""
 
     __slots__ = ("_clock", "_directories", "_disk", "_files")
 
@@ -67,7 +70,7 @@ class Doomed:
         self._directories += [(due_ms, path) for path in paths]
 
     def take_due(self, *, everything: bool) -> Deletion | None:
-        """What may go now; None when there is nothing."""
+        """Take the files and directories that are due (all with `everything`); None when there are none."""
         now_ms = self._clock.time_ms()
         files = [path for due_ms, path in self._files if everything or due_ms <= now_ms]
         directories = [path for due_ms, path in self._directories if everything or due_ms <= now_ms]

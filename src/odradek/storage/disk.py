@@ -19,10 +19,10 @@ _IOV_MAX = 512
 _READ_AHEAD = 1 << 16
 
 _SPARE: Final = 16
-"""Descriptors of `OsDisk.keep_spare`: more than threads open files at the same time."""
+"""Descriptors of `OsDisk.keep_spare`: more than the threads that open files at the same time."""
 
 _PROBE_EVERY = 128 * 1024
-"""Distance in bytes at which pages are looked up in the page cache; a smaller hole goes unseen, and costs one read of the disk."""
+"""Distance in bytes between the pages looked up in the page cache. A smaller hole is missed, and costs one disk read."""
 
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
@@ -43,7 +43,7 @@ class OsFile:
         data = os.pread(self._descriptor, size, offset)
         if len(data) == size or not data:
             return data
-        # The kernel moves at most 2 GiB a call and may stop early on a signal; only an empty read means the end.
+        # The kernel moves at most 2 GiB a call and may stop early on a signal; only an empty read means the end of the file.
         parts = [data]
         missing = size - len(data)
         while missing > 0:
@@ -57,7 +57,7 @@ class OsFile:
     def pread_into(self, buffer: memoryview, offset: int) -> int:
         count = os.preadv(self._descriptor, [buffer], offset)
         while 0 < count < len(buffer):
-            # Stopped by a signal, or the end; only an empty read tells them apart.
+            # Either a signal stopped the read or the file ends here; only an empty read tells the two apart.
             more = os.preadv(self._descriptor, [buffer[count:]], offset + count)
             if not more:
                 break
@@ -74,11 +74,11 @@ class OsFile:
             return None
         except OSError as error:
             if error.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                # tmpfs does not know RWF_NOWAIT, since all of it is in memory: a plain read never waits for a device there.
+                # tmpfs keeps all files in memory and does not support RWF_NOWAIT: a plain read never waits for a device there.
                 return self.pread(size, offset)
             raise
         if count == size:
-            # Returned as it is: copying a megabyte into bytes costs five times the read (allocation and page faults).
+            # Returned without a copy: copying a megabyte into bytes costs five times the read (allocation and page faults).
             return buffer
         return buffer[:count] if offset + count >= self.size() else None
 
@@ -98,7 +98,10 @@ class OsFile:
         return sent
 
     def _is_cached(self, offset: int, size: int) -> bool:
-        """Whether pages here and there among them are in memory: the kernel reads and forgets files in runs of many pages."""
+        """Return whether sampled pages of the range are in memory.
+
+        The kernel reads and evicts files in runs of many pages, so sampling is enough.
+        """
         one = [bytearray(1)]
         last = offset + size - 1
         try:
@@ -164,18 +167,18 @@ class OsDirectoryLock:
         self._descriptor = descriptor
 
     def fileno(self) -> int:
-        """Return the descriptor of the file that is locked."""
+        """Return the descriptor of the locked file."""
         return self._descriptor
 
     def release(self) -> None:
-        """Frees the lock."""
+        """Free the lock."""
         if self._descriptor >= 0:
-            # A process that another thread is just starting has a copy of the descriptor until its exec, and with it would keep the lock.
+            # A process that another thread is starting holds a copy of the descriptor until its exec; that copy would keep the lock.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         self.forget()
 
     def forget(self) -> None:
-        """In a process that was forked off: the lock is its parent's, who keeps it."""
+        """Close the descriptor in a forked process, without freeing the lock, which the parent keeps."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -191,10 +194,10 @@ class OsDisk:
         self._most_spare = 0
 
     def keep_spare(self, count: int = _SPARE) -> None:
-        """Keep `count` descriptors open for no purpose. A call that finds none free gets one of these.
+        """Keep `count` descriptors open as a reserve. A call that finds no free descriptor gets one of them.
 
-        So an operation of several steps that has begun (a truncation, a roll, a checkpoint) can end when connections or files have used up
-        all others. They are opened again by the next call that finds enough.
+        An operation of several steps that has begun (a truncation, a roll, a checkpoint) can thus end when connections or files have used
+        up all other descriptors. The next call that finds enough free descriptors refills the reserve.
         """
         self._most_spare = count
         self._refill()
@@ -208,7 +211,7 @@ class OsDisk:
                 raise
 
     def _try(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `call` returns, with a spare descriptor where there is no other."""
+        """Return the result of `call`; give up spare descriptors while no other descriptor is free."""
         while True:
             try:
                 result = call(*args, **kwargs)
@@ -282,7 +285,7 @@ class OsDisk:
         os.remove(path)
 
     def rmtree(self, path: str) -> None:
-        import shutil  # with all that it brings, for deletions only
+        import shutil  # imported here because its many dependencies are needed for deletions only
 
         try:
             self._try(shutil.rmtree, path)
@@ -311,7 +314,7 @@ class OsDisk:
     def lock(self, path: str) -> OsDirectoryLock:
         descriptor = self._try(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            # flock keeps a second broker of this very process out (record locks belong to the process), lockf a JVM broker.
+            # flock keeps out a second broker of this process (record locks belong to the process); lockf keeps out a JVM broker.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

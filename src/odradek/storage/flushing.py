@@ -1,4 +1,4 @@
-"""Making written bytes durable, and turning a failing disk into a failed directory."""
+"""Flushes of logs, and the conversion of disk errors into failed log directories."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ if TYPE_CHECKING:
 
 
 class Flush:
-    """A flush under way: made by `Log.begin_flush`, `run` in any thread, handed to `Log.finish_flush` (or `release`d) on the loop.
+    """Flush in progress: `Log.begin_flush` makes it, any thread may call `run`, and the loop calls `Log.finish_flush` or `release`.
 
-    It holds its own pins and paths, so a roll, a truncation or a deletion in the meantime does not disturb it.
+    The flush holds its own pins and paths, so a roll, a truncation or a deletion in the meantime does not disturb it.
     """
 
     __slots__ = ("_directories", "_files", "_paths", "_segments", "epochs", "generation", "index_point", "owed", "owed_in", "up_to")
 
     def __init__(self, up_to: int, generation: int, paths: list[str], index_point: int = 0) -> None:
-        """`index_point` is the base offset of the segment whose indexes (unlike those before it) need not become durable."""
+        """`index_point` is the base offset of the first segment whose indexes need not become durable; the indexes of earlier segments
+        must.
+        """
         self.up_to = up_to
         self.generation = generation
         self.index_point = index_point
         self._paths = paths
         self.owed: tuple[list[str], list[str], list[str]] = ([], [], [])
-        """Snapshots, files and names that the log owes again when the flush has not run (`Durability.give_back`)."""
+        """Snapshots, files and names that the log must flush again when this flush has not run (`Durability.give_back`)."""
         self.owed_in = ""
-        """The log's directory when the flush was planned."""
+        """Directory of the log when the flush was planned."""
         self.epochs: EpochWrite | None = None
-        """What leader-epoch-checkpoint is to hold, None when it needs no change."""
+        """New contents of leader-epoch-checkpoint, None when the file needs no change."""
         self._files: list[tuple[File, Pin]] = []
         self._directories: set[str] = set()
         self._segments: list[Segment] = []
 
     def add(self, segment: Segment, *, indexes: bool) -> None:
-        """Includes a segment's log file and, with `indexes`, its index files."""
+        """Include a segment's log file and, with `indexes`, its index files."""
         file = segment.file
         segment.pin.take()
         self._files.append((file, segment.pin))
@@ -51,23 +53,25 @@ class Flush:
             self._segments.append(segment)
 
     def add_paths(self, files: list[str], names: list[str]) -> None:
-        """Includes these files, and the directory entries of these names."""
+        """Include the files in `files` and the directory entries of `names`."""
         self._paths += files
         self._directories.update(path.rpartition("/")[0] for path in names)
 
     def add_epochs(self, write: EpochWrite) -> None:
-        """Includes leader-epoch-checkpoint: records count as flushed only when it holds their epochs."""
+        """Include leader-epoch-checkpoint: records count as flushed only when the file holds their epochs."""
         self.epochs = write
 
     def run(self, disk: Disk) -> None:
-        """Fsyncs data, then indexes and snapshots, then the directory entries; OSError means that the directory failed for good."""
+        """Fsync data, then indexes and snapshots, then the epochs and the directory entries. OSError means that the directory failed for
+        good.
+        """
         for file, _ in self._files:
             file.fsync()
         for path in self._paths:
             try:
                 file = disk.open(path)
             except FileNotFoundError:
-                # Deleted with its segment since the flush began.
+                # The file was deleted with its segment since the flush began.
                 continue
             try:
                 file.fsync()
@@ -77,17 +81,17 @@ class Flush:
             if disk.exists(self.epochs.directory):
                 self.epochs.run(disk)
             else:
-                # Renamed or deleted since: the log still owes it.
+                # The directory was renamed or deleted: the log must still write the epochs.
                 self.epochs = None
         for directory in sorted(self._directories):
             try:
                 disk.fsync_dir(directory)
             except FileNotFoundError:
-                # Renamed or deleted with its log; whoever did that makes its names durable.
+                # The directory was renamed or deleted with its log; the code that did so makes the names durable.
                 continue
 
     def release(self, *, durable: bool = False) -> None:
-        """Lets go of the segments; `durable` when `run` succeeded. Idempotent."""
+        """Unpin the segments. `durable` says that `run` succeeded. Idempotent."""
         files, self._files = self._files, []
         for _, pin in files:
             pin.drop()
@@ -97,7 +101,7 @@ class Flush:
 
 
 class Durability:
-    """How far a log is durable, and what its next flush owes besides the batches.
+    """How far a log is durable, and what its next flush must include besides the batches.
 
     `recovery_point` is the offset below which all records are durable, names and epochs included. A flush moves it only when the log was
     not truncated, renamed or closed since the flush was planned.
@@ -113,16 +117,18 @@ class Durability:
         self._names: list[str] = []
         self._snapshots: list[str] = []
         self._index_point = active_base if recovery_point == log_end_offset else recovery_point
-        """An offset: segments that end at or below it have durable indexes."""
+        """Offset; segments that end at or below it have durable indexes."""
         self._untouched_end = log_end_offset if clean else -1
-        """The log end at loading after a clean shutdown: a log that still ends there needs no flush at the next shutdown. -1 after a
-        recovery, a roll or a removal, which leave files and names that are not durable without moving the end.
+        """Log end at loading after a clean shutdown: a log that still ends there needs no flush at the next shutdown.
+
+        -1 after a recovery, a roll or a removal. These leave files and names that are not durable without moving the end.
         """
 
     @property
     def generation(self) -> int:
-        """A number that goes up when the log is truncated, renamed or closed: flushes and cleanings that were planned under an earlier
-        one are void. Appends, rolls and retention do not change it.
+        """Number that rises when the log is truncated, renamed or closed.
+
+        Flushes and cleanings planned under an earlier generation are void. Appends, rolls and retention do not change it.
         """
         return self._generation
 
@@ -130,47 +136,49 @@ class Durability:
         self._generation += 1
 
     def touch(self) -> None:
-        """Files or names have changed: the next shutdown has something to do."""
+        """Record that files or names have changed, so that the next shutdown flushes the log."""
         self._untouched_end = -1
 
     def is_untouched(self, log_end_offset: int) -> bool:
-        """Whether the log is what the last clean shutdown left."""
+        """Return whether the log is as the last clean shutdown left it."""
         return log_end_offset == self._untouched_end
 
-    # -- what the next flush owes ------------------------------------------------------------------------------------------------
+    # -- pending fsyncs ----------------------------------------------------------------------------------------------------------
 
     def owe(self, path: str, *, name_only: bool = False) -> None:
-        """A file, or with `name_only` just its directory entry, is not durable yet."""
+        """Add a file, or with `name_only` only its directory entry, to the next flush."""
         self._names.append(path)
         if not name_only:
             self._files.append(path)
 
     def owe_snapshot(self, path: str) -> None:
-        """A producer snapshot was written at a roll."""
+        """Add a producer snapshot that was written at a roll to the next flush."""
         self._snapshots.append(path)
 
     @property
     def owed(self) -> tuple[list[str], list[str]]:
-        """Files that are not durable yet, and names; without snapshots."""
+        """Files, and names, that are not durable yet; without snapshots."""
         return list(self._files), list(self._names)
 
     def owes_names(self) -> bool:
         return bool(self._names)
 
     def renamed(self, old: str, new: str) -> None:
-        """Takes over the new path of the log's directory."""
+        """Replace the path of the log's directory in the pending files and names."""
         self._files = [new + path.removeprefix(old) for path in self._files]
         self._names = [new + path.removeprefix(old) for path in self._names]
 
     # -- flushing ----------------------------------------------------------------------------------------------------------------
 
     def covers(self, offset: int, active_base: int) -> bool:
-        """Whether all records below `offset` are durable, and the indexes and snapshots of the inactive segments too."""
+        """Return whether all records below `offset` are durable, and also the indexes and snapshots of the inactive segments."""
         return offset <= self.recovery_point and not self._snapshots and self._index_point >= active_base
 
     def plan(self, up_to: int, segments: LogSegments, epochs: EpochWrite | None, *, closing: bool) -> Flush:
-        """A flush of everything below `up_to` and of all that is owed. With `closing` it includes the indexes of the active segment, which
-        recovery rebuilds otherwise, as those of any segment that holds the recovery point.
+        """Return a flush of all records below `up_to` and of all pending files and names.
+
+        With `closing` the flush includes the indexes of the active segment. Otherwise recovery rebuilds them, as it does for any segment
+        that holds the recovery point.
         """
         snapshots, self._snapshots = self._snapshots, []
         flush = Flush(up_to, self._generation, list(snapshots), segments.active.base_offset)
@@ -189,7 +197,7 @@ class Durability:
         return flush
 
     def give_back(self, flush: Flush, directory: str) -> None:
-        """Release a flush that could not run, and owe again what it was to make durable; `directory` is the log's by now."""
+        """Release a flush that did not run, and add its files and names to the next flush; `directory` is the log's current one."""
         flush.release()
         snapshots, files, names = ([directory + path.removeprefix(flush.owed_in) for path in paths] for paths in flush.owed)
         self._snapshots[:0] = snapshots
@@ -197,7 +205,7 @@ class Durability:
         self._names[:0] = names
 
     def finish(self, flush: Flush, now_ms: int) -> bool:
-        """Takes over a flush that ran without error: True when it still counts, and the recovery point has moved."""
+        """Take over a flush that ran without error. Return whether it still counts, so that the recovery point could move."""
         holds = flush.generation == self._generation
         flush.release(durable=holds)
         if holds:
@@ -207,28 +215,30 @@ class Durability:
         return holds
 
     def truncated(self, log_end_offset: int, active_base: int) -> None:
-        """Nothing beyond the new end counts as flushed."""
+        """Lower the recovery point to the new log end after a truncation."""
         self.recovery_point = min(self.recovery_point, log_end_offset)
         self._index_point = min(self._index_point, active_base)
 
     def started_over(self, offset: int) -> None:
-        """The log consists of one empty segment at `offset`."""
+        """Note that the log now consists of one empty segment at `offset`."""
         self.recovery_point = min(self.recovery_point, offset)
         self._index_point = offset
 
     def checkpointed_recovery_point(self, segments: LogSegments, log_end_offset: int) -> int:
-        """The offset that recovery-point-offset-checkpoint may hold: at most the last one of the first segment whose indexes are not
-        durable, because recovery skips segments that lie wholly below it. The flush after the roll makes those indexes durable.
+        """Return the offset that recovery-point-offset-checkpoint may hold.
+
+        It is at most the last offset of the first segment whose indexes are not durable, because recovery skips segments wholly below it.
+        The flush after the roll makes those indexes durable.
         """
         index = segments.index_at(self._index_point)
         return min(self.recovery_point, max(segments.end_of(index, log_end_offset) - 1, segments.bases[index]))
 
 
 class Guarded:
-    """`with Guarded(log):` turns an OSError inside into KAFKA_STORAGE_ERROR and marks the log's directory as failed.
+    """Context manager that turns an OSError into KAFKA_STORAGE_ERROR and marks the log's directory as failed.
 
-    Without a free descriptor the directory works on, and the operation may be tried again. Not with `changing`: what has changed the log in
-    memory when it fails cannot go on, whatever the reason.
+    When no descriptor was free, the directory stays online, and the operation may be tried again. With `changing` the directory fails in
+    this case, too: a change that fails halfway leaves the log's memory in no usable state.
     """
 
     __slots__ = ("_changing", "_log")

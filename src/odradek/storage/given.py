@@ -1,8 +1,8 @@
-"""Checks batches that carry their offsets already: those that a leader sent to a follower, and those of a Raft leader's own.
+"""Checks of batches that carry their offsets already: batches from a leader to its follower, and a Raft leader's own batches.
 
-Their sender has validated the records and assigned the offsets. Three checks are left: the CRC of each batch, that its leader epoch is not
-later than the sender's, and that offsets rise. The log then writes the bytes as they are, and takes index entries, epochs and producers
-from the headers, which are read once (`records.scan`).
+The sender has validated the records and assigned the offsets. Three checks are left: the CRC of each batch, that its leader epoch is not
+later than the sender's, and that offsets rise. The log then writes the bytes unchanged. It takes index entries, epochs and producers from
+the headers, which are read once (`records.scan`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from odradek.storage.append import UnexpectedAppendOffsetError
 
 _MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 _MOST_BATCHES = 8192
-"""The most batches of one scan, which bounds its columns to 704 KiB."""
+"""Limit of batches in one scan, which bounds its columns to 704 KiB."""
 
 
 def read_given(records: memoryview, next_offset: int, leader_epoch: int, name: str, *, exact: bool) -> list[Scan]:
-    """The batches at the beginning of `records` that may be appended to the log `name`, whose end is `next_offset`.
+    """Return scans of the batches at the beginning of `records` that may be appended to the log `name`, whose end is `next_offset`.
 
-    A batch that is cut off at the end is left out, and so is everything from the first batch with an epoch above `leader_epoch` on
-    (KAFKA-18723). With `exact` no offset may be missing between batches.
+    An incomplete batch at the end is left out. So are all batches from the first one with an epoch above `leader_epoch` on (KAFKA-18723).
+    With `exact` no offset may be missing between batches.
 
-    Raises KafkaError CORRUPT_MESSAGE for a damaged batch and UnexpectedAppendOffsetError for offsets that do not continue the log; then
-    nothing may be appended.
+    Raises KafkaError CORRUPT_MESSAGE for a damaged batch and UnexpectedAppendOffsetError for offsets that do not continue the log. After an
+    error nothing may be appended.
     """
     found: list[Scan] = []
     position = 0
@@ -57,7 +57,7 @@ def read_given(records: memoryview, next_offset: int, leader_epoch: int, name: s
 def check_given(
     records: memoryview, position: int, header: BatchHeader, next_offset: int, leader_epoch: int, name: str, *, exact: bool
 ) -> bool:
-    """Whether the batch of this header may be appended, False when it is of a later epoch; raises as `read_given`."""
+    """Return whether the batch with this header may be appended, False when its epoch is later. Raises as `read_given`."""
     if header.partition_leader_epoch > leader_epoch:
         return False
     if not check_crc(records, position, header):
@@ -74,13 +74,13 @@ def check_given(
 
 
 def _likely_batches(records: memoryview, position: int) -> int:
-    """Twice the number of batches that fit if all are as large as the first."""
+    """Return twice the number of batches that fit if all are as large as the first."""
     size = int.from_bytes(records[position + 8 : position + LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
     return min(_MOST_BATCHES, 2 * (len(records) - position) // max(size, LOG_OVERHEAD) + 2)
 
 
 def _of_epochs_up_to(leader_epoch: int, scan: Scan) -> int:
-    """The number of batches before the first one of a later epoch."""
+    """Return the number of batches before the first one with an epoch above `leader_epoch`."""
     if max(scan.leader_epochs) <= leader_epoch:
         return scan.batches
     return next(index for index, epoch in enumerate(scan.leader_epochs) if epoch > leader_epoch)

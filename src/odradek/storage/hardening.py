@@ -1,13 +1,13 @@
-"""Makes truncations durable: those of many logs in one job, off the event loop.
+"""Truncations of many logs, made durable in one executor call.
 
-A follower truncates its log where it differs from the leader's. When a broker dies that may happen to hundreds of logs at once. A
-truncation changes memory and files immediately; the fsyncs that make it durable take long, and nothing may be written in place of the
-truncated records before they are done (`Log.truncate_to`):
+A follower truncates its log where it differs from the leader's. When a broker dies, this may happen to hundreds of logs at once. A
+truncation changes memory and files immediately, but the fsyncs that make it durable take long. Nothing may be written in place of the
+truncated records before the fsyncs are done (`Log.truncate_to`):
 
-1. The logs are truncated with `durable=False`; such a log is called cut.
-2. `LogManager.begin_hardening` plans a flush of each, and one writing of each log directory's checkpoints for all of them.
-3. `Hardening.run` does that in any thread: file, snapshots, epochs and names of each log, then the checkpoints. Both must be on the disk
-   before the log is written to: under a stored recovery point from before the cut, what is written in its place would count as flushed.
+1. The logs are truncated with `durable=False`; `Log.is_cut` is true from then on.
+2. `LogManager.begin_hardening` plans a flush of each log, and one write of each log directory's checkpoints for all of them.
+3. `Hardening.run` executes the plan in any thread: file, snapshots, epochs and names of each log, then the checkpoints. Both must be on
+   disk before the log is written to: with a stored recovery point from before the truncation, new records would count as flushed.
 4. `LogManager.finish_hardening` marks the logs as durable. A log that could not wait, because it was elected leader or closed, has done
    steps 2 and 3 by itself in the meantime, on the event loop.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Hardening:
-    """One job; see the module's text. After `run`, `failed` and `failed_directories` hold the errors."""
+    """Plan of one executor call; see the module's text. After `run`, `failed` and `failed_directories` hold the errors."""
 
     __slots__ = ("_checkpoints", "_disk", "cuts", "failed", "failed_directories")
 
@@ -38,7 +38,7 @@ class Hardening:
         self.failed_directories: list[tuple[str, OSError]] = []
 
     def run(self) -> None:
-        """Does all fsyncs and writes; blocks, and may be called in any thread."""
+        """Do all fsyncs and writes. Blocks, and may be called in any thread."""
         for log, flush in self.cuts:
             try:
                 flush.run(self._disk)

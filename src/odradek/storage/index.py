@@ -1,8 +1,8 @@
 """Sparse indexes of a segment: offset -> position and timestamp -> offset, in Kafka's file formats.
 
-An index consists of the entries in its file and of those appended since it was opened, which are a tail in memory. Lookups in the file
-bisect with small reads, so that thousands of idle partitions cost no memory; a reader that goes forward hits a cached block. Files hold
-exactly the entries. Kafka preallocates its files and trims them on roll and close: trailing zeros left by a crashed JVM are ignored.
+An index has the entries of its file and, in memory, a tail of the entries appended since it was opened. Lookups in the file bisect with
+small reads, so that thousands of idle partitions cost no memory. A reader that moves forward hits a cached block. Files hold exactly the
+entries. Kafka preallocates its files and trims them on roll and close: trailing zeros left by a crashed JVM are ignored.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from odradek.base.disk import Disk, File, out_of_descriptors
 
 _BLOCK_ENTRIES = 512
 _WRITE_ENTRIES = 64
-"""How many entries are gathered in memory before they are written. A crash loses them, but recovery rebuilds that index anyway."""
+"""Entries gathered in memory before they are written. A crash loses them, but recovery rebuilds that index anyway."""
 
 
 class CorruptIndexError(Exception):
-    """The file is no valid index: the segment has to be recovered."""
+    """Error for a file that is not a valid index: the segment has to be recovered."""
 
 
 class _IndexFile:
-    """What both indexes share: entries of one fixed size in a file that is opened only when needed."""
+    """Base of both indexes: entries of one fixed size in a file that is opened only when needed."""
 
     ENTRY_SIZE = 8
 
@@ -47,7 +47,7 @@ class _IndexFile:
         return file
 
     def load(self) -> None:
-        """Counts the entries of an existing file; CorruptIndexError when its size is no multiple of the entry size."""
+        """Count the entries of an existing file. Raises CorruptIndexError when its size is not a multiple of the entry size."""
         size = self._open().size()
         if size % self.ENTRY_SIZE:
             raise CorruptIndexError(f"{self.path}: {size} bytes are not a multiple of {self.ENTRY_SIZE}")
@@ -61,7 +61,7 @@ class _IndexFile:
         return self._open().pread(count * self.ENTRY_SIZE, first * self.ENTRY_SIZE)
 
     def _entry_bytes(self, index: int) -> bytes:
-        """The entry in the file at `index`, through the cached block."""
+        """Return the entry in the file at `index`, through the cached block."""
         first = self._block_first
         size = self.ENTRY_SIZE
         if not first <= index < first + len(self._block) // size:
@@ -75,18 +75,18 @@ class _IndexFile:
 
     @property
     def has_pending(self) -> bool:
-        """Whether there are entries that the file does not hold yet."""
+        """Whether memory holds entries that the file does not hold yet."""
         return bool(self._pending)
 
     def write_pending(self) -> None:
-        """Puts the entries gathered in memory into the file."""
+        """Write the entries gathered in memory to the file."""
         if self._pending:
             pending = bytes(self._pending)
             self._open().pwritev([pending], (self.file_entries + self._tail_length()) * self.ENTRY_SIZE - len(pending))
             self._pending.clear()
 
     def _write_many(self) -> None:
-        """As `write_pending`; without a free descriptor the entries stay in memory, and the next ones try again."""
+        """Call `write_pending`; without a free descriptor the entries stay in memory until the next append tries again."""
         try:
             self.write_pending()
         except OSError as error:
@@ -97,7 +97,7 @@ class _IndexFile:
         raise NotImplementedError
 
     def trim(self) -> None:
-        """Writes what is pending and cuts the file to exactly its entries."""
+        """Write pending entries and truncate the file to exactly its entries."""
         self.write_pending()
         file = self._open()
         length = (self.file_entries + self._tail_length()) * self.ENTRY_SIZE
@@ -122,7 +122,7 @@ class _IndexFile:
 
 
 class OffsetIndex(_IndexFile):
-    """Entries (int32 offset relative to the base, int32 position); the offset is the last one of the batch at that position."""
+    """Index of (int32 offset relative to the base, int32 position); the offset is the last one of the batch at that position."""
 
     ENTRY_SIZE = 8
 
@@ -163,7 +163,7 @@ class OffsetIndex(_IndexFile):
             self._write_many()
 
     def extend(self, entries: bytes) -> None:
-        """As `append` for many (at least one), as they stand in the file and in rising order."""
+        """Append one or more entries in file format, in rising order."""
         base = self.base_offset
         numbers = struct.unpack(f">{len(entries) // 4}i", entries)
         self._tail_offsets.extend([base + relative for relative in numbers[::2]])
@@ -174,7 +174,7 @@ class OffsetIndex(_IndexFile):
             self._write_many()
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """The last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
+        """Return the last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
         tail = self._tail_offsets
         if tail and offset >= tail[0]:
             slot = bisect_right(tail, offset) - 1
@@ -186,7 +186,7 @@ class OffsetIndex(_IndexFile):
         return self.base_offset + relative, position
 
     def _bisect_file(self, relative: int) -> int:
-        """Index of the last entry in the file whose relative offset is <= `relative`, or -1."""
+        """Return the index of the last entry in the file whose relative offset is <= `relative`, or -1."""
         low, high = 0, self.file_entries
         if self._block:
             count = len(self._block) // 8
@@ -202,7 +202,7 @@ class OffsetIndex(_IndexFile):
                 high = middle
         if high > low and not (self._block and self._block_first <= low and high <= self._block_first + len(self._block) // 8):
             self._load_block(low)
-        while low < high:  # no bisect: its key function makes every fetch's lookup an eighth slower
+        while low < high:  # not `bisect`: its key function makes the lookup of every fetch an eighth slower
             middle = (low + high) // 2
             if int.from_bytes(self._entry_bytes(middle)[:4], "big") <= relative:
                 low = middle + 1
@@ -217,7 +217,7 @@ class OffsetIndex(_IndexFile):
         return self.base_offset + relative, position
 
     def truncate_to(self, offset: int) -> None:
-        """Drops every entry at or above `offset`."""
+        """Remove every entry at or above `offset`."""
         self.write_pending()
         keep = self._bisect_file(offset - 1 - self.base_offset) + 1
         tail = self._tail_offsets
@@ -236,13 +236,13 @@ class OffsetIndex(_IndexFile):
         self._tail_positions = array("q")
 
     def reset(self) -> None:
-        """Empties the index and its file."""
+        """Empty the index and its file."""
         self.reset_tail()
         self._cut_file(0)
         self.last_offset = self.base_offset
 
     def drop_memory(self) -> None:
-        """Writes the tail and forgets it, as an inactive segment does."""
+        """Write the tail and drop it from memory, as an inactive segment does."""
         self.write_pending()
         self.file_entries += len(self._tail_offsets)
         self.reset_tail()
@@ -250,7 +250,7 @@ class OffsetIndex(_IndexFile):
 
 
 class TimeIndex(_IndexFile):
-    """Entries (int64 timestamp, int32 relative offset): no record up to that offset has a larger timestamp."""
+    """Index of (int64 timestamp, int32 relative offset): no record up to that offset has a larger timestamp."""
 
     ENTRY_SIZE = 12
 
@@ -272,7 +272,7 @@ class TimeIndex(_IndexFile):
 
     @property
     def is_full(self) -> bool:
-        # One slot stays free for the entry that closing the segment writes.
+        # One slot stays free for the entry that is written when the segment closes.
         return self.file_entries + len(self._tail_timestamps) >= self.max_entries - 1
 
     def load(self) -> None:
@@ -283,7 +283,7 @@ class TimeIndex(_IndexFile):
                 raise CorruptIndexError(f"{self.path}: the last entry is smaller than the first")
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Appends when the timestamp is larger than the last entry's."""
+        """Append the entry if its timestamp is larger than the last entry's."""
         if timestamp <= self.last_timestamp:
             return
         self._tail_timestamps.append(timestamp)
@@ -296,7 +296,7 @@ class TimeIndex(_IndexFile):
             self._write_many()
 
     def extend(self, entries: bytes) -> None:
-        """As `maybe_append` for many (at least one), as they stand in the file, each larger than the one before."""
+        """Append one or more entries in file format, each with a larger timestamp than the one before."""
         base = self.base_offset
         for timestamp, relative in _TIME_ENTRY.iter_unpack(entries):
             self._tail_timestamps.append(timestamp)
@@ -313,12 +313,12 @@ class TimeIndex(_IndexFile):
         return timestamp, self.base_offset + relative
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The last entry (timestamp, offset) at or below `timestamp`; (-1, base offset) when there is none."""
+        """Return the last entry (timestamp, offset) at or below `timestamp`; (-1, base offset) when there is none."""
         after = bisect_right(range(self.entries), timestamp, key=lambda index: self.entry(index)[0])
         return self.entry(after - 1) if after else (-1, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Drops every entry whose offset is at or above `offset`."""
+        """Remove every entry whose offset is at or above `offset`."""
         self.drop_memory()
         left = bisect_left(range(self.file_entries), offset, key=lambda index: self.entry(index)[1])
         self._cut_file(left)

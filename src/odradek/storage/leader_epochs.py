@@ -1,4 +1,4 @@
-"""Where each leader epoch begins in the log, and its `leader-epoch-checkpoint` (KIP-101; Kafka's LeaderEpochFileCache)."""
+"""Start offsets of the leader epochs in a log, and `leader-epoch-checkpoint` (KIP-101; Kafka's LeaderEpochFileCache)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EpochEntry(NamedTuple):
 
 
 class _Order:
-    """Keeps the writes of one checkpoint in the order in which they were begun, whatever threads they run in."""
+    """Order of the writes of one checkpoint: the order in which they were begun, whatever threads they run in."""
 
     __slots__ = ("begun", "lock", "written")
 
@@ -47,7 +47,7 @@ class EpochWrite:
         return self._path.rpartition("/")[0]
 
     def run(self, disk: Disk) -> None:
-        """Writes the file durably, unless one collected later has been written; OSError from the disk."""
+        """Write the file durably, unless a write that was begun later has been written. Raises OSError from the disk."""
         order = self._order
         with order.lock:
             if self.number > order.written:
@@ -56,10 +56,10 @@ class EpochWrite:
 
 
 class LeaderEpochCache:
-    """Entries with rising epochs and rising start offsets.
+    """Leader epochs with their start offsets; both rise from entry to entry.
 
-    The checkpoint file is written when the log is flushed (`is_behind`). Until then recovery finds the epochs in the batches themselves and
-    drops entries that lie outside the log; an epoch without a record is dropped by the next start anyway.
+    The checkpoint file is written when the log is flushed (`is_behind`). Until then recovery finds the epochs in the batches and drops
+    entries that lie outside the log. The next start drops an epoch without a record in any case.
 
     Errors: OSError from the disk; StorageError from `load` when the file is malformed.
     """
@@ -75,12 +75,12 @@ class LeaderEpochCache:
         self._starts: list[int] = []
         self.latest_epoch = UNDEFINED_EPOCH
         self._written: list[EpochEntry] | None = None
-        """The entries in the file, None when they are those of the cache."""
+        """Entries in the file; None when the file holds the entries of the cache."""
 
     def load(self) -> None:
         self._epochs.clear()
         self._starts.clear()
-        self._written = [EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)]  # in case the file cannot be read
+        self._written = [EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)]  # holds if the file cannot be read
         for epoch, start_offset in read_epoch_checkpoint(self._disk, self.path):
             self._assign(epoch, start_offset)
         self._written = None
@@ -92,11 +92,11 @@ class LeaderEpochCache:
 
     @property
     def earliest(self) -> EpochEntry | None:
-        """The first one known."""
+        """First known entry."""
         return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int, *, flush: bool = False) -> None:
-        """Notes that `epoch` begins at `start_offset`; entries that contradict it are dropped. ValueError when negative."""
+        """Record that `epoch` begins at `start_offset`, and drop entries that contradict it. Raises ValueError for a negative number."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} at offset {start_offset}: neither may be negative")
         before = self._kept()
@@ -107,7 +107,7 @@ class LeaderEpochCache:
                 self.flush()
 
     def _kept(self) -> list[EpochEntry]:
-        """The entries in the file, to be noted before a change."""
+        """Return the entries in the file; called before a change."""
         return self.entries if self._written is None else self._written
 
     def _assign(self, epoch: int, start_offset: int) -> bool:
@@ -125,9 +125,9 @@ class LeaderEpochCache:
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch <= `epoch` and the offset where it ends (exclusive); (-1, -1) when unknown.
+        """Return the largest epoch <= `epoch` and the offset where it ends (exclusive); (-1, -1) when unknown.
 
-        An epoch below the first known one is answered with itself and the first known start offset, as in Kafka.
+        For an epoch below the first known one, return `epoch` and the first known start offset, as Kafka does.
         """
         epochs = self._epochs
         if epoch == UNDEFINED_EPOCH or not epochs:
@@ -142,12 +142,12 @@ class LeaderEpochCache:
         return epochs[higher - 1], self._starts[higher]
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that `offset` was (or will be) written in, None before the first entry."""
+        """Return the epoch in which `offset` was (or will be) written, None before the first entry."""
         slot = bisect_right(self._starts, offset) - 1
         return self._epochs[slot] if slot >= 0 else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drops the entries that begin at or after `end_offset`."""
+        """Remove the entries that begin at or after `end_offset`."""
         if end_offset < 0 or not self._starts or self._starts[-1] < end_offset:
             return
         self._written = self._kept()
@@ -157,7 +157,7 @@ class LeaderEpochCache:
         self._refresh()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drops entries wholly before `start_offset`; the one that covers it then begins there."""
+        """Remove entries wholly before `start_offset`; the entry that covers `start_offset` begins there from now on."""
         covered = bisect_right(self._starts, start_offset)
         if not covered or (covered == 1 and self._starts[0] == start_offset):
             return
@@ -173,7 +173,10 @@ class LeaderEpochCache:
             self._refresh()
 
     def complete(self, entries: Sequence[EpochEntry]) -> None:
-        """Puts in front those of `entries` (rising in both columns) that begin before the first known one; all when none is known."""
+        """Prepend the entries that begin before the first known one; all entries when the cache is empty.
+
+        `entries` must rise in both columns.
+        """
         known = self.entries
         missing = [
             entry for entry in entries if not known or (entry.start_offset < known[0].start_offset and entry.epoch <= known[0].epoch)
@@ -182,7 +185,7 @@ class LeaderEpochCache:
             self.begin_with([*missing, *(known[1:] if known and missing[-1].epoch == known[0].epoch else known)])
 
     def begin_with(self, entries: Sequence[EpochEntry]) -> None:
-        """Replaces all entries by these, which rise in both columns."""
+        """Replace all entries by `entries`, which rise in both columns."""
         self._written = self._kept()
         self._epochs = [entry.epoch for entry in entries]
         self._starts = [entry.start_offset for entry in entries]
@@ -194,7 +197,7 @@ class LeaderEpochCache:
         return self._written is not None
 
     def is_behind(self, log_end_offset: int) -> bool:
-        """Whether the file differs in what counts after a restart: the epochs that begin below the log end."""
+        """Return whether cache and file differ in epochs that begin below the log end, which alone count after a restart."""
         if self._written is None:
             return False
         return [entry for entry in self.entries if entry[1] < log_end_offset] != [
@@ -202,19 +205,19 @@ class LeaderEpochCache:
         ]
 
     def is_ahead(self, log_end_offset: int) -> bool:
-        """Whether the file holds epochs that begin beyond the log end, as after the loss of records that had been flushed."""
+        """Return whether the file holds epochs that begin beyond the log end, as after the loss of records that had been flushed."""
         return any(start > log_end_offset for _, start in self._kept())
 
     def begin_write(self) -> EpochWrite:
-        """For a flush: the write of the current entries."""
+        """Return a write of the current entries, for a flush."""
         return EpochWrite(self.path, self.entries, self._order)
 
     def finish_write(self, write: EpochWrite) -> None:
-        """Takes note that the write ran, unless a truncation has written its own entries in the meantime."""
+        """Record that the write ran, unless a truncation has written other entries since."""
         if self._order.written == write.number:
             self._written = None if write.entries == self.entries else write.entries
 
     def flush(self) -> None:
-        """Writes the checkpoint file durably, on this thread."""
+        """Write the checkpoint file durably, on this thread."""
         self.begin_write().run(self._disk)
         self._written = None

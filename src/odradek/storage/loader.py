@@ -1,4 +1,4 @@
-"""Opening a log directory: left-overs finished or dropped, segments loaded, recovered where needed (Kafka's LogLoader)."""
+"""Opening of a log directory: left-over files, loading and recovery of segments (Kafka's LogLoader)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NEVER = 0x7FFF_FFFF_FFFF_FFFF
-"""flush.messages by default: nobody is promised that records are flushed before they count."""
+"""Default of flush.messages; with it no flush is promised before an append is acknowledged."""
 
 
 def load_log(
@@ -61,11 +61,13 @@ def load_log(
     options: LogOptions | None = None,
     on_segment: Callable[[int, int, int], None] | None = None,
 ) -> Log:
-    """Opens the log in `directory` (which exists), creating an empty one when there are no segments.
+    """Open the log in `directory` (which exists), creating an empty segment when there are no segments.
 
-    `log_start_offset` and `recovery_point` come from the checkpoints. `clean`: the last shutdown was clean. `compacted`: the cleaner has
-    worked on the log, so that offsets may be missing whatever the policy is now. `on_segment(done, total, bytes)` is called as segments are
-    recovered; `bytes` is the size of the one before. Raises OSError, and StorageError for files that Kafka refuses, too.
+    `log_start_offset` and `recovery_point` come from the checkpoints. `clean` says that the last shutdown was clean. `compacted` says that
+    the cleaner has worked on the log: offsets may then be missing, whatever the policy is now. `on_segment(done, total, bytes)` is called
+    as segments are recovered; `bytes` is the size of the previous segment.
+
+    Raises OSError, and StorageError also for files that Kafka refuses.
     """
     return _Loader(
         disk,
@@ -118,10 +120,12 @@ class _Loader:
         """Base offsets of the segments that were `.swap` files."""
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}", options.new_lock())
         self.former_epochs: dict[int, int] = {}
-        """Epoch -> where it began by the checkpoint, for the epochs that recovery reads from the batches."""
+        """Start offset in the checkpoint by epoch, for the epochs that recovery reads from the batches."""
         self.state = self._new_state()
         self.rebuilt: list[Segment] = []
-        """Segments below the recovery point with rebuilt indexes: flushes need not reach back to them, so the log owes those an fsync."""
+        """Segments below the recovery point with rebuilt indexes. Flushes need not include these segments, so the log must fsync the
+        indexes.
+        """
 
     def _new_state(self) -> ProducerStateManager:
         return ProducerStateManager(
@@ -133,7 +137,10 @@ class _Loader:
         )
 
     def _tolerant(self, read: Callable[[], T]) -> T | None:
-        """Reads a file; None when it is damaged and the log was never flushed: a power cut may damage it, and all is recovered anyway."""
+        """Read a file; None when it is damaged and the log was never flushed.
+
+        A power cut may damage the file of such a log, which is recovered from its start in any case. Otherwise raises StorageError.
+        """
         try:
             return read()
         except StorageError as error:
@@ -168,7 +175,7 @@ class _Loader:
             end_offset = self.log_start_offset
         self.leader_epochs.truncate_from_end(end_offset)
         if self.leader_epochs.is_ahead(end_offset):
-            # In a compacted log the next recovery would keep these epochs, and they would hide those of records written from now on.
+            # In a compacted log the next recovery would keep these epochs, and they would hide the epochs of new records.
             self.leader_epochs.flush()
         log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         if not self.clean and not epochs_lost:
@@ -201,16 +208,16 @@ class _Loader:
             for path in segment.index_paths():
                 log.owe_fsync(path)
         if not self.clean and never_flushed:
-            # The process that made these files may have been killed before it could make them durable.
+            # The process that made these files may have been killed before it made them durable.
             for name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT):
                 if name in names:
                     log.owe_fsync(f"{self.directory}/{name}")
             log.owe_fsync(self.directory, name_only=True)
         if not self.clean and self.config.flush_messages < _NEVER:
-            # What an fsync that failed has left in memory would be taken for durable by the next one.
+            # After a failed fsync the page cache may hold data that is not on disk, and the next fsync would report it as durable.
             log.write_again(log.recovery_point)
         if log.flush_due:
-            # flush.messages promises that so many records are flushed, and without an append nobody would flush the recovered ones.
+            # flush.messages limits the records that are not flushed, and without an append no flush would follow for the recovered records.
             flush = log.begin_flush()
             if flush is not None:
                 flush.run(self.disk)
@@ -220,7 +227,7 @@ class _Loader:
         return log
 
     def _load_epochs(self) -> bool:
-        """False when there is no usable checkpoint: it is missing, empty, or torn by a power cut or a bad sector."""
+        """Read the checkpoint. Return False when it is not usable: missing, empty, or torn by a power cut or a bad sector."""
         try:
             self.leader_epochs.load()
         except DamagedFileError as error:
@@ -229,8 +236,10 @@ class _Loader:
         return bool(self.leader_epochs.entries)
 
     def _rebuild_epochs(self) -> None:
-        """Reads the epochs from the batches, which tell all but those without a record. Batches that recovery reads are left to it."""
-        # A segment whose indexes had to be rebuilt has added its epochs already, and earlier ones could not follow them.
+        """Read the epochs from the batches, which show all epochs but those without a record. Recovery reads the batches that are not
+        flushed.
+        """
+        # A segment whose indexes were rebuilt has added its epochs already, and earlier epochs could not be added after them.
         self.leader_epochs.clear()
         for segment in self.segments[: None if self.clean else self._first_unflushed()]:
             note_epochs(segment, self.leader_epochs)
@@ -238,10 +247,10 @@ class _Loader:
             self.leader_epochs.flush()
 
     def _complete_epochs(self, log_start_offset: int, end_offset: int) -> None:
-        """Reads from the batches the epochs that lie between the log start and the first one known.
+        """Read from the batches the epochs between the log start and the first known epoch.
 
-        They are missing when the log start moved back because its checkpoint is older than that of the epochs; no epoch at all is known
-        when the log start had been raised to the log end. Without them a follower would keep records there that are not in this log.
+        They are missing when the log start moved back because its checkpoint is older than that of the epochs. No epoch is known when the
+        log start had been raised to the log end. Without these epochs a follower would keep records there that are not in this log.
         """
         earliest = self.leader_epochs.earliest
         first_known = end_offset if earliest is None else earliest.start_offset
@@ -254,7 +263,7 @@ class _Loader:
         self.leader_epochs.complete(found.entries)
 
     def _first_unflushed(self) -> int:
-        """Index of the segment that holds the recovery point."""
+        """Return the index of the segment that holds the recovery point."""
         first = 0
         for index, segment in enumerate(self.segments):
             if segment.base_offset <= self.recovery_point:
@@ -283,20 +292,20 @@ class _Loader:
         segment = Segment.load(self.disk, self.directory, offset, self.limits, now_ms)
         names = [segment_file(offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
         if offset in self.swapped and names[0] not in present:
-            # It was swapped in without an index, which does not mean that its log is damaged. Only the indexes are rebuilt: recovery would
-            # cut off flushed records from the first damaged one on.
+            # The segment was swapped in without an index, which does not mean that its log is damaged. Only the indexes are rebuilt:
+            # recovery would truncate flushed records from the first damaged one on.
             segment.rebuild_indexes()
             present.update(names)
             self.rebuilt.append(segment)
         try:
             segment.sanity_check(present)
         except CorruptIndexError as error:
-            # A segment at or beyond the recovery point is recovered in a moment anyway.
+            # Recovery follows for a segment at or beyond the recovery point.
             if not self.clean and offset >= self.recovery_point:
                 pass
             elif segment_file(offset, INDEX_SUFFIX) in present:
-                # Only the transaction index is damaged: it is rebuilt from the batches, as a missing one is (`find_lost_aborts`). Recovery
-                # would cut off flushed records from the first damaged one on.
+                # Only the transaction index is damaged. `find_lost_aborts` rebuilds it from the batches, as it does a missing one. Recovery
+                # would truncate flushed records from the first damaged one on.
                 logger.warning("Removing a damaged index: %s", error)
                 self.disk.remove(segment.txn_index.path)
                 self.aborts_lost.add(offset)
@@ -312,10 +321,10 @@ class _Loader:
     def _recover_segment(self, segment: Segment, *, below_recovery_point: bool = False) -> Recovered:
         state = self._new_state()
         if below_recovery_point:
-            # The snapshots after this segment are still good.
+            # The snapshots after this segment are still valid.
             state.overlook_snapshots_above(segment.base_offset)
         # A snapshot from before the first segment does not count: the batches in between, and perhaps their markers, are gone. Retention
-        # may have removed them unflushed, and a power cut may have torn the snapshot at the segment's base offset.
+        # may have removed them before they were flushed, and a power cut may have torn the snapshot at the segment's base offset.
         first_offset = (self.segments[0] if self.segments else segment).base_offset
         log_start_offset = max(self.log_start_offset, first_offset)
         rebuild_producer_state(state, self.segments, log_start_offset, segment.base_offset, self.clock.time_ms(), clean=False)
@@ -324,23 +333,23 @@ class _Loader:
         if self.leader_epochs.is_behind(1 << 62):
             self.leader_epochs.flush()
         state.take_snapshot()
-        # The snapshot is on disk; the log's own state reads it later (`rebuild_producer_state`).
+        # The snapshot is on disk; the log's own producer state reads it later (`rebuild_producer_state`).
         self.state = self._new_state()
         return recovered
 
     def _recover(self) -> None:
-        """Recovers every segment from the one that holds the recovery point on; nothing after the first damage is kept."""
+        """Recover every segment from the one that holds the recovery point on, and drop everything after the first damage."""
         first = self._first_unflushed()
         unflushed = self.segments[first:]
         del self.segments[first:]
         if unflushed and not self.config.compact:
-            # The batches themselves say which epochs begin there; checkpoint entries of records that were lost would hide them.
+            # The batches show which epochs begin there; checkpoint entries of lost records would hide these epochs.
             self.former_epochs = dict(self.leader_epochs.entries)
             self.leader_epochs.truncate_from_end(unflushed[0].base_offset)
         for done, segment in enumerate(unflushed):
             if self.on_segment is not None:
                 self.on_segment(done, len(unflushed), unflushed[done - 1].size if done else 0)
-            # A roll at the end of this segment may put it below the stored recovery point, and then nobody rebuilds its index.
+            # After a roll this segment may lie below the stored recovery point, and no later start would rebuild its transaction index.
             segment.txn_index.begin_anew()
             recovered = self._recover_segment(segment)
             segment.txn_index.complete(only_if_needed=True)
@@ -353,14 +362,17 @@ class _Loader:
                 for later in rest:
                     self._drop(later)
                 if rest:
-                    # Or a power cut could bring a dropped segment back, after records that are written from now on.
+                    # Without the fsync a power cut could bring a dropped segment back behind new records.
                     self.disk.fsync_dir(self.directory)
                 break
         if self.on_segment is not None:
             self.on_segment(len(unflushed), len(unflushed), self.segments[-1].size if unflushed else 0)
 
     def _tail_is_missing(self, recovered: Recovered, rest: list[Segment]) -> bool:
-        """A power cut may have kept a later segment and lost the end of this one, leaving a hole where compaction made none."""
+        """Return whether records between this segment and the next one are lost.
+
+        A power cut may have kept a later segment and lost the end of this one. A hole then appears in a log that was never compacted.
+        """
         never_compacted = not self.config.compact and not self.compacted
         return bool(rest) and recovered.contiguous and never_compacted and recovered.next_offset < rest[0].base_offset
 
@@ -385,10 +397,10 @@ class _Loader:
 
 
 def finish_swaps(disk: Disk, directory: str) -> tuple[list[str], set[int]]:
-    """Removes `.deleted` and `.cleaned` files and completes or drops `.swap` ones. Returns the names that are left, sorted, and the base
-    offsets of the segments that were swapped in.
+    """Remove `.deleted` and `.cleaned` files and complete or drop `.swap` files.
 
-    A swap whose offset is at or above the lowest `.cleaned` file was not complete when the broker died: the old segments still count.
+    Return the sorted names of the remaining files, and the base offsets of the segments that were swapped in. A swap whose offset is at or
+    above the lowest `.cleaned` file was incomplete when the broker died: the old segments still count.
     """
     names = disk.listdir(directory)
     temporary = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX))]
@@ -412,7 +424,7 @@ def finish_swaps(disk: Disk, directory: str) -> tuple[list[str], set[int]]:
 
 
 def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
-    """Removes the segments that the swapped-in ones replace."""
+    """Remove the segments that the swapped-in segments replace."""
     low: int | None = None
     high = 0
     limits = SegmentLimits(1 << 31, 1 << 20)
@@ -434,7 +446,8 @@ def _drop_replaced(disk: Disk, directory: str, swaps: list[str]) -> None:
         offset = offset_of_file(name)
         if offset is None or not low <= offset < high:
             continue
-        # As in the swap itself, the snapshot where the new segment begins stays: it may know batches of producers that are compacted away.
+        # As in the swap itself, the snapshot at the new segment's base stays: it may know batches of producers whose records were compacted
+        # away.
         if name.endswith(SEGMENT_SUFFIXES) or (
             name.endswith(SNAPSHOT_SUFFIX) and segment_file(offset, LOG_SUFFIX + SWAP_SUFFIX) not in swaps
         ):

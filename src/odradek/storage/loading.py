@@ -1,7 +1,7 @@
-"""Loading the logs of one directory with several workers (the pools of Kafka's LogManager.loadLogs).
+"""Loading of one directory's logs by several workers (the pools of Kafka's LogManager.loadLogs).
 
-A worker takes one log after the other until none is left or one failed; `num.recovery.threads.per.data.dir` of them run for each directory,
-in threads where there are any. `LogManager.adopt` puts the loaded logs into service, on the loop.
+A worker takes one log after the other until all logs are taken or one failed. `num.recovery.threads.per.data.dir` workers run for each
+directory, in threads where threads are used. `LogManager.adopt` puts the loaded logs into service, on the loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 
 
 class LoadProgress(NamedTuple):
-    """How far a directory's loading is: `done` of `total` logs, and the recovered segments of the log being loaded."""
+    """Progress of a directory's loading: `done` of `total` logs, and the recovered segments of the log being loaded."""
 
     directory: str
     log: str
@@ -39,13 +39,14 @@ class LoadProgress(NamedTuple):
     segments_done: int
     segments_total: int
     bytes_per_second: float = 0.0
-    """The rate of recovery in this directory so far."""
+    """Rate of recovery in this directory so far."""
 
 
 class DirectoryLoading:
-    """The loading of one directory's logs: call `open`, then `work` in any number of threads side by side, then `result`.
+    """Loading of one directory's logs: call `open`, then `work` in any number of threads in parallel, then `result`.
 
-    An error ends the loading of this directory only, and a log line names the log that failed; other directories share nothing with it.
+    An error ends the loading of this directory only, and a message in the broker's log names the partition log that failed. Directories
+    share no state.
     """
 
     def __init__(
@@ -73,13 +74,13 @@ class DirectoryLoading:
         self._logs: list[Log] = []
         self._failure: Exception | None = None
         self.fatal: StorageError | None = None
-        """The error with which no broker may start: the log directory holds a directory that is no log."""
+        """Error with which the broker may not start: the log directory holds a directory that is not a log."""
         self.doomed: list[str] = []
-        """`-delete` directories that the last run did not get to remove."""
+        """`-delete` directories that the last run did not remove."""
         self.strays: list[str] = []
 
     def open(self) -> None:
-        """Reads the checkpoints and finds the logs; errors are kept for `result`."""
+        """Read the checkpoints and list the logs; errors are kept for `result`."""
         self._began = self._clock.monotonic()
         directory = self.directory
         try:
@@ -110,7 +111,7 @@ class DirectoryLoading:
         return True
 
     def work(self) -> None:
-        """Loads logs until none is left; run it in as many threads as wanted."""
+        """Load logs until all are taken. May run in any number of threads."""
         while True:
             with self._lock:
                 if self._failure is not None or self.fatal is not None or self._next >= len(self._names):
@@ -164,7 +165,10 @@ class DirectoryLoading:
             self._on_progress(progress)
 
     def result(self) -> list[Log] | Exception:
-        """The logs in the order of their names, or what takes the directory offline; StorageError when no broker may start with it."""
+        """Return the logs in the order of their names, or the error that takes the directory offline.
+
+        Raises StorageError when the broker may not start with this directory.
+        """
         if self.fatal is not None:
             raise self.fatal
         if self._failure is not None:

@@ -1,15 +1,18 @@
-"""A partition's log: appending, reading, truncating (Kafka's UnifiedLog and LocalLog).
+"""Log of a partition: append, read, truncate (Kafka's UnifiedLog and LocalLog).
 
 An append as leader takes these steps:
-  1. read the 61-byte header, check the CRC and what else a client's batch must fulfil (`records.validation`);
+
+  1. read the 61-byte header, check the CRC and the other requirements of a client's batch (`records.validation`);
   2. ask the producer state: a duplicate is answered with its first offset, a gap or an old epoch is refused;
   3. roll when the segment is full;
-  4. write [base offset, length, leader epoch, rest] in one vectored write, the producer's bytes uncopied;
+  4. write [base offset, length, leader epoch, rest] in one vectored write, without copying the producer's bytes;
   5. only then move the log end offset, indexes, leader epochs and producer state.
-A failed write leaves nothing behind that is visible: the log end offset has not moved, and the bytes are overwritten or cut by recovery.
 
-A log is put together of `segments` (log_segments.py), `leader_epochs`, `producer_state` and a `Durability` (flushing.py), which each keep
-one part of its state; the offsets are its own.
+A failed write leaves nothing visible: the log end offset has not moved, and the next append overwrites the bytes or recovery truncates
+them.
+
+A log consists of `segments` (log_segments.py), `leader_epochs`, `producer_state` and a `Durability` (flushing.py), each of which keeps a
+part of the state. The log itself keeps the offsets.
 """
 
 from __future__ import annotations
@@ -63,14 +66,14 @@ if TYPE_CHECKING:
 __all__ = ["AppendInfo", "AppendOrigin", "Flush", "Log", "LogRead", "OffsetPosition", "TimestampedOffset"]
 
 _CLIENT, _RAFT_LEADER = AppendOrigin.CLIENT, AppendOrigin.RAFT_LEADER
-"""Looked up once: members of an enum are slow to come by."""
+"""Constants, because access to the members of an enum is slow."""
 
 
 class Log:
-    """See the module's text. One thread only, except where the package says otherwise.
+    """Log of one partition; see the module's text. For one thread only, except where the package's docstring says otherwise.
 
-    Errors: KafkaError for what a client or leader did wrong; OSError from the disk, which the log manager turns into a failed
-    directory (`on_io_error` is called first, then the error goes on as KAFKA_STORAGE_ERROR).
+    Raises KafkaError for errors of a client or leader. An OSError from the disk makes the log manager mark the directory as failed:
+    `on_io_error` is called first, then the log raises KAFKA_STORAGE_ERROR.
     """
 
     __slots__ = (
@@ -114,8 +117,9 @@ class Log:
         options: LogOptions,
         clean: bool = False,
     ) -> None:
-        """Made by `loader.load_log`; `segments` is not empty. `clean` tells that nothing has to be flushed at the next shutdown unless the
-        log changes.
+        """Called by `loader.load_log`; `segments` is not empty.
+
+        `clean` says that the next shutdown has nothing to flush unless the log changes.
         """
         self._disk = disk
         self._clock = clock
@@ -136,77 +140,85 @@ class Log:
         self._deletions: list[str] = []
         self._closed = False
         self._cut = False
-        """Whether the log was truncated and that is not durable yet."""
+        """Whether the log was truncated and the truncation is not durable yet."""
         self._rested_end = -1
 
     def __repr__(self) -> str:
         return f"Log({self.directory}, {self.log_start_offset}..{self.log_end_offset}, {len(self.segments)} segments)"
 
     def update_config(self, config: TopicConfig) -> None:
-        """Takes effect with the next append, roll or retention check."""
+        """Set the configuration for the next append, roll or retention check."""
         self.config = config
         self._rules = rules_of(config)
         self.segments.update_config(config)
 
-    # -- what it is --------------------------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------------------
 
     @property
     def active(self) -> Segment:
-        """The segment that is appended to."""
+        """Segment that is appended to."""
         return self.segments.active
 
     @property
     def bases(self) -> list[int]:
-        """The base offsets of the segments."""
+        """Base offsets of the segments."""
         return self.segments.bases
 
     @property
     def generation(self) -> int:
-        """Rises with truncation, closing and renaming, and when the directory fails: plans of long work made before are void then. Appends,
-        rolls and retention leave it alone; what they change shows in `segments`.
+        """Number that rises when the log is truncated, closed or renamed, or when its directory fails.
+
+        Plans of long work made under an earlier generation are void. Appends, rolls and retention do not change it; their changes show in
+        `segments`.
         """
         return self._durability.generation
 
     @property
     def closed(self) -> bool:
-        """Closed, deleted or gone with its directory: nothing is written to it any more."""
+        """Whether the log is closed, deleted or offline with its directory; nothing is written to it any more."""
         return self._closed
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """Size of all segments in bytes."""
         return self.segments.size
 
     @property
     def is_future(self) -> bool:
-        """Whether it is a copy on its way to another log directory."""
+        """Whether the log is a copy being moved to another log directory."""
         return self.directory.endswith(FUTURE_DIR_SUFFIX)
 
     @property
     def parent_directory(self) -> str:
-        """The log directory that it lies in."""
+        """Log directory that contains the log."""
         return self.directory.rpartition("/")[0]
 
     # -- offsets -----------------------------------------------------------------------------------------------------------------
 
     @property
     def recovery_point(self) -> int:
-        """All records below are durable."""
+        """Offset below which all records are durable."""
         return self._durability.recovery_point
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to here read_committed consumers may read: the first open or unreplicated transaction, at most the high watermark."""
+        """Offset up to which read_committed consumers may read.
+
+        It is the first offset of an open or unreplicated transaction, at most the high watermark.
+        """
         unstable = self.producer_state.first_unstable_offset
         return self.high_watermark if unstable is None or unstable > self.high_watermark else max(unstable, self.log_start_offset)
 
     @property
     def latest_epoch(self) -> int:
-        """The leader epoch of the last entry of the epoch cache, -1 when there is none."""
+        """Leader epoch of the last entry of the epoch cache, -1 without an entry."""
         return self.leader_epochs.latest_epoch
 
     def update_high_watermark(self, offset: int) -> int:
-        """Sets it, kept within log start and end, and returns what it became. It may go back: a new leader may know less."""
+        """Set the high watermark within log start and end, and return the result.
+
+        The high watermark may go back, because a new leader may know a lower one.
+        """
         bounded = offset if self.log_start_offset <= offset <= self.log_end_offset else self._within(offset)
         self.high_watermark = bounded
         self.producer_state.on_high_watermark(bounded)
@@ -216,9 +228,9 @@ class Log:
         return min(max(offset, self.log_start_offset), self.log_end_offset)
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Raises the log start, for retention and DeleteRecords; True when it moved.
+        """Raise the log start, for retention and DeleteRecords; return whether it moved.
 
-        KafkaError OFFSET_OUT_OF_RANGE beyond the high watermark.
+        Raises KafkaError OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
         if offset > self.high_watermark:
             raise KafkaError(
@@ -234,7 +246,7 @@ class Log:
         return True
 
     def assign_topic_id(self, topic_id: UUID) -> None:
-        """Writes partition.metadata; INCONSISTENT_TOPIC_ID when the log has another id."""
+        """Write partition.metadata. Raises KafkaError INCONSISTENT_TOPIC_ID when the log has another id."""
         if self.topic_id is None:
             with Guarded(self):
                 write_partition_metadata(self._disk, f"{self.directory}/{PARTITION_METADATA}", topic_id)
@@ -243,17 +255,17 @@ class Log:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"The log of {self.name} belongs to topic id {self.topic_id}, not {topic_id}")
 
     def assign_epoch_start(self, leader_epoch: int, start_offset: int) -> None:
-        """A new leader notes where its epoch begins. The file is written when the first records of the epoch are flushed."""
+        """Record where a new leader's epoch begins. The file is written when the first records of the epoch are flushed."""
         self.leader_epochs.assign(leader_epoch, start_offset, flush=False)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch <= `epoch`; (-1, -1) when unknown (KIP-101, KIP-279)."""
+        """Return (epoch, end offset) of the largest epoch <= `epoch`; (-1, -1) when unknown (KIP-101, KIP-279)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # -- rolling and flushing ----------------------------------------------------------------------------------------------------
 
     def roll(self, at_offset: int | None = None) -> Segment:
-        """Begins a new segment at the log end (or at `at_offset` beyond it); an empty active segment that begins there stays."""
+        """Begin a new segment at the log end (or at `at_offset` beyond it). An empty active segment that begins there stays."""
         with Guarded(self):
             return self._roll(self.log_end_offset if at_offset is None else at_offset)
 
@@ -272,14 +284,14 @@ class Log:
         self._durability.touch()
         active.become_inactive()
         segment = self.segments.begin(base_offset)
-        # The snapshot at a segment's base lets recovery begin right there.
+        # The snapshot at a segment's base lets recovery begin there.
         self.producer_state.map_end_offset = base_offset
         try:
             unsynced = self.producer_state.take_snapshot(sync=False)
         except OSError as error:
             if not out_of_descriptors(error):
                 raise
-            unsynced = None  # recovery begins at the snapshot before
+            unsynced = None  # recovery then begins at the previous snapshot
         if unsynced is not None:
             self._durability.owe_snapshot(unsynced)
         if self._options.on_roll is not None:
@@ -288,37 +300,38 @@ class Log:
 
     @property
     def checkpointed_recovery_point(self) -> int:
-        """What recovery-point-offset-checkpoint may say: less than the recovery point while indexes of rolled segments are not durable."""
+        """Offset for recovery-point-offset-checkpoint: below the recovery point while indexes of rolled segments are not durable."""
         if self._closed:
             return self.recovery_point
         return self._durability.checkpointed_recovery_point(self.segments, self.log_end_offset)
 
     @property
     def flush_due(self) -> bool:
-        """Whether flush.messages asks for a flush: so many records are not durable yet."""
+        """Whether the number of records that are not durable has reached flush.messages."""
         return self.log_end_offset - self._durability.recovery_point >= self.config.flush_messages
 
     def needs_flush(self, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms asks for a flush now."""
+        """Return whether flush.messages or flush.ms requires a flush now."""
         if self.log_end_offset <= self.recovery_point:
             return False
         return self.flush_due or now_ms - self._durability.last_flush_ms >= self.config.flush_ms
 
     @property
     def unsynced_paths(self) -> tuple[list[str], list[str]]:
-        """Files that are not durable yet, and names; what was owed before the first flush."""
+        """Files, and names, that are not durable yet, from before the first flush."""
         return self._durability.owed
 
     def owe_fsync(self, path: str, *, name_only: bool = False) -> None:
-        """A file that this log needs (or with `name_only` just its name, or a directory's) is not durable yet: the next flush makes it so,
-        before its records count as durable.
+        """Add a file that this log needs to the next flush, which makes it durable before its records count as durable.
+
+        With `name_only` only the directory entry of a file or a directory is added.
         """
         self._durability.owe(path, name_only=name_only)
 
     def begin_flush(self, up_to: int | None = None) -> Flush | None:
-        """What must be fsynced so that everything below `up_to` (the log end) is durable; None when it is.
+        """Return the fsyncs that make everything below `up_to` (default: the log end) durable; None when all of it is durable.
 
-        KAFKA_STORAGE_ERROR when the log is closed, or its directory went offline, before that.
+        Raises KafkaError KAFKA_STORAGE_ERROR when a flush is due and the log is closed or its directory offline.
         """
         end = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if not self._cut and self._durability.covers(end, self.segments.active.base_offset):
@@ -329,7 +342,7 @@ class Log:
             return self._plan_flush(end, closing=False)
 
     def _plan_flush(self, end: int, *, closing: bool) -> Flush:
-        # Epochs that were cut go from the file, too: in a compacted log recovery would keep them.
+        # Truncated epochs leave the file, too: in a compacted log recovery would keep them.
         behind = self.leader_epochs.dirty if self._cut else self.leader_epochs.is_behind(self.log_end_offset)
         epochs = self.leader_epochs.begin_write() if behind else None
         flush = self._durability.plan(end, self.segments, epochs, closing=closing)
@@ -339,15 +352,15 @@ class Log:
         return flush
 
     def finish_flush(self, flush: Flush) -> None:
-        """The flush ran without error: the recovery point moves, unless the log was truncated meanwhile."""
+        """Take over a flush that ran without error: the recovery point moves, unless the log was truncated since the flush began."""
         if not self._durability.finish(flush, self._clock.time_ms()):
-            # In case that the directory got another name: what was not found under the old one is owed still.
+            # If the directory was renamed, the flush may have missed files under the old name: they must be made durable again.
             self.owe_fsync(f"{self.directory}/{PARTITION_METADATA}")
         if flush.epochs is not None:
             self.leader_epochs.finish_write(flush.epochs)
 
     def flush(self, up_to: int | None = None) -> None:
-        """Both halves in one, on this thread. A failure takes the directory offline: nothing is ever flushed again."""
+        """Begin, run and finish a flush on this thread. A failure takes the directory offline, and the log is never flushed again."""
         with Guarded(self):
             flush = self.begin_flush(up_to)
             if flush is not None:
@@ -362,18 +375,18 @@ class Log:
         self.finish_flush(flush)
 
     def give_back(self, flush: Flush) -> None:
-        """Takes back a flush that failed: the log owes what was not made durable, should its directory work on."""
+        """Take back a flush that failed, so that the next flush includes its files, if the directory stays online."""
         self._durability.give_back(flush, self.directory)
 
     def _gone(self) -> KafkaError:
-        """For callers that still hold a log which was closed, deleted or went offline with its directory."""
+        """Return the error for callers that still hold a log that was closed, deleted or went offline with its directory."""
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} in {self.directory} is closed")
 
     def write_again(self, start_offset: int) -> None:
-        """Writes the batches from `start_offset` on once more, in their own place, before they are flushed.
+        """Rewrite the batches from `start_offset` on in their place, before they are flushed.
 
-        After an fsync that failed Linux takes the pages for clean: they stay in memory, also for the next process, and the next fsync
-        succeeds without having written them.
+        After a failed fsync Linux marks the pages as clean. They stay in memory, for the next process as well, and the next fsync succeeds
+        without having written them.
         """
         first = self.segments.index_at(start_offset)
         for segment in self.segments[first:]:
@@ -382,9 +395,9 @@ class Log:
                 segment.write_again(batch.position)
 
     def failed(self, error: OSError, *, changing: bool = False) -> KafkaError:
-        """Reports the directory as failed and gives the error to answer with.
+        """Report the directory as failed and return the error to answer with.
 
-        The directory does not fail for want of a descriptor, unless the log was `changing` and is in no state to go on.
+        A missing descriptor does not fail the directory, unless the operation is `changing` the log, which then cannot go on.
         """
         if changing and out_of_descriptors(error):
             error = OSError(errno.EIO, f"{error.strerror} in the middle of a change", error.filename)
@@ -403,11 +416,12 @@ class Log:
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Validates one record batch, gives it offsets and writes it; bytes behind it that are no whole batch are left out. Of a marker,
-        `transaction_version` is that of the transaction (0 for a coordinator that does not say).
+        """Validate one record batch, assign its offsets and write it; an incomplete batch behind it is left out.
 
-        KafkaError with Kafka's code for what is refused (nothing is written then), KAFKA_STORAGE_ERROR when the disk fails. More than one
-        batch is INVALID_RECORD, whoever sends it (LogValidator of Kafka, for batches of version 2).
+        `transaction_version` is the version of a marker's transaction (0 for a coordinator that does not send one).
+
+        Raises KafkaError with Kafka's code for a refused batch, of which nothing is written, and KAFKA_STORAGE_ERROR when the disk fails.
+        More than one batch is INVALID_RECORD for any origin (LogValidator of Kafka, for batches of version 2).
         """
         if len(records) < HEADER_SIZE:
             if not records:
@@ -453,7 +467,7 @@ class Log:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         if header.base_offset == base_offset and header.partition_leader_epoch == leader_epoch:
-            # A coordinator knew where its batch would come.
+            # A coordinator knew the offset at which its batch would be written.
             chunks: Sequence[memoryview | bytes] = (batch,)
         else:
             chunks = patched_chunks(batch, base_offset, leader_epoch)
@@ -482,7 +496,7 @@ class Log:
                     duplicate.last_offset,
                     self.log_start_offset,
                     max_timestamp=duplicate.timestamp,
-                    # Whichever clock the topic goes by, as in Kafka (UnifiedLog.append).
+                    # Regardless of message.timestamp.type, as in Kafka (UnifiedLog.append).
                     log_append_time_ms=duplicate.timestamp,
                     duplicate=True,
                 )
@@ -494,11 +508,13 @@ class Log:
         return None
 
     def _check_sequence(self, header: BatchHeader) -> BatchMetadata | None:
-        """The earlier batch that this one repeats, None when it is the next one; OUT_OF_ORDER_SEQUENCE_NUMBER when it is neither.
+        """Return the earlier batch that this one repeats, None when this one is next in sequence.
 
-        After a restart the state knows the last batch of a producer only. One that seems out of order may then be the repetition of an
-        earlier one whose answer was lost with the connection, so that the log is asked, once per producer. (Kafka refuses it, and its
+        After a restart the state knows only the last batch of a producer. A batch that seems out of order may then repeat an earlier one
+        whose response was lost with the connection. The log is therefore searched, once per producer. (Kafka refuses such a batch, and its
         client writes it again under the next epoch.)
+
+        Raises KafkaError OUT_OF_ORDER_SEQUENCE_NUMBER for any other batch.
         """
         state = self.producer_state
         asked = (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
@@ -518,7 +534,7 @@ class Log:
         return marker
 
     def _follow_producer(self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: ControlMarker | None) -> None:
-        """Producer state and transaction index after a batch with a producer id was written."""
+        """Update producer state and transaction index after a batch with a producer id was written."""
         aborted = self.producer_state.follow(header, base_offset, max_timestamp, marker)
         if aborted is not None:
             with Guarded(self, changing=True):
@@ -534,7 +550,7 @@ class Log:
         leader_epoch: int,
         now_ms: int,
     ) -> None:
-        """One batch to the end of the log, rolling before it where needed; moves the log end offset."""
+        """Write one batch to the end of the log, rolling before it where needed, and move the log end offset."""
         if self._closed:
             raise self._gone()
         segments = self.segments
@@ -556,16 +572,18 @@ class Log:
         self.log_end_offset = last_offset + 1
 
     def append_as_follower(self, records: memoryview, leader_epoch: int) -> AppendInfo:
-        """Writes what the leader sent, offsets and epochs as they are. A batch cut off at the end is left out, and so is everything
-        from the first batch with an epoch above `leader_epoch` (KAFKA-18723).
+        """Write a leader's batches with their offsets and epochs.
 
-        KafkaError CORRUPT_MESSAGE for a wrong CRC (what precedes it in the same call is not written either),
-        UnexpectedAppendOffsetError when the first offset lies below the log end offset.
+        An incomplete batch at the end is left out, and so are all batches from the first one with an epoch above `leader_epoch` on
+        (KAFKA-18723).
+
+        Raises KafkaError CORRUPT_MESSAGE for a wrong CRC (no batch of the call is written then), and UnexpectedAppendOffsetError when the
+        first offset lies below the log end offset.
         """
         return self._append_given(records, leader_epoch, exact=False)
 
     def append_raft(self, records: memoryview, leader_epoch: int) -> AppendInfo:
-        """A Raft leader's own batches, which carry offsets and epochs already: the first must begin exactly at the log end offset.
+        """Write a Raft leader's own batches, which carry offsets and epochs already. The first must begin exactly at the log end offset.
 
         Nothing is flushed: the leader flushes before it counts its own vote for the offset.
         """
@@ -592,7 +610,7 @@ class Log:
         )
 
     def _append_one_given(self, batch: memoryview, header: BatchHeader, leader_epoch: int, *, exact: bool) -> AppendInfo:
-        """Appends a single batch, without a scan, at less than half its cost."""
+        """Append a single batch without a scan, at less than half its cost."""
         if not check_given(batch, 0, header, self.log_end_offset, leader_epoch, self.name, exact=exact):
             return AppendInfo(-1, -1, self.log_start_offset)
         base_offset, last_offset, size = header.base_offset, header.last_offset, len(batch)
@@ -610,7 +628,7 @@ class Log:
         )
 
     def _write_given(self, records: memoryview, scan: Scan, now_ms: int) -> int:
-        """Writes as many batches as fit into one segment, after a roll where needed; returns how many."""
+        """Write as many batches as fit into one segment, after a roll where needed; return their number."""
         if self._closed:
             raise self._gone()
         segments = self.segments
@@ -621,7 +639,7 @@ class Log:
             count = segment.fitting(scan, now_ms, segments.segment_bytes, segments.segment_ms)
             if not count:
                 segment = self._roll(scan.base_offsets[0])
-                # One that is larger than a segment has one to itself.
+                # A batch that is larger than a segment gets a segment for itself.
                 count = segment.fitting(scan, now_ms, segments.segment_bytes, segments.segment_ms) or 1
             if count < scan.batches:
                 scan = part_of(scan, 0, count)
@@ -639,16 +657,17 @@ class Log:
         return count
 
     def start_verification(self, producer_id: int, sequence: int, epoch: int, *, bumps_epoch: bool = False) -> VerificationGuard | None:
-        """The KIP-890 guard to hand to `append_as_leader` after the coordinator confirmed; None when none is needed."""
+        """Return the KIP-890 guard to hand to `append_as_leader` after the coordinator confirmed; None when no guard is needed."""
         return self.producer_state.start_verification(producer_id, sequence, epoch, self._clock.time_ms(), bumps_epoch=bumps_epoch)
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
     def read(self, start_offset: int, *, max_bytes: int, max_offset: int, min_one_message: bool) -> LogRead:
-        """Whole batches from the one that contains `start_offset`, at most `max_bytes` (the last may be cut), none at or above
-        `max_offset`; with `min_one_message` the first batch comes whole, however large. One segment at a time.
+        """Return batches from the one that contains `start_offset` on, at most `max_bytes`, none at or above `max_offset`.
 
-        KafkaError OFFSET_OUT_OF_RANGE below the log start or beyond the log end.
+        The last batch may be incomplete; with `min_one_message` the first batch is whole, whatever its size. Reads from one segment only.
+
+        Raises KafkaError OFFSET_OUT_OF_RANGE below the log start or beyond the log end.
         """
         if start_offset > self.log_end_offset or start_offset < self.log_start_offset:
             raise KafkaError(
@@ -663,7 +682,7 @@ class Log:
             raise self.failed(error) from error
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """Aborted transactions that overlap [start_offset, upper_bound), for read_committed fetches."""
+        """Return the aborted transactions that overlap [start_offset, upper_bound), for read_committed fetches."""
         found: list[AbortedTransaction] = []
         with Guarded(self):
             for segment in self.segments[self.segments.index_at(start_offset) :]:
@@ -674,7 +693,7 @@ class Log:
         return found
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record, from the log start on, whose timestamp is >= `timestamp` (ms); None when there is none.
+        """Return the first record, from the log start on, whose timestamp is >= `timestamp` (ms); None when there is none.
 
         Reads and may decompress one batch.
         """
@@ -682,18 +701,21 @@ class Log:
             return find_offset_for_timestamp(self, timestamp)
 
     def offset_for_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record that carries the log's largest timestamp; None in a log without records."""
+        """Return the first record with the log's largest timestamp; None in a log without records."""
         with Guarded(self):
             return find_offset_for_max_timestamp(self)
 
     # -- changing ----------------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, *, durable: bool = True) -> bool:
-        """Cuts the log so that it ends at `offset`; True when something was removed. ValueError below zero.
+        """Truncate the log so that it ends at `offset`; return whether something was removed.
 
-        Ends earlier when `offset` lies inside a batch: the whole batch goes. Until the cut is durable nothing may be written in its place,
-        or a power cut could bring whole batches back behind the new ones. It is made so on this thread: at once, or with `durable` False
-        by the next write, unless the caller has done it before (`LogManager.begin_hardening`).
+        The log ends earlier when `offset` lies inside a batch, which is removed as a whole. Until the truncation is durable nothing may be
+        written in place of the removed records: a power cut could bring whole batches back behind the new ones. With `durable` the
+        truncation is made durable here, on this thread. Otherwise the next write does so, unless the caller has done it before
+        (`LogManager.begin_hardening`).
+
+        Raises ValueError below zero.
         """
         if offset < 0:
             raise ValueError(f"{self.name} cannot be truncated to {offset}")
@@ -713,7 +735,7 @@ class Log:
 
     def _truncated(self, durable: bool) -> None:
         self._cut = True
-        # Of snapshots and segments that were removed.
+        # The directory entries of removed snapshots and segments.
         self._durability.owe(f"{self.directory}/{PARTITION_METADATA}", name_only=True)
         if self._options.on_truncated is not None:
             self._options.on_truncated(self)
@@ -722,13 +744,13 @@ class Log:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the log was truncated and that is not durable yet; the next write makes it durable first."""
+        """Whether the log was truncated and the truncation is not durable yet; the next write makes it durable first."""
         return self._cut
 
     def hardened(self, flush: Flush) -> bool:
-        """Takes over a flush of a truncated log that ran without error, as `finish_flush` does, after its checkpoints were written.
+        """Take over a flush of a truncated log that ran without error, as `finish_flush` does, after its checkpoints were written.
 
-        Returns whether the truncation is durable now: False when the log was truncated again, renamed or closed in the meantime.
+        Returns whether the truncation is durable now. It is not when the log was truncated again, renamed or closed in the meantime.
         """
         if flush.generation == self.generation:
             self._cut = False
@@ -736,8 +758,9 @@ class Log:
         return not self._cut
 
     def _harden(self) -> None:
-        """Makes a truncation durable on this thread: file, names and epochs, then the checkpoints. A stored recovery point above the
-        log end would make records that are written up to it count as flushed.
+        """Make a truncation durable on this thread: file, names and epochs, then the checkpoints.
+
+        With a stored recovery point above the log end, new records up to it would count as flushed.
         """
         self.flush()
         if self._options.write_checkpoints is not None:
@@ -754,12 +777,13 @@ class Log:
         while self.bases[-1] > offset:
             self._remove(len(self.segments) - 1)
         if removed:
-            # Or a power cut could bring a later segment back although this one is cut, with a hole between them.
+            # Otherwise a power cut could bring a later segment back although this one is truncated, with a hole between them.
             self._disk.fsync_dir(self.directory)
         wanted = offset
         offset = self.active.truncate_to(offset, self._clock.time_ms())
         if offset < min(wanted, self.log_start_offset):
-            # The batch that contains the log start went as a whole: nothing readable is left, and the log does not end below its start.
+            # The batch that contains the log start was removed as a whole: no readable record is left, and the log may not end below its
+            # start.
             self._start_over(min(wanted, self.log_start_offset), keep_epochs=True)
             return
         self.log_end_offset = offset
@@ -783,11 +807,13 @@ class Log:
     def truncate_fully_and_start_at(
         self, offset: int, log_start_offset: int | None = None, *, state: StartingState | None = None, durable: bool = True
     ) -> None:
-        """Drops everything; the next append gets `offset`. The log start becomes `offset` unless given. `durable`: as in `truncate_to`.
+        """Remove all records; the next append gets `offset`.
 
-        With `state`, the epochs and producers that the records before `offset` have left elsewhere, the log goes on from there. A crash
-        leaves a beginning of the old log, maybe nothing of it, or the new one with its state. StorageError, and nothing has changed,
-        when the state cannot be one at `offset`.
+        The log start becomes `offset` unless `log_start_offset` is given. `durable`: as in `truncate_to`. With `state` the log continues
+        with the epochs and producers that the records before `offset` have left elsewhere. After a crash the log is a prefix of the old one
+        (possibly empty), or the new one with its state.
+
+        Raises StorageError, without any change, when `state` is not valid at `offset`.
         """
         if state is not None:
             state.producers_before(offset)
@@ -801,7 +827,10 @@ class Log:
             self._truncated(durable)
 
     def _start_over(self, offset: int, *, keep_epochs: bool = False, state: StartingState | None = None) -> None:
-        """The new segment comes last: before, a crash leaves the old log or none; from then on all that belongs to it is there."""
+        """Replace all segments by an empty one at `offset`.
+
+        The new segment is made last: before, a crash leaves the old log or none; afterwards all that belongs to the new log exists.
+        """
         self.segments.forget_positions()
         while self.segments:
             self._remove(len(self.segments) - 1)
@@ -822,14 +851,14 @@ class Log:
         self.high_watermark = offset
 
     def _remove(self, index: int) -> None:
-        """Takes a segment out of the log; its files wait as `.deleted` for `take_deletions`."""
+        """Remove a segment from the log; its files wait as `.deleted` for `take_deletions`."""
         self._durability.touch()
         segment, deleted = self.segments.remove(index)
         self._deletions += deleted
         self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
 
     def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
-        """`new` takes the place of `old`, neighbours without the active segment, the first of which begins where it does.
+        """Replace `old`, neighbouring inactive segments, by `new`, which begins at the base offset of the first of them.
 
         Their files have been exchanged; see `compaction.swap`, the only caller.
         """
@@ -838,23 +867,24 @@ class Log:
             self._deletions += self.producer_state.retire_snapshot(segment.base_offset)
 
     def delete_later(self, paths: Sequence[str]) -> None:
-        """Files renamed `.deleted`, for `take_deletions`."""
+        """Add files that were renamed to `.deleted`, for `take_deletions`."""
         self._deletions += paths
 
     def delete_old_segments(self) -> int:
-        """Retention by log start, size and time; how many segments went. Their files wait for `take_deletions`."""
+        """Apply retention by log start, size and time; return the number of removed segments. Their files wait for `take_deletions`."""
         with Guarded(self):
             return delete_old_segments(self, self._clock.time_ms())
 
     def rest(self) -> None:
-        """Closes what is not in use: the files of all segments but the active one, and of that too if nothing was appended since the
-        last call. They are opened again when they are needed; slices that are out stay readable.
+        """Close the files of all inactive segments, and of the active one if nothing was appended since the last call.
+
+        The files are opened again when they are needed. Slices in use stay readable.
         """
         idle, self._rested_end = self._rested_end == self.log_end_offset, self.log_end_offset
         self.segments.rest(active=idle)
 
     def remove_oldest(self, count: int) -> None:
-        """Drops the `count` oldest segments, rolling first when that is all of them, and raises the log start accordingly."""
+        """Remove the `count` oldest segments, rolling first when that is all of them, and raise the log start accordingly."""
         if count == len(self.segments) and self.active.size:
             self._roll(self.log_end_offset)
         count = min(count, len(self.segments) - 1)
@@ -864,7 +894,7 @@ class Log:
                 self._remove(0)
 
     def take_deletions(self) -> list[str]:
-        """Paths of `.deleted` files not handed out yet; the caller removes them after file.delete.delay.ms, in any thread."""
+        """Take the paths of `.deleted` files not handed out yet. The caller removes them after file.delete.delay.ms, in any thread."""
         deletions, self._deletions = self._deletions, []
         return deletions
 
@@ -872,7 +902,7 @@ class Log:
         self.producer_state.remove_expired(self._clock.time_ms())
 
     def rename_directory(self, name: str, *, durable: bool = True) -> None:
-        """Renames the directory within its log directory; descriptors stay open, slices stay readable.
+        """Rename the directory within its log directory. Descriptors stay open, slices stay readable.
 
         With `durable` False the caller fsyncs the log directory, off the loop.
         """
@@ -889,7 +919,7 @@ class Log:
             self.producer_state.directory = target
 
     def close(self, *, durable: bool = False) -> None:
-        """Snapshot of the producer state, complete indexes, descriptors closed; with `durable` all of it fsynced first. Idempotent."""
+        """Write a producer snapshot, complete the indexes and close the descriptors; with `durable` fsync all of it first. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -904,7 +934,7 @@ class Log:
             self.segments.close_handles()
 
     def close_handles(self) -> None:
-        """Closes descriptors and writes nothing: the directory failed or is being deleted."""
+        """Close descriptors without writing anything, when the directory failed or is being deleted."""
         self._closed = True
         self._durability.void_plans()
         self.segments.close_handles()

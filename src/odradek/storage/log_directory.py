@@ -1,4 +1,4 @@
-"""One log directory of a broker: its lock, its checkpoints, its logs, and whether it still works."""
+"""Log directory of a broker: its lock, checkpoints and logs, and whether it is online."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryInUse(StorageError):
-    """Another process, or another broker in this one, holds the lock of a log directory."""
+    """Error when another process, or another broker in this process, holds the lock of a log directory."""
 
 
 class _Order:
-    """Keeps the writes of one file in the order in which they were begun, whatever threads they run in."""
+    """Order of the writes of one file: the order in which they were begun, whatever threads they run in."""
 
     __slots__ = ("begun", "durable", "lock", "written")
 
@@ -44,7 +44,7 @@ class _Order:
         self.begun = 0
         self.written = 0
         self.durable = durable
-        """The offsets that the file holds."""
+        """Offsets in the file."""
 
 
 class CheckpointWrite:
@@ -61,7 +61,7 @@ class CheckpointWrite:
         self._number = order.begun
 
     def run(self) -> None:
-        """Writes the file durably, unless one collected later has been written; OSError from the disk."""
+        """Write the file durably, unless a write that was begun later has been written. Raises OSError from the disk."""
         order = self._order
         with order.lock:
             if self._number > order.written:
@@ -84,12 +84,12 @@ class NewNames:
         self._flush.add_paths(files, names)
 
     def run(self) -> None:
-        """Does the fsyncs; files that were deleted in the meantime are left out. OSError from the disk."""
+        """Do the fsyncs; files that were deleted in the meantime are left out. Raises OSError from the disk."""
         self._flush.run(self._disk)
 
 
 class DirectoryWrite(Protocol):
-    """Something to make durable. When `run` raises OSError, `directory` is the log directory whose disk failed."""
+    """Interface of a write that is made durable. When `run` raises OSError, `directory` is the log directory whose disk failed."""
 
     @property
     def directory(self) -> str: ...
@@ -98,7 +98,7 @@ class DirectoryWrite(Protocol):
 
 
 def write_checkpoints(writes: Sequence[DirectoryWrite]) -> list[tuple[str, OSError]]:
-    """Runs all of them; returns the directories in which one failed, with the error, for `LogManager.finish_checkpoints`."""
+    """Run all writes. Return the directories in which a write failed, with the error, for `LogManager.finish_checkpoints`."""
     failed: list[tuple[str, OSError]] = []
     for write in writes:
         try:
@@ -109,7 +109,10 @@ def write_checkpoints(writes: Sequence[DirectoryWrite]) -> list[tuple[str, OSErr
 
 
 class LogDirectory:
-    """Owned by the log manager. `logs` are the current logs by partition, `future_logs` those being moved here."""
+    """Log directory, owned by the log manager.
+
+    `logs` are the current logs by partition, `future_logs` the logs being moved into this directory.
+    """
 
     __slots__ = (
         "_disk",
@@ -146,19 +149,19 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.future_logs: dict[TopicPartition, Log] = {}
         self.logs_to_come = 0
-        """How many logs a job is making here."""
+        """Number of logs that an executor call is creating here."""
         self.failure: Exception | None = None
         self.takes_logs = True
-        """False for a metadata log directory that is not among log.dirs."""
+        """False for a metadata log directory that is not in log.dirs."""
         self.cordoned = False
-        """No new replica is placed here (cordoned.log.dirs, KIP-1066)."""
+        """Whether new replicas are kept out of this directory (cordoned.log.dirs, KIP-1066)."""
         self.clean = False
         """Whether the last shutdown was clean; known after `open`."""
         self.broker_epoch = -1
-        """The broker epoch in the clean-shutdown file, -1 when unknown."""
+        """Broker epoch in the clean-shutdown file, -1 when unknown."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.compacted: frozenset[TopicPartition] = frozenset()
-        """The partitions that the cleaner had cleaned before the directory was opened, whatever their policy was then."""
+        """Partitions that the cleaner had cleaned before the directory was opened, whatever their policy was then."""
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._lock: DirectoryLock | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
@@ -173,7 +176,10 @@ class LogDirectory:
         return self.failure is None
 
     def take_lock(self) -> None:
-        """StorageError when another process holds it, OSError when the directory cannot be used."""
+        """Lock the directory.
+
+        Raises DirectoryInUse (a StorageError) when another broker holds the lock, OSError when the directory is unusable.
+        """
         self._disk.makedirs(self.path)
         if not self._disk.is_dir(self.path):
             raise NotADirectoryError(20, "not a directory", self.path)
@@ -183,7 +189,7 @@ class LogDirectory:
             raise DirectoryInUse(f"Failed to acquire lock on file .lock in {self.path}: another broker is using this directory") from None
 
     def open(self) -> None:
-        """Reads marker and checkpoints, and removes the marker: from here on a crash is an unclean shutdown."""
+        """Read marker and checkpoints, and remove the marker: from here on a crash is an unclean shutdown."""
         marker = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         epoch = read_clean_shutdown(self._disk, marker)
         self.clean = epoch is not None
@@ -198,7 +204,7 @@ class LogDirectory:
             self._disk.fsync_dir(self.path)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        """A damaged checkpoint costs time, not data: everything is then recovered from the start."""
+        """Read a checkpoint; a damaged one reads as empty. It costs time, not data: everything is then recovered from the start."""
         try:
             return read_offset_checkpoint(self._disk, f"{self.path}/{name}")
         except StorageError as error:
@@ -214,14 +220,14 @@ class LogDirectory:
             write.run()
 
     def begin_recovery_points(self) -> CheckpointWrite | None:
-        """The write of recovery-point-offset-checkpoint, None when the file holds these offsets already."""
+        """Return the write of recovery-point-offset-checkpoint, None when the file holds these offsets already."""
         return self._begin(RECOVERY_POINT_CHECKPOINT, lambda log: log.checkpointed_recovery_point)
 
     def begin_log_start_offsets(self) -> CheckpointWrite | None:
-        """As `begin_recovery_points`, for log-start-offset-checkpoint.
+        """Return the write of log-start-offset-checkpoint, None when the file holds these offsets already.
 
-        Kafka leaves out a log start that is the base of the first segment. It is kept here: as long as the removal of earlier segments is
-        not durable, a power cut could bring back what DeleteRecords has deleted.
+        Kafka leaves out a log start that is the base of the first segment. Here the log start is kept: until the removal of earlier
+        segments is durable, a power cut could bring back records that DeleteRecords has deleted.
         """
         return self._begin(LOG_START_OFFSET_CHECKPOINT, lambda log: log.log_start_offset if log.log_start_offset > 0 else None)
 
@@ -235,7 +241,7 @@ class LogDirectory:
         return self.begin_offsets(name, offsets)
 
     def begin_offsets(self, name: str, offsets: dict[TopicPartition, int]) -> CheckpointWrite | None:
-        """The write of an offset checkpoint, None when the file holds these offsets already."""
+        """Return the write of an offset checkpoint, None when the file holds these offsets already."""
         order = self._order(name)
         if self._written.get(name) == offsets == order.durable:
             return None
@@ -250,9 +256,9 @@ class LogDirectory:
         return order
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Removes a partition from the checkpoints on disk before a log is made here under that name, on this thread.
+        """Remove a partition from the checkpoints on disk, on this thread, before a log with this name is created here.
 
-        After a crash the new log would otherwise get the recovery point of an earlier log of that name.
+        After a crash the new log would otherwise get the recovery point of an earlier log with the same name.
         """
         if any(topic_partition in order.durable for order in self._orders.values()):
             self._written.clear()
