@@ -1,14 +1,14 @@
-"""All logs of a broker, over one or several log directories (Kafka's LogManager).
+"""All logs of a broker, in one or several log directories (Kafka's LogManager).
 
-Every method is synchronous. The server schedules the tasks (`cleanup`, `checkpoint_*`, `flush_due`, `run_deletions`) at Kafka's intervals;
-`DirectoryLoading.open` and `work`, `LogCreation.run` and `Deletion.run` may run in threads of their own, everything else on the loop.
+All methods are synchronous. The server schedules the tasks (`cleanup`, `checkpoint_*`, `flush_due`, `run_deletions`) at Kafka's intervals.
+`DirectoryLoading.open` and `work`, `LogCreation.run` and `Deletion.run` may run in other threads, everything else runs on the loop.
 
-A directory that fails never makes a replica look new. `create_log` makes an empty log only for a replica that its caller knows to be new
-(`is_new`), or while all directories work: else the records may lie in the directory that is offline. A new replica whose directory fails
-under it goes to another one, and what it leaves behind is settled by the next start (`_one_of_two`).
+A failed directory never makes a replica look new. `create_log` makes an empty log only for a replica that its caller knows to be new
+(`is_new`), or while all directories are online. Otherwise the records may lie in the offline directory. A new replica whose directory fails
+during the creation goes to another directory; the next start decides between the two logs (`_one_of_two`).
 
-That no descriptor is free (`base.disk.out_of_descriptors`) is no failure of a directory. Whoever asked gets KAFKA_STORAGE_ERROR and tries
-again; what the log manager does by itself it does once more with its next run. A start ends.
+A missing file descriptor (`base.disk.out_of_descriptors`) does not fail a directory. The caller gets KAFKA_STORAGE_ERROR and tries again.
+The log manager's own tasks try again at their next run. A start ends with the error.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LAST_RESERVED_ID = 99
-"""Directory ids up to this one are reserved: unassigned, lost (DirectoryId)."""
+"""Largest reserved directory id: reserved ids stand for unassigned and lost (DirectoryId)."""
 _PREFERRED_KEPT = 10_000
 _TOLD_EVERY_S = 10.0
 _ASSIGNED = "the metadata names its directory"
@@ -65,10 +65,10 @@ def _not_created(topic_partition: TopicPartition, directory: LogDirectory, error
 
 
 class LogManager:
-    """See the module's text.
+    """Logs of one broker; see the module's text.
 
-    `on_directory_failure(path, error)` is called once for each directory that goes offline; when it was the last (`online_directories` is
-    then empty), the server has to act. `config` gives the defaults of topics.
+    `on_directory_failure(path, error)` is called once for each directory that goes offline. After the last directory `online_directories`
+    is empty, and the server has to act. `config` gives the defaults of topics.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LogManager:
         self._tables = LogTables(self.directories)
         self.on_directory_failure = on_directory_failure
         self.on_shortened: Callable[[Log], object] | None = None
-        """Told of each log whose start retention has raised."""
+        """Called with each log whose start retention has raised."""
         self.on_roll = on_roll
         self._options = LogOptions(
             producer_expiration_ms=producer_expiration_ms,
@@ -109,17 +109,17 @@ class LogManager:
             new_lock=new_lock,
         )
         self.on_created: Callable[[], None] | None = None
-        """Called when a log came, went or was moved; `begin_new_names` should follow soon."""
+        """Called when a log was created, deleted or moved; `begin_new_names` should follow soon."""
         self.cleaner: CleanerHooks | None = None
-        """The cleaner, None where nothing is compacted."""
+        """Log cleaner, None when nothing is compacted."""
         self.on_truncated: Callable[[Log], None] | None = None
-        """Called when a log was truncated."""
+        """Called with each log that was truncated."""
         self._late: list[DirectoryWrite] = []
-        """Writes that found no descriptor."""
+        """Writes that found no free descriptor."""
         self._next_told = 0.0
         self._new_logs: list[Log] = []
         self._left: set[str] = set()
-        """Log directories that logs were taken from, whose names and checkpoints are not durable yet."""
+        """Log directories that logs were removed from, and whose names and checkpoints are not durable yet."""
         self._moved: list[FinishedMove] = []
         self._preferred: dict[TopicPartition, str] = {}
         self._doomed = Doomed(disk, clock)
@@ -129,7 +129,10 @@ class LogManager:
     # -- directories -------------------------------------------------------------------------------------------------------------
 
     def lock_directories(self) -> None:
-        """Takes every `.lock`. StorageError when one is held by another process; a directory that fails otherwise goes offline."""
+        """Lock all directories. A directory that fails otherwise goes offline.
+
+        Raises StorageError when another process holds a lock or no directory is usable.
+        """
         for directory in self.directories:
             try:
                 directory.take_lock()
@@ -145,28 +148,28 @@ class LogManager:
         return self._tables.online_directories
 
     def directory(self, path: str) -> LogDirectory | None:
-        """The log directory at `path`, online or not."""
+        """Return the log directory at `path`, online or not."""
         return self._tables.by_path.get(path)
 
     def cordon(self, paths: Collection[str]) -> None:
-        """Cordons exactly these log directories: no new replica is placed in them (cordoned.log.dirs)."""
+        """Cordon exactly the directories at `paths`: no new replica is placed in them (cordoned.log.dirs)."""
         for directory in self.directories:
             directory.cordoned = directory.path in paths
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The broker epoch of the last run if it ended cleanly in every directory, else -1 (for the registration, KIP-966)."""
+        """Broker epoch of the last run if it ended cleanly in every directory, else -1 (for the registration, KIP-966)."""
         epochs = {directory.broker_epoch for directory in self.directories if directory.online}
         return epochs.pop() if len(epochs) == 1 else -1
 
     def on_io_error(self, log: Log, error: OSError) -> None:
-        """A log's disk failed: its directory goes offline."""
+        """Take the directory of a log offline whose disk failed."""
         self.directory_failed(log.parent_directory, error)
 
     def directory_failed(self, path: str, error: Exception) -> None:
-        """Takes a directory and its logs offline, once; nothing more is written there.
+        """Take a directory and its logs offline, once; nothing more is written there.
 
-        Want of a descriptor is only logged, one line in ten seconds.
+        A missing descriptor is only logged, at most once in ten seconds.
         """
         directory = self._tables.by_path[path]
         if directory.failure is not None:
@@ -197,7 +200,7 @@ class LogManager:
         assigned: Assigned = lambda topic_partition, topic_id: None,
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> None:
-        """Locks and loads every directory, one after the other. To load them side by side use the steps below."""
+        """Lock and load all directories, one after the other. `begin_loading` and `adopt` load them in parallel."""
         self.lock_directories()
         for directory in self.online_directories:
             loading = self.begin_loading(directory, topic_config, on_progress)
@@ -211,7 +214,7 @@ class LogManager:
         topic_config: Callable[[TopicPartition], TopicConfig],
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> DirectoryLoading:
-        """The loading of one directory: `open` and any number of `work`s belong into threads, `adopt` takes what they made."""
+        """Return the loading of one directory: run `open` and any number of `work` calls in threads, then call `adopt`."""
         return DirectoryLoading(self._disk, self._clock, directory, topic_config, self._options, self._new_lock(), on_progress)
 
     def adopt(
@@ -220,10 +223,10 @@ class LogManager:
         is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda topic_partition, topic_id: False,
         assigned: Assigned = lambda topic_partition, topic_id: None,
     ) -> None:
-        """Put the loaded logs into service; a directory in which loading failed goes offline.
+        """Put the loaded logs into service. A directory in which loading failed goes offline.
 
-        StorageError when two directories hold the same partition and nothing tells which of the two logs counts (`_one_of_two`), or one
-        holds a directory that is no log.
+        Raises StorageError when two directories hold the same partition and neither log can be preferred (`_one_of_two`), or when a
+        directory inside is not a log.
         """
         directory = loading.directory
         loaded = loading.result()
@@ -235,14 +238,14 @@ class LogManager:
             self.directory_failed(directory.path, loaded)
             return
         for log in loaded:
-            # A log reports its directory as failed: this one, or the other log of the partition.
+            # A log reports its directory as failed: the loading directory, or the one of the partition's other log.
             with suppress(KafkaError):
                 self._adopt_log(log, is_stray, assigned)
             if not directory.online:
                 log.close_handles()
         if any(log.recovery_point < directory.recovery_points.get(log.topic_partition, 0) for log in directory.logs.values()):
-            # A log ends below its stored recovery point, as after a truncation that a crash cut short. Records that are written from now on
-            # would count as flushed up to that point.
+            # A log ends below its stored recovery point, as after a truncation that a crash interrupted. New records would count as flushed
+            # up to that point.
             self._write(directory, directory.write_recovery_points)
 
     def _adopt_log(self, log: Log, is_stray: Callable[[TopicPartition, UUID | None], bool], assigned: Assigned) -> None:
@@ -267,12 +270,12 @@ class LogManager:
             self._dispose(loser)
 
     def _one_of_two(self, one: Log, other: Log, assigned: Assigned) -> tuple[Log, str]:
-        """Return which of two logs of a partition counts, and why. StorageError when nothing tells.
+        """Return which of two logs of a partition counts, and why. Raises StorageError when no rule applies.
 
-        1. The log that has taken the other's place (`note_move`).
-        2. The log that holds records: one without any was begun and given up when its directory failed.
+        1. The log that has replaced the other one (`note_move`).
+        2. The log that holds records: an empty one was begun and abandoned when its directory failed.
         3. The log in the directory that the metadata names. The other one may hold records, and is set aside.
-        4. Of two copies of a log on its way, or of two empty logs, any.
+        4. Of two future logs, or of two empty logs, any.
         """
         pairs = ((one, other), (other, one))
         for log, replaced in pairs:
@@ -297,7 +300,7 @@ class LogManager:
         except OSError as error:
             if out_of_descriptors(error):
                 raise
-            # Raises KafkaError, after the directory has gone offline.
+            # `failed` takes the directory offline and returns a KafkaError.
             raise log.failed(error) from error
 
     def _set_aside(self, log: Log) -> None:
@@ -309,12 +312,12 @@ class LogManager:
     # -- logs --------------------------------------------------------------------------------------------------------------------
 
     def get_log(self, topic_partition: TopicPartition, *, future: bool = False) -> Log | None:
-        """The log, None when there is none or its directory is offline."""
+        """Return a log, None when it does not exist or its directory is offline."""
         return self._tables.get(topic_partition, future=future)
 
     @property
     def logs(self) -> Iterator[Log]:
-        """All current logs in directories that work."""
+        """All current logs in online directories."""
         return iter(list(self._tables.current.values()))
 
     def create_log(
@@ -326,10 +329,11 @@ class LogManager:
         directory_id: UUID | None = None,
         is_new: bool = False,
     ) -> Log:
-        """Return the log, made if missing: in the directory with `directory_id`, else in the one with the fewest logs.
+        """Return the log, creating it if missing in the directory with `directory_id`, else in the one with the fewest logs.
 
-        While a directory is offline, only the log of a replica that `is_new` is made: one that this broker has just been given.
-        KafkaError INCONSISTENT_TOPIC_ID when it exists under another id, KAFKA_STORAGE_ERROR when no directory can take it.
+        While a directory is offline, only the log of a replica that `is_new` is created: a replica that was just assigned to this broker.
+
+        Raises KafkaError INCONSISTENT_TOPIC_ID when the log exists under another id, KAFKA_STORAGE_ERROR when no directory can hold it.
         """
         log = self._tables.get(topic_partition)
         if log is not None:
@@ -344,17 +348,17 @@ class LogManager:
             except KafkaError as error:
                 if not is_new or out_of_descriptors(error):
                     raise
-                # Its directory is offline now: another one may take the log.
+                # The failed directory is offline now: another one may hold the log.
                 continue
             self._preferred.pop(topic_partition, None)
             self._tables.put(log)
             return log
 
     def begin_creation(self, wanted: Iterable[WantedLog]) -> LogCreation | None:
-        """The job that makes those of the logs that are missing, so that `create_log` finds them; None when there is nothing to make.
+        """Return an executor call that creates the missing logs, so that `create_log` finds them; None when there is nothing to create.
 
-        A log that no directory can take is left to `create_log`, which says why. No log of these partitions may be made or deleted before
-        `finish_creation`.
+        A log that no directory can hold is left to `create_log`, which raises the error. Until `finish_creation` no log of these partitions
+        may be created or deleted.
         """
         planned: list[tuple[LogDirectory, WantedLog]] = []
         for each in wanted:
@@ -374,7 +378,7 @@ class LogManager:
         return LogCreation(planned, self._new_log) if planned else None
 
     def finish_creation(self, creation: LogCreation) -> None:
-        """Puts what a job has made into service, and takes directories offline in which it failed."""
+        """Put the created logs into service, and take directories offline in which the creation failed."""
         for directory, _ in creation.planned:
             directory.logs_to_come -= 1
         for directory, error in creation.failed:
@@ -383,7 +387,7 @@ class LogManager:
             if not directory.online:
                 log.close_handles()
                 continue
-            # These may have changed meanwhile.
+            # The settings may have changed since the creation began.
             options = self._options
             log.producer_state.update_settings(options.producer_expiration_ms, verify_transactions=options.verify_transactions)
             self._preferred.pop(log.topic_partition, None)
@@ -393,7 +397,7 @@ class LogManager:
             self._names_changed()
 
     def _new_log(self, directory: LogDirectory, wanted: WantedLog) -> Log:
-        """In any thread."""
+        """Create the files of a log; may run in any thread."""
         path = f"{directory.path}/{directory_name(wanted.topic_partition)}"
         return self._make_files(path, wanted.topic_partition, wanted.topic_id, wanted.config)
 
@@ -402,7 +406,7 @@ class LogManager:
         if topic_id is not None:
             write_partition_metadata(self._disk, f"{path}/{PARTITION_METADATA}", topic_id, durable=False)
         log = load_log(self._disk, self._clock, topic_partition, path, config, clean=True, options=self._options)
-        # A directory that a power cut takes is made again from the metadata: it must be durable only once it holds records.
+        # A directory lost in a power cut is created again from the metadata: it must be durable only when it holds records.
         log.owe_fsync(f"{path}/{PARTITION_METADATA}")
         log.owe_fsync(path, name_only=True)
         return log
@@ -442,22 +446,22 @@ class LogManager:
         wanted = self._preferred.get(topic_partition)
         if wanted is not None and self._tables.by_path[wanted] in online:
             return self._tables.by_path[wanted]
-        # With everything cordoned the replica still has to go somewhere, as in Kafka.
+        # With all directories cordoned the replica still needs a directory, as in Kafka.
         free = [directory for directory in online if not directory.cordoned] or online[:1]
         return min(free, key=lambda directory: len(directory.logs) + len(directory.future_logs) + directory.logs_to_come)
 
     def prefer(self, topic_partition: TopicPartition, path: str) -> None:
-        """Notes the log directory for a partition that may come to this broker later; without effect while its log is here."""
+        """Remember the log directory for a partition that may be assigned to this broker later. No effect when its log exists."""
         if topic_partition not in self._tables.current:
             if len(self._preferred) >= _PREFERRED_KEPT:
                 del self._preferred[next(iter(self._preferred))]
             self._preferred[topic_partition] = path
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Renames the log's directory to `-delete`; `due_deletions` removes it after file.delete.delay.ms. Unknown logs are no error.
+        """Rename the log's directory to `-delete`; `due_deletions` removes it after file.delete.delay.ms. Unknown logs are no error.
 
-        The log being moved goes with it. Names and checkpoints become durable with `begin_new_names`. KAFKA_STORAGE_ERROR when a directory
-        fails; the log in the other one is deleted.
+        The future log is deleted, too. Names and checkpoints become durable with `begin_new_names`. Raises KafkaError KAFKA_STORAGE_ERROR
+        when a directory fails; the log in the other directory is deleted nevertheless.
         """
         log = self._tables.take(topic_partition)
         try:
@@ -469,13 +473,13 @@ class LogManager:
                 self._dispose(log)
 
     def delete_future_log(self, topic_partition: TopicPartition) -> None:
-        """As `delete_log`, for the log that is being moved only."""
+        """Delete the future log only, as `delete_log` does."""
         log = self._tables.take(topic_partition, future=True)
         if log is not None:
             self._dispose(log)
 
     def _dispose(self, log: Log) -> None:
-        """Deletes a log that has been taken out of the tables."""
+        """Delete a log that has been removed from the tables."""
         log.close_handles()
         log.rename_directory(deleted_directory_name(log.topic_partition, random_uuid(self._random)), durable=False)
         self._doomed.add_directories([log.directory], log.config.file_delete_delay_ms)
@@ -485,9 +489,9 @@ class LogManager:
     # -- moves between directories -----------------------------------------------------------------------------------------------
 
     def create_future_log(self, topic_partition: TopicPartition, topic_id: UUID | None, config: TopicConfig, path: str) -> Log:
-        """The log that a replica is copied to before it moves to the log directory at `path`; made if missing.
+        """Return the future log in the log directory at `path`, creating it if missing; the replica is copied to it before it moves.
 
-        KAFKA_STORAGE_ERROR when that directory is offline or fails.
+        Raises KafkaError KAFKA_STORAGE_ERROR when that directory is offline or fails.
         """
         log = self._tables.get(topic_partition, future=True)
         if log is not None:
@@ -501,11 +505,14 @@ class LogManager:
         return log
 
     def replace_current_with_future(self, topic_partition: TopicPartition) -> Log:
-        """The future log, which holds all that the current one does, takes its place; the current one is deleted.
+        """Replace the current log by the future log, which holds the same records, and delete the current log.
 
-        Runs on the loop, without fsync. Whichever of the two renames survives a crash, `adopt` and `settle_moves` go by the note that
-        `note_move` has left. Until `begin_new_names` has made both renames durable, only records that were flushed to both logs may count
-        as flushed. KAFKA_STORAGE_ERROR when a directory fails; the current log then stays in its place, unless its own directory failed.
+        Runs on the loop, without fsync. Whichever of the two renames survives a crash, `adopt` and `settle_moves` follow the note that
+        `note_move` wrote. Until `begin_new_names` has made both renames durable, only records that were flushed to both logs may count as
+        flushed.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR when a directory fails; the current log then stays in its place, unless its own directory
+        failed.
         """
         current, future = exchange(self._tables, topic_partition, deleted_directory_name(topic_partition, random_uuid(self._random)))
         self._doomed.add_directories([current.directory], current.config.file_delete_delay_ms)
@@ -518,11 +525,11 @@ class LogManager:
         return future
 
     def note_move(self, current: Log, future: Log) -> Callable[[], None]:
-        """A function, for an executor, that writes a durable note that `future` is about to take the place of `current`."""
+        """Return a function, for an executor, that writes a durable note that `future` is about to replace `current`."""
         return note_move(self._disk, current, future)
 
     def settle_moves(self, assigned: Assigned) -> None:
-        """After all directories are loaded: finishes what a crash left of moves (`moves.settle`)."""
+        """Finish the moves that a crash interrupted (`moves.settle`), after all directories are loaded."""
         for future in list(self._tables.future.values()):
             try:
                 settle(self._disk, self._tables, future, assigned)
@@ -541,14 +548,14 @@ class LogManager:
                     self.on_io_error(log, error)
 
     def reconfigure(self, topic_config: Callable[[str], TopicConfig]) -> None:
-        """Gives every log, future ones too, the current configuration of its topic; a log that has that very object is left alone."""
+        """Set the current configuration of its topic on every log, future logs included, unless the log has that same object."""
         for log in self._tables.all_logs():
             config = topic_config(log.topic_partition.topic)
             if log.config is not config:
                 log.update_config(config)
 
     def update_producer_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
-        """producer.id.expiration.ms and transaction.partition.verification.enable, for the logs there are and those to come."""
+        """Set producer.id.expiration.ms and transaction.partition.verification.enable for existing and later logs."""
         self._options.producer_expiration_ms = expiration_ms
         self._options.verify_transactions = verify_transactions
         for log in self._tables.all_logs():
@@ -557,8 +564,9 @@ class LogManager:
     # -- truncations ---------------------------------------------------------------------------------------------------------------
 
     def begin_hardening(self, logs: Iterable[Log]) -> Hardening | None:
-        """The job that makes the truncations of these logs durable; None when none of them is pending. Call it in the turn of the loop in
-        which the logs were truncated.
+        """Return the executor call that makes the truncations of these logs durable; None when no truncation is pending.
+
+        Must be called in the loop iteration in which the logs were truncated.
         """
         cuts: list[tuple[Log, Flush]] = []
         for log in logs:
@@ -578,7 +586,7 @@ class LogManager:
         return Hardening(self._disk, cuts, checkpoints) if cuts else None
 
     def finish_hardening(self, hardening: Hardening) -> None:
-        """Takes over a job that ran. A directory in which something failed goes offline."""
+        """Take over a finished executor call. A directory in which an operation failed goes offline."""
         failed = {path for path, _ in hardening.failed_directories}
         for log, flush in hardening.cuts:
             error = hardening.failed.get(log)
@@ -595,15 +603,15 @@ class LogManager:
     # -- tasks -------------------------------------------------------------------------------------------------------------------
 
     def cleanup(self) -> int:
-        """Retention over all logs that are not compacted (log.retention.check.interval.ms); how many segments were dropped.
+        """Apply retention to all logs that are not compacted (log.retention.check.interval.ms); return the number of deleted segments.
 
-        The cleaner applies retention to compacted logs itself, so that it never reads a segment that is being deleted; without a cleaner
-        they stay as they are.
+        The cleaner applies retention to compacted logs itself, so that it never reads a segment that is being deleted. Without a cleaner
+        compacted logs are left alone.
         """
         return sum([deleted for _, deleted in self.cleanup_steps()])
 
     def cleanup_steps(self) -> Iterator[tuple[Log, int]]:
-        """As `cleanup`, one log a step, so that the loop can do other work in between; closes the files of idle logs as well."""
+        """Do the work of `cleanup` one log a step, so that the loop can do other work in between. Also close the files of idle logs."""
         for log in self._tables.all_logs():
             if log.closed:
                 continue
@@ -616,14 +624,14 @@ class LogManager:
             yield log, deleted
 
     def delete_old_segments(self, log: Log) -> int:
-        """Retention of one log; how many segments were dropped. A failing disk takes its directory offline."""
+        """Apply retention to one log; return the number of deleted segments. A failing disk takes its directory offline."""
         deleted = self._each(log, log.delete_old_segments)
         if deleted and self.on_shortened is not None:
             self.on_shortened(log)
         return deleted
 
     def _each(self, log: Log, task: Callable[[], int]) -> int:
-        """A failing disk takes its directory offline and leaves the other logs alone."""
+        """Run a task on one log. A failing disk takes its directory offline and does not affect the other logs."""
         try:
             return task()
         except KafkaError as error:
@@ -631,42 +639,45 @@ class LogManager:
             return 0
 
     def expire_producers(self) -> None:
-        """Forgets expired producers of all logs (producer.id.expiration.check.interval.ms)."""
+        """Remove expired producers from all logs (producer.id.expiration.check.interval.ms)."""
         for log in self.logs:
             log.remove_expired_producers()
 
     def logs_to_flush(self) -> list[Log]:
-        """Logs that flush.messages or flush.ms wants flushed (log.flush.scheduler.interval.ms); flush them with begin, run, finish."""
+        """Return the logs that flush.messages or flush.ms requires to flush (log.flush.scheduler.interval.ms).
+
+        The caller flushes each log with `begin_flush`, `Flush.run` and `finish_flush`.
+        """
         now_ms = self._clock.time_ms()
         return [log for log in self.logs if log.needs_flush(now_ms)]
 
     def checkpoint_recovery_points(self) -> None:
-        """Collects and writes the recovery points on this thread; see `begin_recovery_points`."""
+        """Collect and write the recovery points on this thread; see `begin_recovery_points`."""
         self.finish_checkpoints(write_checkpoints(self.begin_recovery_points()))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Collects and writes the log start offsets on this thread; see `begin_log_start_offsets`."""
+        """Collect and write the log start offsets on this thread; see `begin_log_start_offsets`."""
         self.finish_checkpoints(write_checkpoints(self.begin_log_start_offsets()))
 
     def begin_recovery_points(self) -> list[CheckpointWrite]:
-        """The recovery points, for `write_checkpoints` in any thread (log.flush.offset.checkpoint.interval.ms)."""
+        """Return writes of the recovery points, for `write_checkpoints` in any thread (log.flush.offset.checkpoint.interval.ms)."""
         return [write for directory in self.online_directories if (write := directory.begin_recovery_points()) is not None]
 
     def begin_log_start_offsets(self) -> list[CheckpointWrite]:
-        """As `begin_recovery_points`, for the log start offsets (log.flush.start.offset.checkpoint.interval.ms)."""
+        """Return writes of the log start offsets, for `write_checkpoints` (log.flush.start.offset.checkpoint.interval.ms)."""
         return [write for directory in self.online_directories if (write := directory.begin_log_start_offsets()) is not None]
 
     @property
     def has_new_names(self) -> bool:
-        """Whether `begin_new_names` has something to do."""
+        """Whether `begin_new_names` has writes to return."""
         return bool(self._new_logs or self._left or self._moved or self._late)
 
     def put_back(self, writes: Iterable[DirectoryWrite]) -> None:
-        """Takes back writes of `begin_new_names` that found no descriptor, for its next call. Each may run again, whole."""
+        """Keep writes of `begin_new_names` that found no free descriptor, for its next call. Each may run again as a whole."""
         self._late += writes
 
     def begin_new_names(self) -> list[DirectoryWrite]:
-        """The writes that make durable which logs were created, deleted or moved since the last call; for `write_checkpoints`."""
+        """Return writes that make the creations, deletions and moves of logs since the last call durable; for `write_checkpoints`."""
         found: dict[str, NewNames] = {}
         for log in self._new_logs:
             if self._tables.holds(log):
@@ -686,7 +697,7 @@ class LogManager:
         return [*[write for write in late if self._tables.by_path[write.directory].online], *moved, *writes]
 
     def finish_checkpoints(self, failed: Sequence[tuple[str, OSError]]) -> None:
-        """Takes the directories offline whose checkpoints could not be written."""
+        """Take the directories offline whose checkpoints could not be written."""
         for path, error in failed:
             self.directory_failed(path, error)
 
@@ -697,13 +708,16 @@ class LogManager:
             self.directory_failed(directory.path, error)
 
     def due_deletions(self, *, everything: bool = False) -> Deletion | None:
-        """The deletion of what may be removed for good now, None when there is nothing. Call every few seconds; run it in an executor."""
+        """Return the deletion of the files and directories whose delay is over, None when there are none.
+
+        Call it every few seconds; run the deletion in an executor.
+        """
         for log in self._tables.all_logs():
             self._doomed.add_files(log.take_deletions(), log.config.file_delete_delay_ms)
         return self._doomed.take_due(everything=everything)
 
     def finish_deletion(self, deletion: Deletion) -> None:
-        """What a deletion could not remove for want of a descriptor is due again."""
+        """Schedule the paths again that a deletion could not remove because no descriptor was free."""
         self._doomed.add_files(deletion.left_files, 0)
         self._doomed.add_directories(deletion.left_directories, 0)
 
@@ -725,7 +739,7 @@ class LogManager:
     # -- shutdown ----------------------------------------------------------------------------------------------------------------
 
     def shutdown(self, broker_epoch: int = -1) -> None:
-        """Flushes and closes all logs, writes checkpoints and then the clean-shutdown marker, and lets the locks go.
+        """Flush and close all logs, write checkpoints and then the clean-shutdown marker, and release the locks.
 
         A directory in which any of this fails gets no marker: its next start recovers.
         """

@@ -1,4 +1,4 @@
-"""The segments of one log, in the order of their offsets: where an offset lies, and beginning, dropping and replacing segments."""
+"""Segments of one log, ordered by offset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POSITIONS_KEPT = 512
 
 
 class LogSegments(Sequence[Segment]):
-    """The segments; others never see it empty. `active`, the last one, is the one that is appended to.
+    """Segments of one log; callers never see the list empty. `active`, the last segment, is appended to.
 
     Errors: OSError from the disk. The log's own offsets, its producer state and its durability are kept elsewhere.
     """
@@ -41,7 +41,7 @@ class LogSegments(Sequence[Segment]):
     def __init__(
         self, disk: Disk, clock: Clock, directory: str, config: TopicConfig, segments: list[Segment], jitter: Callable[[int], int]
     ) -> None:
-        """`jitter(limit)` gives 0 <= n < limit for segment.jitter.ms."""
+        """`jitter(limit)` returns 0 <= n < limit for segment.jitter.ms."""
         self._disk = disk
         self._clock = clock
         self._jitter = jitter
@@ -49,14 +49,14 @@ class LogSegments(Sequence[Segment]):
         self._segments = segments
         self.active = segments[-1]
         self.bases = [segment.base_offset for segment in segments]
-        """The base offset of each."""
+        """Base offset of each segment."""
         self._positions: dict[int, int] = {}
-        """Base offset -> position of the batches written last to the active segment, which readers at the tail ask for."""
+        """Position by base offset of the batches last written to the active segment, which readers at the tail ask for."""
         self._positions_before: dict[int, int] = {}
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
-        """Takes effect with the next append or segment."""
+        """Set the configuration for the next append or segment."""
         self._config = config
         self._limits = SegmentLimits(config.index_interval_bytes, config.segment_index_bytes)
         self.segment_bytes = config.segment_bytes
@@ -79,21 +79,21 @@ class LogSegments(Sequence[Segment]):
 
     @property
     def size(self) -> int:
-        """Bytes of all log files."""
+        """Size of all log files in bytes."""
         return sum([segment.size for segment in self._segments])
 
     def index_at(self, offset: int) -> int:
-        """Index of the segment that holds `offset`: the last one whose base is not above it, the first at least."""
+        """Return the index of the segment that holds `offset`: the last one whose base is not above `offset`, or 0."""
         return max(bisect_right(self.bases, offset) - 1, 0)
 
     def end_of(self, index: int, log_end_offset: int) -> int:
-        """Where the segment at `index` ends: at the base of the next one, the active one at the log end."""
+        """Return the end offset (exclusive) of the segment at `index`: the base of the next segment, or the log end for the active one."""
         return self.bases[index + 1] if index + 1 < len(self.bases) else log_end_offset
 
     # -- positions at the tail ---------------------------------------------------------------------------------------------------
 
     def note_position(self, base_offset: int, position: int) -> None:
-        """A batch was written to the active segment."""
+        """Record the position of a batch that was written to the active segment."""
         positions = self._positions
         if len(positions) >= _POSITIONS_KEPT:
             self._positions_before = positions
@@ -101,7 +101,7 @@ class LogSegments(Sequence[Segment]):
         positions[base_offset] = position
 
     def known_position(self, offset: int) -> int | None:
-        """Position in the active segment of a batch that began at `offset`, from memory; None when forgotten."""
+        """Return the position in the active segment of a batch that begins at `offset`, from memory; None when unknown."""
         position = self._positions.get(offset)
         return self._positions_before.get(offset) if position is None else position
 
@@ -109,10 +109,10 @@ class LogSegments(Sequence[Segment]):
         self._positions = {}
         self._positions_before = {}
 
-    # -- changing ----------------------------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------------------------------------
 
     def begin(self, base_offset: int) -> Segment:
-        """Begins a new active segment after the others. The one before it is left as it is."""
+        """Begin a new active segment after the others. The previous active segment is not changed."""
         preallocate = self.segment_bytes if self._config.preallocate else 0
         now_ms = self._clock.time_ms()
         segment = Segment.create(self._disk, self.directory, base_offset, self._limits, now_ms, preallocate=preallocate)
@@ -124,7 +124,7 @@ class LogSegments(Sequence[Segment]):
         return segment
 
     def remove(self, index: int) -> tuple[Segment, list[str]]:
-        """Takes a segment out; its files, renamed to `.deleted`, wait for the caller to remove them."""
+        """Remove a segment; its files, renamed to `.deleted`, wait for the caller to remove them."""
         segment = self._segments.pop(index)
         del self.bases[index]
         if self._segments:
@@ -132,24 +132,24 @@ class LogSegments(Sequence[Segment]):
         return segment, segment.mark_deleted()
 
     def replace(self, new: Segment, old: Sequence[Segment]) -> None:
-        """`new` takes the place of `old`: neighbours without the active segment, the first of which begins where it does."""
+        """Replace `old`, neighbouring inactive segments, by `new`, which begins at the base offset of the first of them."""
         first = self._segments.index(old[0])
         self._segments[first : first + len(old)] = [new]
         self.bases[first : first + len(old)] = [new.base_offset]
 
     def update_directory(self, directory: str) -> None:
-        """The directory was renamed; open descriptors stay valid."""
+        """Record the new path of the directory; open descriptors stay valid."""
         self.directory = directory
         for segment in self._segments:
             segment.update_directory(directory)
 
     def rest(self, *, active: bool) -> None:
-        """Closes the files of all segments but the active one, and with `active` of that one too, until they are needed again."""
+        """Close the files of all inactive segments, and with `active` of the active one, until they are needed again."""
         for segment in self._segments:
             if active or segment is not self.active:
                 segment.rest()
 
     def close_handles(self) -> None:
-        """Closes descriptors and writes nothing."""
+        """Close descriptors without writing anything."""
         for segment in self._segments:
             segment.close_handles()

@@ -1,4 +1,4 @@
-"""Which logs a broker has: the current ones and those being moved, each also in the table of the log directory that holds it."""
+"""Tables of a broker's logs: current logs and future logs, each also in the table of its log directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.storage.log_directory import LogDirectory
 
 
 class LogTables:
-    """Owned by the log manager; read and changed on the loop."""
+    """Tables owned by the log manager; read and changed on the loop."""
 
     __slots__ = ("by_path", "current", "directories", "future")
 
@@ -25,24 +25,24 @@ class LogTables:
         return [directory for directory in self.directories if directory.online]
 
     def all_logs(self) -> list[Log]:
-        """The current ones, then those being moved."""
+        """Return the current logs, then the future logs."""
         return [*self.current.values(), *self.future.values()]
 
     def get(self, topic_partition: TopicPartition, *, future: bool = False) -> Log | None:
         return (self.future if future else self.current).get(topic_partition)
 
     def holds(self, log: Log) -> bool:
-        """Whether this very log is there."""
+        """Return whether this log object is in the tables."""
         return log in (self.current.get(log.topic_partition), self.future.get(log.topic_partition))
 
     def put(self, log: Log) -> None:
-        """Adds a log, in the place of another one of that partition if there is one. The log's name says whether it is being moved."""
+        """Add a log, replacing another log of the same partition. The name of the log's directory decides whether it is a future log."""
         directory = self.by_path[log.parent_directory]
         for table in (self.future, directory.future_logs) if log.is_future else (self.current, directory.logs):
             table[log.topic_partition] = log
 
     def take(self, topic_partition: TopicPartition, *, future: bool = False) -> Log | None:
-        """Takes a log out of the tables, even when it was renamed since."""
+        """Remove and return a log, even when it was renamed since it was added."""
         log = (self.future if future else self.current).pop(topic_partition, None)
         if log is not None:
             directory = self.by_path[log.parent_directory]
@@ -50,7 +50,7 @@ class LogTables:
         return log
 
     def take_all(self, directory: LogDirectory) -> list[Log]:
-        """Takes out everything that lies in a directory."""
+        """Remove and return all logs of a directory."""
         taken: list[Log] = []
         for table, mine in ((self.current, directory.logs), (self.future, directory.future_logs)):
             for topic_partition, log in mine.items():

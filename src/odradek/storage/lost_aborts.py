@@ -1,9 +1,9 @@
-"""Transaction indexes that are missing below the recovery point: without them read_committed consumers would be served aborted records.
+"""Transaction indexes missing below the recovery point, without which read_committed consumers would get aborted records.
 
-A segment without aborted transactions has no `.txnindex`, so that its absence alone says nothing. The producer snapshot at the end of the
-segment says more: when a producer in it has ever had a marker, the segment may hold one, and its headers are read. That happens once in the
-segment's life, because an empty index is left where there is nothing to put into it. A snapshot forgets producers that wrote nothing for
-producer.id.expiration.ms, so a lost index can go unnoticed when its segment spans more time than that.
+A segment without aborted transactions has no `.txnindex`, so that a missing file proves nothing. The producer snapshot at the end of the
+segment shows more: when a producer in it has ever had a marker, the segment may hold one, and its headers are read. The headers are read
+once in the segment's life, because an empty index is left when there are no aborted transactions. A snapshot forgets producers that wrote
+nothing for producer.id.expiration.ms. A lost index can therefore be overlooked when its segment spans more time than that.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def find_lost_aborts(
     *,
     lost: Collection[int] = (),
 ) -> int:
-    """Rebuilds the transaction indexes that are missing although their segments hold markers; returns how many segments were looked at.
+    """Rebuild the transaction indexes that are missing although their segments hold markers; return the number of segments read.
 
-    `present` are the names in the directory, `state` is the producer state at the log end, and `lost` are the base offsets of segments
-    whose index is known to be gone whatever `present` says. OSError from the disk.
+    `present` are the names in the directory, and `state` is the producer state at the log end. `lost` are the base offsets of segments
+    whose index is known to be lost, even if `present` contains it. Raises OSError from the disk.
     """
     looked_at = 0
     for index, segment in enumerate(segments):
@@ -70,7 +70,7 @@ def _holds_markers(segment: Segment) -> bool:
     try:
         return any(batch.attributes & CONTROL_MASK for batch in segment.scan())
     except OdradekError:
-        # Whoever reads the unreadable batch gets the error; the batches before it may hold markers.
+        # A reader of the unreadable batch gets the error; the batches before it may hold markers.
         return True
 
 

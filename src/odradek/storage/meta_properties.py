@@ -1,4 +1,4 @@
-"""`meta.properties`, the identity card of a log directory (org.apache.kafka.metadata.properties, KIP-631, KIP-858)."""
+"""Identity file `meta.properties` of a log directory (org.apache.kafka.metadata.properties, KIP-631, KIP-858)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from odradek.storage.names import META_PROPERTIES
 
 _RESERVED_DIRECTORY_IDS = 100
 _NODE_ID_KEYS = {"0": "broker.id", "1": "node.id"}
-"""Key of the node's id by version of the file."""
+"""Key of the node id by version of the file."""
 
 
 class NotFormatted(StorageError):
-    """Log directories that have no meta.properties. `cluster_id` is that of the others, None when there are none."""
+    """Error for log directories without meta.properties. `cluster_id` is the other directories' id, None without other directories."""
 
     def __init__(self, directories: Sequence[str], cluster_id: str | None = None, remark: str = "") -> None:
         self.directories = list(directories)
@@ -28,14 +28,14 @@ class NotFormatted(StorageError):
 
 
 class UnusableDirectory(StorageError):
-    """A log directory that the node cannot do without, and that is no directory or cannot be read."""
+    """Error for a log directory that the node needs and that is not a directory or cannot be read."""
 
 
 class MetaProperties(NamedTuple):
     """Owner of a log directory. `directory_id` is None in directories formatted before KIP-858.
 
-    A cluster that was migrated from ZooKeeper keeps version 0, which has `broker.id` in the place of `node.id`; a file is rewritten in the
-    version that it had.
+    A cluster that was migrated from ZooKeeper keeps version 0, which has `broker.id` in place of `node.id`. A file is always rewritten in
+    its own version.
     """
 
     cluster_id: str
@@ -45,7 +45,10 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """None when the directory is not formatted; StorageError when the file makes no sense, OSError when it cannot be read."""
+    """Read meta.properties; None when the directory is not formatted.
+
+    Raises StorageError when the content is invalid, OSError when the file cannot be read.
+    """
     path = f"{directory}/{META_PROPERTIES}"
     try:
         fields = parse_properties(disk.read_bytes(path).decode("utf-8", "replace"))
@@ -72,7 +75,7 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
 
 
 def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties) -> None:
-    """Replaces the file durably."""
+    """Replace the file durably."""
     lines = ["#", f"cluster.id={properties.cluster_id}"]
     if properties.directory_id is not None:
         lines.append(f"directory.id={uuid_to_string(properties.directory_id)}")
@@ -82,12 +85,12 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
 
 
 class DirectoryIdentities(NamedTuple):
-    """What the log directories of a node say about themselves."""
+    """Identities of a node's log directories, by directory."""
 
     formatted: dict[str, MetaProperties]
     empty: list[str]
     failed: dict[str, Exception]
-    """Directories whose file could not be read."""
+    """Errors of the directories whose file could not be read."""
 
     @property
     def cluster_id(self) -> str | None:
@@ -99,7 +102,7 @@ class DirectoryIdentities(NamedTuple):
 
 
 def read_identities(disk: Disk, directories: Sequence[str]) -> DirectoryIdentities:
-    """Reads all of them; a missing directory counts as empty."""
+    """Read the identities of all directories; a missing directory counts as empty."""
     found = DirectoryIdentities({}, [], {})
     for directory in directories:
         try:
@@ -115,11 +118,11 @@ def read_identities(disk: Disk, directories: Sequence[str]) -> DirectoryIdentiti
 
 
 def verify_identities(identities: DirectoryIdentities, *, metadata_directory: str, node_id: int, cluster_id: str | None = None) -> None:
-    """Raises StorageError unless the directories belong together and to this node (MetaPropertiesEnsemble.verify)."""
+    """Raise StorageError unless the directories belong together and to this node (MetaPropertiesEnsemble.verify)."""
     if metadata_directory in identities.failed:
         error = identities.failed[metadata_directory]
         if not isinstance(error, OSError):
-            raise error  # names the file
+            raise error  # the message names the file
         raise UnusableDirectory(f"The metadata log directory {metadata_directory} cannot be used: {error.strerror or error}")
     if metadata_directory in identities.empty:
         raise NotFormatted(identities.empty, identities.cluster_id)
@@ -147,10 +150,12 @@ def verify_identities(identities: DirectoryIdentities, *, metadata_directory: st
 
 
 def complete_identities(disk: Disk, identities: DirectoryIdentities, new_directory_id: Callable[[], UUID]) -> Mapping[str, MetaProperties]:
-    """Gives an id to directories without one, as a Kafka broker does when it starts. One where that fails is left out, and joins `failed`.
+    """Assign an id to directories without one, as a Kafka broker does when it starts.
 
-    StorageError when a directory is not formatted (KafkaRaftServer.initializeLogDirs): it may be the mount point of a disk that is not
-    mounted, and the logs on that disk would be created anew, empty.
+    A directory in which the write fails is left out and added to `failed`.
+
+    Raises NotFormatted (a StorageError) when a directory is not formatted (KafkaRaftServer.initializeLogDirs). The directory may be the
+    mount point of a disk that is not mounted; the logs on that disk would then be created again, empty.
     """
     if identities.empty:
         raise NotFormatted(identities.empty, identities.cluster_id, "; is a disk not mounted?")

@@ -1,9 +1,9 @@
-"""The end of a replica's move between log directories, and how a start finishes a move that a crash cut short.
+"""End of a replica's move between log directories, and completion of a move that a crash interrupted.
 
-The future log takes the current one's place by two renames on the loop, without fsync: `<topic>-<partition>` to `-delete`, and `-future`
-to `<topic>-<partition>`. Before them a durable note in the future log's directory names the log that it is about to replace; the note is
-removed when both renames are durable. Whichever rename a power cut leaves, the note tells which of two logs counts, or that the only log
-left may take the current one's place.
+The future log replaces the current one by two renames on the loop, without fsync: `<topic>-<partition>` to `-delete`, and `-future` to
+`<topic>-<partition>`. Before the renames a durable note in the future log's directory names the log to be replaced. The note is removed
+when both renames are durable. Whichever rename survives a power cut, the note shows which of two logs counts, or that the only remaining
+log may replace the current one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from odradek.storage.names import MOVED_FROM, directory_name
 logger = logging.getLogger(__name__)
 
 Assigned = Callable[[TopicPartition, UUID | None], UUID | None]
-"""The log directory of a partition in the metadata, None for one that is not this broker's."""
+"""Function that returns a partition's log directory in the metadata, None for a partition that is not on this broker."""
 
 
 class FinishedMove:
-    """Makes durable that a replica has moved, the new name before the loss of the old one, and drops the note about it."""
+    """Fsyncs after a replica's move: first the new name, then the removal of the old one, then the note is removed."""
 
     __slots__ = ("_disk", "_source", "_target", "directory")
 
@@ -40,7 +40,7 @@ class FinishedMove:
         self.directory = target.rpartition("/")[0]
 
     def run(self) -> None:
-        """OSError from the disk."""
+        """Make the move durable and remove its note. Raises OSError from the disk."""
         self.directory = self._target.rpartition("/")[0]
         self._disk.fsync_dir(self.directory)
         self.directory = self._source
@@ -50,13 +50,13 @@ class FinishedMove:
 
 
 def note_move(disk: Disk, current: Log, future: Log) -> Callable[[], None]:
-    """A function, for an executor, that writes a durable note that `future` is about to take the place of `current`."""
+    """Return a function, for an executor, that writes a durable note that `future` is about to replace `current`."""
     note, source = f"{future.directory}/{MOVED_FROM}", current.directory
     return lambda: disk.write_atomic(note, source.encode())
 
 
 def noted_source(disk: Disk, log: Log) -> str | None:
-    """The directory of the log that this one replaces, None when no move was under way."""
+    """Return the directory of the log that `log` replaces, None when no move was in progress."""
     try:
         return disk.read_bytes(f"{log.directory}/{MOVED_FROM}").decode(errors="replace")
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def noted_source(disk: Disk, log: Log) -> str | None:
 
 
 def drop_move_note(disk: Disk, directory: str) -> None:
-    """Removes the note of a move from a partition's directory, durably; no error when there is none, or no directory any more."""
+    """Remove the note of a move from a partition's directory, durably. A missing note or directory is ignored."""
     note = f"{directory}/{MOVED_FROM}"
     if disk.exists(note):
         with suppress(FileNotFoundError):
@@ -73,9 +73,9 @@ def drop_move_note(disk: Disk, directory: str) -> None:
 
 
 def exchange(tables: LogTables, topic_partition: TopicPartition, deleted_name: str) -> tuple[Log, Log]:
-    """Puts the future log in the current one's place; returns the former current log, now called `deleted_name`, and the new one.
+    """Replace the current log by the future log; return the former current log, now called `deleted_name`, and the new one.
 
-    KAFKA_STORAGE_ERROR when a directory fails; the current log then stays in its place, unless its own directory failed.
+    Raises KafkaError KAFKA_STORAGE_ERROR when a directory fails; the current log then stays in its place, unless its own directory failed.
     """
     current, future = tables.current[topic_partition], tables.future[topic_partition]
     name = directory_name(topic_partition)
@@ -85,7 +85,7 @@ def exchange(tables: LogTables, topic_partition: TopicPartition, deleted_name: s
     except KafkaError:
         current.rename_directory(name, durable=False)
         raise
-    # Records that are flushed to it from now on have to be found under its new name.
+    # Records flushed to this log from now on must be found under its new name.
     future.owe_fsync(future.directory, name_only=True)
     future.update_high_watermark(current.high_watermark)
     tables.take(topic_partition, future=True)
@@ -96,10 +96,11 @@ def exchange(tables: LogTables, topic_partition: TopicPartition, deleted_name: s
 
 
 def settle(disk: Disk, tables: LogTables, future: Log, assigned: Assigned) -> None:
-    """Settles a move that a crash cut short: `future` takes the current log's place, or is cut to what both share and copied further.
+    """Finish a move that a crash interrupted: `future` replaces the current log, or is truncated to their common end and copied further.
 
-    It takes that place when the current log is gone: renamed by an exchange that the crash cut short, or lost while the metadata names the
-    future log's directory already (LogManager.recoverAbandonedFutureLogs). Not while the current log may be in an offline directory.
+    `future` replaces the current log when that log is gone: either renamed by an interrupted exchange, or lost while the metadata already
+    names the future log's directory (LogManager.recoverAbandonedFutureLogs). While the current log may be in an offline directory, nothing
+    changes.
     """
     topic_partition = future.topic_partition
     current = tables.get(topic_partition)

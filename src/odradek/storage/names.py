@@ -1,4 +1,4 @@
-"""File and directory names, as Kafka's LogFileUtils and LocalLog make them."""
+"""File and directory names of Kafka's LogFileUtils and LocalLog."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ STRAY_DIR_SUFFIX = "-stray"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 MOVED_FROM = "moved-from"
-"""A file in the directory of a moved replica, with the path of the log that it replaces, until the exchange of the two is durable. Kafka
-has no such file and ignores it.
+"""File in the directory of a moved replica, with the path of the log that it replaces, until the exchange of the two is durable.
+
+Kafka has no such file and ignores it.
 """
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
@@ -43,12 +44,12 @@ LONGEST_NAME = 255
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """`00000000000000000042.log` and the like."""
+    """Return a file name such as `00000000000000000042.log`."""
     return f"{base_offset:020d}{suffix}"
 
 
 def offset_of_file(name: str) -> int | None:
-    """The base offset that a file name begins with, or None when it does not."""
+    """Return the base offset at the beginning of a file name, or None without one."""
     head = name.partition(".")[0]
     return int(head) if head.isdecimal() and head.isascii() else None
 
@@ -64,7 +65,7 @@ def _suffixed(topic_partition: TopicPartition, unique: UUID, suffix: str, *, cap
 
 
 def deleted_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
-    """`topic-0.<32 hex digits>-delete`, the topic shortened where the file system's 255 bytes ask for it."""
+    """Return `topic-0.<32 hex digits>-delete`; the topic is shortened where the name would exceed the file system's 255 bytes."""
     return _suffixed(topic_partition, unique, DELETE_DIR_SUFFIX, capped=True)
 
 
@@ -77,7 +78,7 @@ def future_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
 
 
 def parse_directory_name(name: str) -> TopicPartition:
-    """The partition a log directory belongs to; StorageError when the name is no `topic-N` (with or without suffix)."""
+    """Return the partition of a log's directory. Raises StorageError when the name is not `topic-N`, with or without suffix."""
     plain = name
     if name.endswith((DELETE_DIR_SUFFIX, STRAY_DIR_SUFFIX)):
         if not _DELETED_DIR.match(name):

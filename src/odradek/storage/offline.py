@@ -1,4 +1,4 @@
-"""The files of a broker's log directories, or of copies of them, read without a broker. Nothing is written, locked or repaired."""
+"""Files of a broker's log directories, or of copies of them, read without a broker. Nothing is written, locked or repaired."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from odradek.storage.producer_snapshot import CorruptSnapshotError, decode_snaps
 from odradek.storage.txn_index import TransactionIndex
 
 _PIECE: Final = 8 * 1024 * 1024
-"""Read at once; a batch that is larger is read whole."""
+"""Bytes per read; a larger batch is read whole."""
 _ABORT: Final = b"\0\0"
 _NOT_LOGS: Final = (DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX)
 _INDEX_ENTRY: Final = 8
@@ -40,19 +40,19 @@ _NO_LENGTH: Final = bytes(4)
 
 
 class LogFiles(NamedTuple):
-    """A replica of a partition."""
+    """Replica of a partition."""
 
     topic_partition: TopicPartition
     directory: str
     bases: tuple[int, ...]
-    """The first offsets of its segments, in order."""
+    """Base offsets of the segments, in order."""
     start: int
     high_watermark: int | None
-    """None when the checkpoint does not name the partition."""
+    """High watermark; None when the checkpoint does not contain the partition."""
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction: its producer, its first record and its marker."""
+    """Aborted transaction: its producer, its first record and its marker."""
 
     producer_id: int
     first_offset: int
@@ -60,17 +60,17 @@ class Aborted(NamedTuple):
 
 
 class Transactions(NamedTuple):
-    """What reading committed records has to know."""
+    """Transactions that matter to a read of committed records."""
 
     aborted: tuple[Aborted, ...]
     stable_end: int
-    """No transaction that began before it is open."""
+    """Offset below which no transaction is open."""
 
 
 def find_logs(directories: Iterable[str]) -> dict[TopicPartition, LogFiles]:
-    """The partitions in log directories; where there are several replicas of one, that with the highest high watermark.
+    """Return the partitions in log directories; of several replicas of a partition, the one with the highest high watermark.
 
-    OdradekError for a directory that there is not, that has no log, or whose checkpoints cannot be read.
+    Raises OdradekError for a directory that does not exist, that has no log, or whose checkpoints cannot be read.
     """
     found: dict[TopicPartition, LogFiles] = {}
     for each in directories:
@@ -115,7 +115,7 @@ def _checkpoint(path: Path) -> dict[TopicPartition, int]:
 
 
 def end_of(log: LogFiles) -> int:
-    """The offset behind the last whole batch in the files."""
+    """Return the offset after the last whole batch in the files."""
     end = log.bases[-1]
     for _, header in headers(log, max(log.bases[-1], _last_indexed(log, log.bases[-1], 2**63 - 1)[0])):
         end = header.next_offset
@@ -123,7 +123,7 @@ def end_of(log: LogFiles) -> int:
 
 
 def transactions(log: LogFiles, end: int) -> Transactions:
-    """The aborted transactions below `end`, and where the first one begins that is open there."""
+    """Return the aborted transactions below `end`, and the first offset of the earliest transaction that is open there."""
     from_index = [each for base in log.bases for each in _indexed_aborts(log, base)]
     begin, open_since = _producers(log, end)
     seen: dict[tuple[int, int], Aborted] = {each[:2]: each for each in from_index}
@@ -153,7 +153,7 @@ def _indexed_aborts(log: LogFiles, base: int) -> list[Aborted]:
 
 
 def _producers(log: LogFiles, end: int) -> tuple[int, dict[int, int]]:
-    """The last snapshot of producers at or before `end`: its offset, and the transactions that are open there by producer id."""
+    """Return the offset of the last producer snapshot at or before `end`, and first offset by producer id of its open transactions."""
     offsets = [
         offset for name in os.listdir(log.directory) if name.endswith(SNAPSHOT_SUFFIX) and (offset := offset_of_file(name)) is not None
     ]
@@ -172,7 +172,7 @@ def _is_abort(piece: bytes, position: int, header: BatchHeader) -> bool:
 
 
 def headers(log: LogFiles, start: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position in its piece, header) of the batches from that of `start` on."""
+    """Yield (position in its chunk, header) of the batches from the one that contains `start` on."""
     for _, position, header in _batches(log, start):
         yield position, header
 
@@ -185,9 +185,9 @@ def _batches(log: LogFiles, start: int) -> Iterator[tuple[bytes, int, BatchHeade
 
 
 def pieces(log: LogFiles, start: int) -> Iterator[bytes]:
-    """The files from the batch of `start` on, in pieces of whole batches; what is cut off at the end of the last file is left out.
+    """Yield chunks of whole batches from the batch that contains `start` on; an incomplete batch at the end is left out.
 
-    OdradekError when a file is gone, or when its contents make no sense before the last segment.
+    Raises OdradekError when a file is missing, or when the content of an earlier segment is invalid.
     """
     first = max(0, bisect_right(log.bases, start) - 1)
     for number, base in enumerate(log.bases[first:], first):
@@ -219,9 +219,9 @@ def _pieces_of(descriptor: int, position: int, size: int) -> Iterator[bytes]:
 
 
 def _whole(data: bytes) -> int:
-    """How many bytes whole batches take."""
+    """Return the size in bytes of the whole batches at the beginning of `data`."""
     whole = 0
-    while data[whole + _LENGTH : whole + LOG_OVERHEAD] != _NO_LENGTH:  # Zeros: a file that was made as large as it may become.
+    while data[whole + _LENGTH : whole + LOG_OVERHEAD] != _NO_LENGTH:  # Zeros: a preallocated file.
         header = next(iter_headers(memoryview(data)[whole:]), None)
         if header is None:
             break
@@ -230,7 +230,7 @@ def _whole(data: bytes) -> int:
 
 
 def _last_indexed(log: LogFiles, base: int, offset: int) -> tuple[int, int]:
-    """(offset, position) of a batch at or before `offset` by the index of its segment; the segment's beginning without one."""
+    """Return (offset, position) of a batch at or before `offset` from the segment's index; (base, 0) without an entry."""
     try:
         data = Path(log.directory, segment_file(base, ".index")).read_bytes()
     except OSError:
@@ -239,7 +239,7 @@ def _last_indexed(log: LogFiles, base: int, offset: int) -> tuple[int, int]:
         (base + int.from_bytes(data[at : at + 4], "big"), int.from_bytes(data[at + 4 : at + 8], "big"))
         for at in range(0, len(data) - _INDEX_ENTRY + 1, _INDEX_ENTRY)
     ]
-    # An index is made large and cut when its segment is full: behind the last entry there are zeros.
+    # An index is preallocated and trimmed when its segment is full: zeros follow the last entry.
     used = [entry for entry in entries if entry[1]]
     at = bisect_right(used, (offset, 0)) - 1
     # The offset of an entry is the last one of its batch.

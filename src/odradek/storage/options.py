@@ -1,4 +1,4 @@
-"""What all logs of a broker share."""
+"""Options shared by all logs of a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 
 
 class LogOptions:
-    """The settings of producers, and the callbacks for what happens to a log."""
+    """Settings of producers, and callbacks for events of a log."""
 
     __slots__ = (
         "jitter",
@@ -38,8 +38,10 @@ class LogOptions:
         write_checkpoints: Callable[[Log], None] | None = None,
         new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """`jitter(limit)` gives 0 <= n < limit for segment.jitter.ms; `new_lock` makes a lock (threading.Lock) where flushes run in other
-        threads. `write_checkpoints(log)` makes those of its log directory say what the log is by now, durably and at once.
+        """`jitter(limit)` returns 0 <= n < limit for segment.jitter.ms; `new_lock` makes a lock (threading.Lock) where flushes run in other
+        threads.
+
+        `write_checkpoints(log)` writes the checkpoints of the log's directory with the log's current offsets, durably and at once.
         """
         self.new_lock = new_lock
         self.producer_expiration_ms = producer_expiration_ms

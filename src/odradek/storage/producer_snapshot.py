@@ -1,4 +1,4 @@
-"""The bytes of a producer state snapshot (`.snapshot`; schema ProducerSnapshot version 1 of Kafka's storage module)."""
+"""Encoding of a producer state snapshot (`.snapshot`; schema ProducerSnapshot version 1 of Kafka's storage module)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshotError(Exception):
-    """The file is no snapshot, or not the one that was written."""
+    """Error for a file that is not a snapshot or was damaged."""
 
 
 class ProducerSnapshotEntry(NamedTuple):
-    """One producer; last_offset -1 without a batch, txn_first_offset -1 without an open transaction."""
+    """Entry of one producer; `last_offset` is -1 without a batch, `txn_first_offset` -1 without an open transaction."""
 
     producer_id: int
     epoch: int
@@ -37,7 +37,7 @@ def encode_snapshot(entries: Sequence[ProducerSnapshotEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
-    """CorruptSnapshotError on an unknown version, a wrong checksum or a wrong size."""
+    """Return the entries of a snapshot. Raises CorruptSnapshotError on an unknown version, a wrong checksum or a wrong size."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptSnapshotError(f"{len(data)} bytes are too short for a producer snapshot")
     version, crc = _HEAD.unpack_from(data)

@@ -1,6 +1,6 @@
-"""What the log knows of its producers: sequences, epochs, open transactions (Kafka's ProducerStateManager and ProducerAppendInfo).
+"""Producer state of a log: sequences, epochs, open transactions (Kafka's ProducerStateManager and ProducerAppendInfo).
 
-The state is a function of the log: snapshots next to the segments only shorten its rebuilding.
+The state is a function of the log. Snapshots next to the segments only make its rebuilding shorter.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """The state of one producer id; `batches` are the last five of its current epoch, oldest first."""
+    """State of one producer id; `batches` are the last five of its current epoch, oldest first."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "restored", "txn_first_offset")
 
@@ -57,12 +57,11 @@ class ProducerEntry:
         """First offset of the open transaction, -1 when none is open."""
         self.batches: list[BatchMetadata] = []
         self.restored = False
-        """Whether the entry was read from a snapshot, which holds the last batch only: earlier ones have to be read from the log
-        (`complete_from`).
+        """Whether the entry was read from a snapshot, which holds only the last batch. `complete_from` adds earlier batches from the log.
         """
 
     def complete_from(self, recent: list[BatchMetadata]) -> None:
-        """Takes over batches found in the log, oldest first, if they lead up to the last one without a gap."""
+        """Add earlier batches found in the log, oldest first, as far as their sequences lead up to the last batch without a gap."""
         self.restored = False
         if not recent or not self.batches or recent[-1].last_offset != self.batches[-1].last_offset:
             return
@@ -104,7 +103,7 @@ class ProducerEntry:
 
 
 class VerificationGuard:
-    """The token of one running verification (KIP-890); tokens are compared by identity."""
+    """Token of one running verification (KIP-890); tokens are compared by identity."""
 
     __slots__ = ()
 
@@ -135,7 +134,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerStateManager:
-    """Checks batches before they are written (`check`) and follows those that were (`apply_data`, `apply_marker`).
+    """Checks of batches before they are written, and updates after (`apply_data`, `apply_marker`).
 
     Checks raise KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED.
     """
@@ -164,9 +163,9 @@ class ProducerStateManager:
         self.producers: dict[int, ProducerEntry] = {}
         self._verifications: dict[int, _Verification] = {}
         self._ongoing: dict[int, int] = {}
-        """First offset -> producer id, in rising order of offsets: transactions begin at the end of the log."""
+        """Producer id by first offset of the open transactions. Offsets rise, because transactions begin at the end of the log."""
         self._unreplicated: dict[int, int] = {}
-        """First offset -> marker offset of transactions completed above the high watermark, in order of completion."""
+        """Marker offset by first offset of transactions completed above the high watermark, in order of completion."""
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
         self._snapshots: list[int] | None = None
@@ -174,12 +173,12 @@ class ProducerStateManager:
     # -- checks ------------------------------------------------------------------------------------------------------------------
 
     def update_settings(self, expiration_ms: int, *, verify_transactions: bool) -> None:
-        """Both settings apply from the next check on."""
+        """Set both settings for the following checks."""
         self._expiration_ms = expiration_ms
         self._verify = verify_transactions
 
     def check_client(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """Checks a client's data batch: returns the earlier batch that it repeats, or None when it is the next one."""
+        """Check a client's data batch. Return the earlier batch that it repeats, or None when it is next in sequence."""
         entry = self.producers.get(producer_id)
         if entry is None:
             self._check_lowest(producer_id, first_sequence)
@@ -208,7 +207,7 @@ class ProducerStateManager:
         return None
 
     def check_epoch(self, entry: ProducerEntry, epoch: int) -> None:
-        """INVALID_PRODUCER_EPOCH when the batch comes from an older epoch."""
+        """Raise KafkaError INVALID_PRODUCER_EPOCH when the batch has an older epoch."""
         if epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -233,7 +232,7 @@ class ProducerStateManager:
             )
 
     def check_transaction(self, producer_id: int, epoch: int, *, transactional: bool, guard: VerificationGuard | None) -> None:
-        """Checks a data batch against the open transaction: INVALID_TXN_STATE unless it belongs to one that the coordinator knows."""
+        """Raise KafkaError INVALID_TXN_STATE unless the data batch belongs to a transaction that the coordinator knows."""
         entry = self.producers.get(producer_id)
         if not transactional:
             if entry is not None and entry.txn_first_offset >= 0:
@@ -249,10 +248,10 @@ class ProducerStateManager:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0) -> None:
-        """Checks a transaction marker from a coordinator, which is refused when either epoch went back.
+        """Check a transaction marker from a coordinator. Raises KafkaError when either epoch went back.
 
-        With transaction version 2 (KIP-890) every marker has a higher epoch than the data before it, so that a late one cannot end the next
-        transaction. The same epoch is allowed for a marker that is repeated, and for the highest epoch there is.
+        With transaction version 2 (KIP-890) every marker has a higher epoch than the data before it, so that a late marker cannot end the
+        next transaction. The same epoch is allowed for a repeated marker, and for the highest possible epoch.
         """
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -274,11 +273,12 @@ class ProducerStateManager:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, bumps_epoch: bool = False
     ) -> VerificationGuard | None:
-        """A guard to append with once the coordinator has agreed; None when the transaction is open here already.
+        """Return a guard to append with after the coordinator has agreed; None when the transaction is already open here.
 
         The setting decides whether appends without a guard are refused (`check_transaction`). A producer that `bumps_epoch` (transaction
-        version 2) is verified whatever the setting, because that adds the partition to its transaction. INVALID_PRODUCER_EPOCH for an older
-        epoch.
+        version 2) is verified regardless of the setting, because the verification adds the partition to its transaction.
+
+        Raises KafkaError INVALID_PRODUCER_EPOCH for an older epoch.
         """
         entry = self.producers.get(producer_id)
         if entry is not None:
@@ -293,7 +293,7 @@ class ProducerStateManager:
         return verification.guard
 
     def has_late_transaction(self, before_ms: int) -> bool:
-        """Whether a transaction is open to which nothing has been written since then."""
+        """Return whether an open transaction has had no write since `before_ms`."""
         if not self._ongoing:
             return False
         return any(entry.txn_first_offset >= 0 and entry.last_timestamp < before_ms for entry in self.producers.values())
@@ -305,7 +305,7 @@ class ProducerStateManager:
     # -- following the log -------------------------------------------------------------------------------------------------------
 
     def follow(self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: ControlMarker | None) -> AbortedTransaction | None:
-        """Follows a batch with a producer id that was written at `base_offset`; `marker` is the marker in it if it is a control batch.
+        """Update the state after a batch with a producer id was written at `base_offset`; `marker` is the marker of a control batch.
 
         Returns the entry for the transaction index when the batch aborts a transaction.
         """
@@ -330,7 +330,7 @@ class ProducerStateManager:
     def apply_data(
         self, producer_id: int, epoch: int, last_sequence: int, base_offset: int, last_offset: int, timestamp: int, *, transactional: bool
     ) -> None:
-        """Follows a data batch of an idempotent producer that was written."""
+        """Update the state after a data batch of an idempotent producer was written."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
@@ -342,8 +342,9 @@ class ProducerStateManager:
             self._verifications.pop(producer_id, None)
 
     def apply_batches(self, scan: Scan, first: int, end: int) -> None:
-        """As `apply_data` for the batches `first` to `end` (exclusive) of a scan, none of which is a control batch: of many batches of one
-        producer only the last few are looked at.
+        """Do what `apply_data` does for the batches `first` to `end` (exclusive) of a scan, which must not contain a control batch.
+
+        Of many batches of one producer only the last few are read.
         """
         by_producer: dict[int, list[int]] = {}
         bits = 0
@@ -362,7 +363,7 @@ class ProducerStateManager:
             entry = self.producers.get(producer_id)
             if entry is None:
                 entry = self.producers[producer_id] = ProducerEntry(producer_id)
-            # Five push out all that came before, and so does a new epoch.
+            # Five batches replace all earlier ones, and so does a new epoch.
             for index in indexes[-BATCHES_KEPT:]:
                 entry.add_batch(scan.producer_epochs[index], _batch_of(scan, index))
             if not bits & TRANSACTIONAL_MASK:
@@ -378,9 +379,9 @@ class ProducerStateManager:
             self._ongoing[offset] = producer_id
 
     def retreat(self, offset: int) -> bool:
-        """Rolls the producers back to `offset`, the new log end; there must be no control batch among the truncated ones.
+        """Roll the producers back to `offset`, the new log end; the truncated batches must not include a control batch.
 
-        Returns False, and changes nothing, when none of a producer's last batches is left: only its log knows the earlier ones.
+        Returns False, and changes nothing, when none of a producer's remembered batches is left: only the log has its earlier ones.
         """
         kept: dict[int, list[BatchMetadata]] = {}
         for producer_id, entry in self.producers.items():
@@ -390,7 +391,7 @@ class ProducerStateManager:
                     return False
         for producer_id, batches in kept.items():
             entry = self.producers[producer_id]
-            # Where there were five, earlier ones have been pushed out.
+            # An entry of five batches has dropped earlier ones.
             entry.restored = entry.restored or len(entry.batches) == BATCHES_KEPT
             entry.batches = batches
             entry.last_timestamp = batches[-1].timestamp
@@ -403,7 +404,7 @@ class ProducerStateManager:
     def apply_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, *, aborted: bool
     ) -> CompletedTransaction | None:
-        """Follows a transaction marker that was written; returns the transaction that it completed, None when there was no data."""
+        """Update the state after a transaction marker was written. Return the completed transaction, None when it had no data."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
@@ -416,12 +417,12 @@ class ProducerStateManager:
         entry.last_timestamp = timestamp
         verification = self._verifications.get(producer_id)
         if verification is not None and not (verification.bumps_epoch and verification.epoch == epoch):
-            # With transaction version 2 the marker has the epoch of the next transaction, whose verification may be under way already.
+            # With transaction version 2 the marker has the epoch of the next transaction, whose verification may already be running.
             del self._verifications[producer_id]
         return completed
 
     def complete(self, completed: CompletedTransaction) -> AbortedTransaction | None:
-        """Closes a transaction; the entry for the transaction index when it was aborted."""
+        """Close a transaction. Return the entry for the transaction index when it was aborted."""
         self._ongoing.pop(completed.first_offset, None)
         first_ongoing = next(iter(self._ongoing), None)
         self._unreplicated[completed.first_offset] = completed.last_offset
@@ -432,7 +433,7 @@ class ProducerStateManager:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins that is open or not yet replicated."""
+        """First offset of the oldest transaction that is open or not yet replicated."""
         first = next(iter(self._ongoing), None)
         if self._unreplicated:
             unreplicated = min(self._unreplicated)
@@ -448,8 +449,9 @@ class ProducerStateManager:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def adopt(self, other: ProducerStateManager) -> None:
-        """Takes over from another copy of the log what its batches here do not tell: producers whose batches are gone from the log, and
-        verifications under way.
+        """Take over from another copy of the log the state that this copy's batches do not show.
+
+        These are producers whose batches are gone from the log, and running verifications.
         """
         for producer_id, entry in other.producers.items():
             if producer_id not in self.producers and entry.txn_first_offset < 0:
@@ -457,7 +459,7 @@ class ProducerStateManager:
         self._verifications.update(other._verifications)
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forgets producers that wrote nothing for producer.id.expiration.ms and have no open transaction."""
+        """Remove producers that wrote nothing for producer.id.expiration.ms and have no open transaction."""
         limit = now_ms - self._expiration_ms
         expired = [entry.producer_id for entry in self.producers.values() if entry.txn_first_offset < 0 and entry.last_timestamp <= limit]
         for producer_id in expired:
@@ -482,7 +484,7 @@ class ProducerStateManager:
         return f"{self.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
 
     def take_snapshot(self, *, sync: bool = True) -> str | None:
-        """Writes `<map end offset>.snapshot` unless nothing changed since the last; its path when it still has to be fsynced."""
+        """Write `<map end offset>.snapshot` unless nothing changed since the last one. Return its path when it still has to be fsynced."""
         offset = self.map_end_offset
         if offset <= self.last_snapshot_offset:
             return None
@@ -507,7 +509,10 @@ class ProducerStateManager:
         return encode_snapshot([_to_snapshot(entry) for entry in self.producers.values()])
 
     def snapshot_at(self, offset: int) -> bytes | None:
-        """The bytes of a snapshot at `offset`; None when there is no readable one and the state is at another offset. Raises OSError."""
+        """Return the bytes of a snapshot at `offset`; None without a readable one, when the state is at another offset.
+
+        Raises OSError from the disk.
+        """
         if offset == self.map_end_offset:
             return self._encoded()
         if offset not in self.snapshots:
@@ -520,7 +525,7 @@ class ProducerStateManager:
         return data
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Keeps the snapshots at segment boundaries and the newest one beyond the last segment."""
+        """Remove all snapshots but those at segment boundaries and the newest one beyond the last segment."""
         bases = set(base_offsets)
         last_base = max(base_offsets, default=0)
         strays = [offset for offset in self.snapshots if offset not in bases]
@@ -530,7 +535,7 @@ class ProducerStateManager:
                 self.delete_snapshot(offset)
 
     def overlook_snapshots_above(self, offset: int) -> None:
-        """For a state that follows a part of the log only: newer snapshots are neither read nor removed."""
+        """Ignore newer snapshots, which are then neither read nor removed. For a state that follows only a part of the log."""
         self._snapshots = [snapshot for snapshot in self.snapshots if snapshot <= offset]
 
     def delete_snapshot(self, offset: int) -> None:
@@ -540,7 +545,7 @@ class ProducerStateManager:
                 self._disk.remove(self.snapshot_path(offset))
 
     def retire_snapshot(self, offset: int) -> list[str]:
-        """As `delete_snapshot`, for callers that must not wait: the file is renamed to `.deleted`, for the caller to remove later."""
+        """Remove a snapshot without waiting: rename the file to `.deleted` and return its path, for the caller to remove later."""
         if offset not in self.snapshots:
             return []
         self.snapshots.remove(offset)
@@ -551,10 +556,10 @@ class ProducerStateManager:
         return [path + DELETED_SUFFIX]
 
     def reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Goes back to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`.
+        """Return to the newest readable snapshot at or below the log end (truncateAndReload); replay continues at `map_end_offset`.
 
-        Kafka drops a snapshot right at the log start, too. Here it stays, because nothing else tells of the producers before it: those of a
-        state from elsewhere with which the log began, and those whose records were deleted, which the running broker remembers as well.
+        Kafka also drops a snapshot exactly at the log start. Here that snapshot stays, because only it shows the producers before the log
+        start. They come from a state with which the log began, or their records were deleted, and the running broker still knows them.
         """
         for offset in [value for value in self.snapshots if value > log_end_offset or value < max(log_start_offset, 1)]:
             self.delete_snapshot(offset)
@@ -599,7 +604,7 @@ class ProducerStateManager:
         self._unreplicated = {}
 
     def truncate_fully(self, offset: int) -> None:
-        """Forgets everything and every snapshot; the log begins anew at `offset`."""
+        """Remove all producers and snapshots; the log begins again at `offset`."""
         self.clear()
         for snapshot in list(self.snapshots):
             self.delete_snapshot(snapshot)
@@ -607,7 +612,7 @@ class ProducerStateManager:
         self.map_end_offset = offset
 
     def begin_with(self, offset: int, producers: list[ProducerSnapshotEntry], now_ms: int) -> None:
-        """After `truncate_fully(offset)`: takes over a state from elsewhere, with a durable snapshot (reloadFromTieredSnapshot)."""
+        """Take over a state from elsewhere, with a durable snapshot (reloadFromTieredSnapshot). Call it after `truncate_fully(offset)`."""
         self._disk.write_atomic(self.snapshot_path(offset), encode_snapshot(producers))
         self.snapshots.append(offset)
         self.last_snapshot_offset = offset

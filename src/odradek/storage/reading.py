@@ -1,4 +1,4 @@
-"""Finding what to read: positions by index and a few kilobytes of headers, and offsets by timestamp."""
+"""Lookup of positions to read, by index and a few kilobytes of headers, and of offsets by timestamp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OffsetPosition(NamedTuple):
-    """Where an offset lies: the base offset of its segment and the position in it (Kafka's LogOffsetMetadata)."""
+    """Position of an offset: the base offset of its segment and the position in it (Kafka's LogOffsetMetadata)."""
 
     offset: int
     segment_base_offset: int
@@ -21,16 +21,16 @@ class OffsetPosition(NamedTuple):
 
 
 class LogRead(NamedTuple):
-    """What a read found; the slices pin their segments until released."""
+    """Result of a read; the slices pin their segments until released."""
 
     slices: list[FileSlice]
     size: int
     first_offset: int
-    """Base offset of the first batch; the fetch offset itself when there is nothing."""
+    """Base offset of the first batch; the fetch offset when no batch was found."""
     start: OffsetPosition
-    """Where the fetch offset lies, for lag and min.bytes arithmetic."""
+    """Position of the fetch offset, for the arithmetic of lag and min.bytes."""
     first_entry_incomplete: bool
-    """Whether the first batch did not fit into max_bytes, so that a fetch of version 3 or later answers with no records."""
+    """Whether the first batch did not fit into max_bytes, so that a fetch of version 3 or later answers without records."""
 
     def release(self) -> None:
         for piece in self.slices:
@@ -44,7 +44,7 @@ class TimestampedOffset(NamedTuple):
 
 
 def read_log(log: Log, start_offset: int, max_bytes: int, max_offset: int, min_one_message: bool) -> LogRead:
-    """See `Log.read`; `start_offset` lies within the log and `max_offset` is at most its end."""
+    """Read as `Log.read`; `start_offset` lies within the log and `max_offset` is at most its end."""
     segments = log.segments
     active = segments.active
     if start_offset == log.log_end_offset:
@@ -55,14 +55,14 @@ def read_log(log: Log, start_offset: int, max_bytes: int, max_offset: int, min_o
         if position is not None:
             end = _end_position(log, segment, index, max_offset)
             if position < end <= position + max_bytes:
-                # All there is, in whole batches: nothing has to be known of the first one.
+                # The slice holds all batches up to the end, as whole batches: the header of the first one need not be read.
                 start = OffsetPosition(start_offset, segment.base_offset, position)
                 return LogRead([FileSlice(segment.file, position, end - position, segment.pin)], end - position, start_offset, start, False)
         first = segment.batch_at(position) if position is not None and max_offset > start_offset else None
         if first is None:
             first = segment.find(start_offset, position)
         if first is None:
-            # Compaction left nothing at or above the offset in this segment.
+            # Compaction left no batch at or above the offset in this segment.
             continue
         end = _end_position(log, segment, index, max_offset)
         start = OffsetPosition(start_offset, segment.base_offset, first.position)
@@ -82,7 +82,7 @@ def _nothing(offset: int, active: Segment) -> LogRead:
 
 
 def _end_position(log: Log, segment: Segment, index: int, max_offset: int) -> int:
-    """The position in the segment of the first batch that reaches `max_offset`; the segment's size when there is none."""
+    """Return the position in the segment of the first batch that reaches `max_offset`; the segment's size without such a batch."""
     segments = log.segments
     if max_offset >= segments.end_of(index, log.log_end_offset):
         return segment.size
@@ -97,7 +97,7 @@ def _end_position(log: Log, segment: Segment, index: int, max_offset: int) -> in
 
 
 def find_offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | None:
-    """See `Log.offset_for_timestamp`."""
+    """Find an offset as `Log.offset_for_timestamp`."""
     for segment in log.segments:
         segment.ensure_max_timestamp()
         if segment.max_timestamp < timestamp:
@@ -112,7 +112,7 @@ def find_offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | N
 
 
 def find_offset_for_max_timestamp(log: Log) -> TimestampedOffset | None:
-    """See `Log.offset_for_max_timestamp`."""
+    """Find an offset as `Log.offset_for_max_timestamp`."""
     best: Segment | None = None
     for segment in log.segments:
         segment.ensure_max_timestamp()

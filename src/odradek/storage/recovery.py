@@ -1,4 +1,6 @@
-"""Bringing a log back after a crash: walking segments, rebuilding indexes and producer state (LogSegment.recover, rebuildProducerState)."""
+"""Recovery of a log after a crash: validation of segments, rebuilding of indexes and producer state (LogSegment.recover,
+rebuildProducerState).
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,24 @@ from odradek.storage.segment import MAX_RELATIVE_OFFSET, Segment
 _CHUNK = 1 << 20
 _RECOVERY_CHUNK = 1 << 20
 _RECOVERY_BATCHES = 2048
-"""How many batches one call of the scan may return, so that its columns stay small."""
+"""Limit of batches in one call of the scan, so that its columns stay small."""
 _SMALLEST = 17
-"""Bytes of the shortest prefix that tells a batch's size and magic."""
+"""Bytes of the shortest prefix that shows a batch's size and magic."""
 _RECENT_BYTES = tuple(1 << power for power in range(16, 25))
-"""How many bytes back a repeated batch is looked for, step by step: room for five requests of a megabyte among those of other producers."""
+"""Bytes from the end in which a repeated batch is searched, step by step.
+
+The last step has room for five requests of a megabyte among those of other producers.
+"""
 _MOST_LOOKED_AT = 8 << 20
-"""Bytes that `may_hold_markers` looks through."""
+"""Bytes that `may_hold_markers` reads at most."""
 _RECENT_BATCHES = 8192
-"""How many batches are looked at for a repeated one, at most: some ten milliseconds."""
+"""Limit of batches read to find a repeated one: some ten milliseconds."""
 
 
 def walk_batches(segment: Segment, position: int = 0, end: int | None = None) -> Iterator[tuple[int, memoryview, int, BatchHeader]]:
-    """(position in the file, buffer, position in the buffer, header) of every whole batch, read a megabyte at a time.
+    """Yield (position in the file, buffer, position in the buffer, header) of every whole batch, read a megabyte at a time.
 
-    KafkaError or ProtocolError where lengths make no sense; ends quietly at a batch that is cut off.
+    Ends without error at an incomplete batch. Raises KafkaError or ProtocolError for an invalid length.
     """
     limit = segment.size if end is None else min(end, segment.size)
     file = segment.file
@@ -63,7 +68,7 @@ def walk_batches(segment: Segment, position: int = 0, end: int | None = None) ->
 
 
 class Recovered(NamedTuple):
-    """What `recover_segment` found."""
+    """Result of `recover_segment`."""
 
     cut: int
     """Bytes removed from the end."""
@@ -75,10 +80,10 @@ class Recovered(NamedTuple):
 def recover_segment(
     segment: Segment, state: ProducerStateManager, leader_epochs: LeaderEpochCache, former_epochs: Mapping[int, int] | None = None
 ) -> Recovered:
-    """Cuts the segment after its last valid batch and rebuilds its indexes from scratch.
+    """Truncate the segment after its last valid batch and rebuild its indexes from scratch.
 
-    The producer state must be that of the segment's base offset. Epochs newer than those of the cache are added to it (unflushed): they
-    begin where `former_epochs` (epoch -> offset) says, if the batches allow that, else with their first batch.
+    The producer state must be that of the segment's base offset. Epochs newer than those of the cache are added to it (unflushed). An epoch
+    begins at its offset in `former_epochs` (epoch -> offset), if the batches allow that, else with its first batch.
     """
     segment.reset_indexes()
     size = segment.size
@@ -89,7 +94,7 @@ def recover_segment(
     segment.size = valid
     if valid < size:
         segment.file.truncate(valid)
-        # What was cut must not come back, after a power cut, behind batches that are written over its beginning from now on.
+        # After a power cut the truncated bytes must not come back behind new batches that overwrite their beginning.
         segment.file.fsync()
     segment.time_index.maybe_append(segment.max_timestamp, segment.max_timestamp_offset)
     segment.offset_index.trim()
@@ -98,7 +103,7 @@ def recover_segment(
 
 
 class _Walk:
-    """One pass over a segment: the compiled scan takes many batches at a time; those that it does not take are read one by one."""
+    """One pass over a segment. The compiled scan reads many batches at a time; batches that it does not support are read one by one."""
 
     def __init__(
         self,
@@ -109,7 +114,7 @@ class _Walk:
         check_crcs: bool = True,
         former_epochs: Mapping[int, int] | None = None,
     ) -> None:
-        """Without a producer state only the epochs are followed."""
+        """Without a producer state only the epochs are updated."""
         self._former_epochs = former_epochs or {}
         self._segment = segment
         self._state = state
@@ -122,7 +127,7 @@ class _Walk:
         self._contiguous = True
 
     def run(self) -> tuple[int, int, bool]:
-        """(bytes that are valid, the offset after them, whether no offset is missing)."""
+        """Return (valid bytes, the offset after them, whether no offset is missing)."""
         segment = self._segment
         size, file = segment.size, segment.file
         want = _RECOVERY_CHUNK
@@ -138,7 +143,7 @@ class _Walk:
             while goes_on and self._position - begin < left:
                 goes_on = self._some(buffer, begin)
             if self._position == begin:
-                # Not even one batch was whole: it is larger than what was read, or the log ends here.
+                # The read held no whole batch: the batch is larger than the read, or the log ends here.
                 needed = self._needed
                 if needed <= left or needed > size - begin:
                     break
@@ -150,7 +155,7 @@ class _Walk:
         return self._position, self._next_offset, self._contiguous
 
     def _some(self, buffer: memoryview, begin: int) -> bool:
-        """Takes what one call of the scan finds in the buffer, which lies at `begin` in the file; False when more has to be read."""
+        """Process the batches of one scan of the buffer, which lies at `begin` in the file. Return False when more has to be read."""
         scan = scan_batches(
             buffer, self._position - begin, limit=_RECOVERY_BATCHES, check_crcs=self._check_crcs, next_offset=self._next_offset
         )
@@ -169,14 +174,14 @@ class _Walk:
         return False
 
     def _last_jumped(self, scan: Scan, buffer: memoryview) -> bool:
-        """Whether the last batch is the damaged one when the next begins below its end: the CRC does not cover its base offset."""
+        """Return whether the last batch is the damaged one when the next one begins below its end: the CRC does not cover its base offset."""
         if scan.reason is not ScanEnd.OFFSETS or scan.needed > len(buffer) - scan.end:
             return False
         before = scan.last_offsets[scan.batches - 2] + 1 if scan.batches > 1 else self._next_offset
         return before <= read_header(buffer, scan.end).base_offset and scan.base_offsets[scan.batches - 1] > before
 
     def _one_by_one(self, buffer: memoryview, begin: int, scan: Scan) -> None:
-        """Takes the batches before the first whose offset the segment cannot hold."""
+        """Process the batches before the first one whose offset the segment cannot hold."""
         fits = 0
         while scan.last_offsets[fits] - self._segment.base_offset <= MAX_RELATIVE_OFFSET:
             fits += 1
@@ -202,7 +207,7 @@ class _Walk:
         self._position = begin + scan.positions[count - 1] + scan.sizes[count - 1]
 
     def _legacy(self, buffer: memoryview, begin: int) -> bool:
-        """Takes one message of magic 0 or 1; False when it is damaged."""
+        """Process one message of magic 0 or 1. Return False when it is damaged."""
         at = self._position - begin
         try:
             header = read_header(buffer, at)
@@ -221,7 +226,7 @@ class _Walk:
 
 
 def _in_range(segment: Segment, header: BatchHeader, next_offset: int) -> bool:
-    """Offsets must rise and stay within the segment's 31 bits."""
+    """Return whether the offsets rise and stay within the segment's 31 bits."""
     return (
         header.base_offset >= next_offset
         and header.last_offset_delta >= 0
@@ -230,12 +235,12 @@ def _in_range(segment: Segment, header: BatchHeader, next_offset: int) -> bool:
 
 
 def note_epochs(segment: Segment, leader_epochs: LeaderEpochCache) -> None:
-    """Adds the epochs of a segment's batches that are newer than the cache's (unflushed), as far as headers can be read."""
+    """Add the epochs of a segment's batches that are newer than the cache's (unflushed), as far as headers can be read."""
     _Walk(segment, None, leader_epochs, check_crcs=False).run()
 
 
 def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: memoryview, at: int, header: BatchHeader) -> None:
-    """Replays one batch of the log into the producer state; with a segment, aborted transactions go into its index."""
+    """Replay one batch of the log into the producer state; with a segment, add aborted transactions to its index."""
     if header.magic == 2 and header.producer_id >= 0:
         marker = read_marker(buffer, at, header) if header.is_control else None
         aborted = state.follow(header, header.base_offset, header.max_timestamp, marker)
@@ -245,7 +250,7 @@ def follow_batch(segment: Segment | None, state: ProducerStateManager, buffer: m
 
 
 def follow_batches(segment: Segment, state: ProducerStateManager, buffer: memoryview, scan: Scan, count: int) -> None:
-    """As `follow_batch` for the first `count` batches of a scan of the buffer."""
+    """Replay the first `count` batches of a scan of the buffer, as `follow_batch` does."""
     if scan.has_producers:
         first = 0
         for index, attributes in enumerate(scan.attributes[:count]):
@@ -259,9 +264,9 @@ def follow_batches(segment: Segment, state: ProducerStateManager, buffer: memory
 
 
 def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) -> list[BatchMetadata]:
-    """The last batches (at most five) of a producer's epoch, oldest first, in the last 16 MiB or the last 8,192 batches of the log.
+    """Return the last batches (at most five) of a producer's epoch, oldest first, in the last 16 MiB or 8,192 batches of the log.
 
-    Cheap enough for the loop: the search goes back step by step and reads nothing twice.
+    The search goes back step by step and reads nothing twice, so it is cheap enough for the loop.
     """
     recent: list[BatchMetadata] = []
     seen = 0
@@ -279,7 +284,7 @@ def recent_batches(segments: Sequence[Segment], producer_id: int, epoch: int) ->
 
 
 def _tail_windows(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, int]]:
-    """Pieces of the log as (segment, from, to), at batch boundaries, from the log end backwards."""
+    """Yield parts of the log as (segment, start, end), at batch boundaries, from the log end backwards."""
     done = 0
     for segment in reversed(segments):
         end = segment.size
@@ -294,7 +299,7 @@ def _tail_windows(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int, i
 
 
 def _boundary_before(segment: Segment, position: int) -> int:
-    """The last batch boundary at or before `position` that the offset index knows; 0 when it knows none."""
+    """Return the last batch boundary at or before `position` in the offset index; 0 without one."""
     index = segment.offset_index
     after = bisect_right(range(index.entries), position, key=lambda entry: index.entry(entry)[1])
     return index.entry(after - 1)[1] if after else 0
@@ -310,11 +315,10 @@ def rebuild_producer_state(
     clean: bool,
     owe: Callable[[str], object] | None = None,
 ) -> None:
-    """Brings the state to `end_offset`: loads the newest usable snapshot and replays the batches after it.
+    """Bring the state to `end_offset`: load the newest usable snapshot and replay the batches after it.
 
-    The snapshots that it takes on the way are fsynced, or with `owe` their paths are passed to it.
-
-    A cleanly shut down log without any snapshot was written by a release that had none, or is empty: it needs no scan.
+    Snapshots taken on the way are fsynced, or with `owe` their paths are passed to `owe`. A cleanly shut down log without a snapshot was
+    written by a release without snapshots, or is empty, and needs no scan.
     """
     if clean and not state.snapshots:
         state.map_end_offset = end_offset
@@ -344,7 +348,7 @@ def rebuild_producer_state(
 
 
 def may_hold_markers(segments: Sequence[Segment], offset: int) -> bool:
-    """Whether there may be control batches from `offset` on: reads headers, of a few megabytes at most."""
+    """Return whether control batches may exist from `offset` on. Reads the headers of a few megabytes at most."""
     size = 0
     try:
         for segment in reversed(segments):
@@ -358,7 +362,7 @@ def may_hold_markers(segments: Sequence[Segment], offset: int) -> bool:
             if segment.base_offset <= offset:
                 return False
     except KafkaError:
-        # What cannot be read may be anything.
+        # An unreadable batch may be a control batch.
         return True
     return False
 
@@ -373,5 +377,5 @@ def _replay(segment: Segment, state: ProducerStateManager, start: int, end_offse
                 return
             follow_batch(None, state, buffer, at, header)
     except (KafkaError, ProtocolError):
-        # Whoever reads an unreadable batch below the recovery point gets the error.
+        # A reader of an unreadable batch below the recovery point gets the error.
         return

@@ -1,4 +1,4 @@
-"""Which segments retention deletes: those below the log start, beyond retention.bytes or older than retention.ms."""
+"""Retention: deletion of segments below the log start, beyond retention.bytes or older than retention.ms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def delete_old_segments(log: Log, now_ms: int) -> int:
-    """See `Log.delete_old_segments`: the checks run in Kafka's order, each on what the one before left."""
+    """Delete segments as `Log.delete_old_segments`. The checks run in Kafka's order, each on the segments that the previous one left."""
     deleted = _delete(log, lambda index, _: index + 1 < len(log.bases) and log.bases[index + 1] <= log.log_start_offset)
     if not log.config.delete:
         return deleted
@@ -60,7 +60,7 @@ def _delete_by_time(log: Log, now_ms: int) -> int:
 
 
 def _delete(log: Log, breached: Callable[[int, Segment], bool]) -> int:
-    """Drops the oldest segments as long as the predicate holds, never one that reaches the high watermark or an empty active one."""
+    """Remove the oldest segments while `breached` holds, but no segment that reaches the high watermark and no empty active one."""
     count = 0
     last = len(log.segments) - 1
     for index, segment in enumerate(log.segments):

@@ -1,7 +1,7 @@
-"""Reading whole log directories and saying what in them is damaged, without a broker and without changing anything (`storage scrub`).
+"""Search for damage in whole log directories, without a broker and without changes (`storage scrub`).
 
-Kafka has no such tool: there, damage below the recovery point is found by whoever happens to fetch it. Memory stays bounded by a read of a
-megabyte (or the largest batch), the indexes of one segment and the transactions that are open; nothing is decompressed.
+Kafka has no such tool: there, damage below the recovery point shows when a client fetches it. Memory is bounded by a read of a megabyte (or
+the largest batch), the indexes of one segment and the open transactions. Nothing is decompressed.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICAT
 
 
 class Finding(NamedTuple):
-    """Something that is not as it was written."""
+    """Damage in a file."""
 
     path: str
     text: str
     position: int = -1
     """Bytes from the start of the file; -1 where no position applies."""
     offset: int = -1
-    """The first offset concerned; -1 where no offset applies."""
+    """First offset concerned; -1 where no offset applies."""
     unflushed: bool = False
-    """Whether it lies beyond the recovery point of a directory that was not shut down cleanly, so that the next start recovers it."""
+    """Whether the damage lies beyond the recovery point of a directory that was not shut down cleanly, so that the next start recovers it.
+    """
 
     def __str__(self) -> str:
         where = f"{self.path}:" if self.position < 0 else f"{self.path}: position {self.position}:"
@@ -72,21 +73,23 @@ class Finding(NamedTuple):
 
 
 class ScrubProgress(NamedTuple):
-    """How far a scrub has come, over all directories."""
+    """Progress of a scrub over all directories."""
 
     directory: str
     log: str
-    """The log that is read now; after the last one of a directory, that one again."""
+    """Log that is being read. After the last log of a directory, that log is reported again."""
     logs: int
-    """How many logs were read or begun."""
+    """Number of logs that were read or begun."""
     bytes_read: int
     """Bytes read of `.log` files."""
 
 
 def scrub(disk: Disk, directories: Sequence[str], on_progress: Callable[[ScrubProgress], None] | None = None) -> Iterator[Finding]:
-    """Findings in the log directories, in the order of their paths; StorageError at once when a broker holds one of them.
+    """Yield findings in the log directories, in the order of their paths.
 
-    `on_progress` is called before and after each log. Nothing is changed; the `.lock` files are held while it runs.
+    `on_progress` is called before and after each log. Nothing is changed; the `.lock` files are held while the scrub runs.
+
+    Raises StorageError, before any log is read, when a broker holds a directory.
     """
     with ExitStack() as locks:
         readable: list[str] = []
@@ -148,7 +151,7 @@ class _Directory:
             self._on_progress(ScrubProgress(self._path, log, self.logs, self.bytes_read))
 
     def _flushed(self) -> dict[TopicPartition, int] | None:
-        """Recovery points; None after a clean shutdown."""
+        """Return the recovery points; None after a clean shutdown."""
         if read_clean_shutdown(self._disk, f"{self._path}/{CLEAN_SHUTDOWN_FILE}") is not None:
             return None
         try:
@@ -158,7 +161,7 @@ class _Directory:
 
 
 class LogScrub:
-    """One log, segment by segment. `recovery_point` is None when all of it counts as flushed."""
+    """Scrub of one log, segment by segment. `recovery_point` is None when all of it counts as flushed."""
 
     def __init__(self, disk: Disk, directory: str, recovery_point: int | None) -> None:
         self._disk = disk
@@ -166,7 +169,7 @@ class LogScrub:
         self._recovery_point = recovery_point
         self._next_offset = 0
         self._open_transactions: dict[int, int] = {}
-        """Producer id -> first offset."""
+        """First offset by producer id."""
         self.bytes_read = 0
 
     def findings(self) -> Iterator[Finding]:
@@ -253,7 +256,7 @@ class LogScrub:
             position += skipped
 
     def _wrong(self, scan: Scan, data: memoryview, path: str, position: int, indexes: _Indexes | None) -> tuple[Finding | None, int]:
-        """What is wrong with the batch at the beginning of `data`, and after how many bytes the next one may begin; 0 when unknown."""
+        """Return the damage of the batch at the beginning of `data`, and the bytes after which the next batch may begin; 0 when unknown."""
         first = self._next_offset
         if scan.reason is ScanEnd.MALFORMED or scan.needed > len(data):
             return Finding(path, "the length or the magic of a batch cannot be: what follows is not looked at", position, first), 0
@@ -296,7 +299,7 @@ class LogScrub:
 
 
 class _Indexes:
-    """The three indexes of a segment, compared with its batches one after the other."""
+    """Comparison of the three indexes of a segment with its batches, one after the other."""
 
     def __init__(self, disk: Disk, directory: str, base: int, names: set[str]) -> None:
         self._disk = disk
@@ -331,7 +334,7 @@ class _Indexes:
                 self._found.append(Finding(path, f"entry {after} follows {before}", index * size))
 
     def _transactions(self) -> dict[tuple[int, int], int]:
-        """(producer id, offset of the marker) -> position in the file."""
+        """Return the position in the file by (producer id, offset of the marker)."""
         index = TransactionIndex(self._disk, self._paths[2], self._base)
         found: dict[tuple[int, int], int] = {}
         try:
@@ -342,7 +345,7 @@ class _Indexes:
         return found
 
     def note(self, position: int, base_offset: int, last_offset: int, max_timestamp: int, *, exact: bool) -> None:
-        """Compares the indexes with a batch. `exact` is False for a damaged batch, of which only the position is believed."""
+        """Compare the indexes with a batch. `exact` is False for a damaged batch, of which only the position is trusted."""
         entries = self._offsets
         while self._next_entry < len(entries) and entries[self._next_entry][1] <= position:
             relative, at = entries[self._next_entry]
@@ -367,7 +370,7 @@ class _Indexes:
         self._found.append(Finding(self._paths[0], text, entry * _OFFSET_ENTRY.size, self._base + relative))
 
     def note_marker(self, producer_id: int, offset: int, *, aborted: bool, known: bool) -> None:
-        """Compares the transaction index with the end of a transaction; `known`: it began within this log."""
+        """Compare the transaction index with the end of a transaction; `known` says that the transaction began in this log."""
         entry = self._aborted.pop((producer_id, offset), None)
         if aborted and known and entry is None:
             self._found.append(Finding(self._paths[2], f"lacks the aborted transaction of producer {producer_id}", offset=offset))
@@ -375,7 +378,7 @@ class _Indexes:
             self._found.append(Finding(self._paths[2], f"producer {producer_id} committed what is listed as aborted", entry, offset))
 
     def finish(self) -> Iterator[Finding]:
-        """Ends the comparison after the last batch; yields all that was found."""
+        """Finish the comparison after the last batch, and yield all findings."""
         for entry in range(self._next_entry, len(self._offsets)):
             self._lies(entry, "the segment ends before it")
         for entry in range(self._next_time, len(self._times)):
