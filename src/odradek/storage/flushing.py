@@ -101,7 +101,7 @@ class Flush:
 
 
 class Durability:
-    """How far a log is durable, and what its next flush must include besides the batches.
+    """Durability of a log, and the files that its next flush must include besides the batches.
 
     `recovery_point` is the offset below which all records are durable, names and epochs included. A flush moves it only when the log was
     not truncated, renamed or closed since the flush was planned.

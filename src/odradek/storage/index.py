@@ -75,7 +75,7 @@ class _IndexFile:
 
     @property
     def has_pending(self) -> bool:
-        """Whether memory holds entries that the file does not hold yet."""
+        """Return whether memory holds entries that the file does not hold yet."""
         return bool(self._pending)
 
     def write_pending(self) -> None:
@@ -174,7 +174,7 @@ class OffsetIndex(_IndexFile):
             self._write_many()
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Return the last entry (offset, position) at or below `offset`; (base offset, 0) when there is none."""
+        """Return the last entry (offset, position) at or below `offset`; (base offset, 0) without one."""
         tail = self._tail_offsets
         if tail and offset >= tail[0]:
             slot = bisect_right(tail, offset) - 1
@@ -313,7 +313,7 @@ class TimeIndex(_IndexFile):
         return timestamp, self.base_offset + relative
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """Return the last entry (timestamp, offset) at or below `timestamp`; (-1, base offset) when there is none."""
+        """Return the last entry (timestamp, offset) at or below `timestamp`; (-1, base offset) without one."""
         after = bisect_right(range(self.entries), timestamp, key=lambda index: self.entry(index)[0])
         return self.entry(after - 1) if after else (-1, self.base_offset)
 

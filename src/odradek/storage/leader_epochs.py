@@ -193,7 +193,7 @@ class LeaderEpochCache:
 
     @property
     def dirty(self) -> bool:
-        """Whether the file holds other entries than the cache."""
+        """Return whether the file holds other entries than the cache."""
         return self._written is not None
 
     def is_behind(self, log_end_offset: int) -> bool:

@@ -140,7 +140,7 @@ class Log:
         self._deletions: list[str] = []
         self._closed = False
         self._cut = False
-        """Whether the log was truncated and the truncation is not durable yet."""
+        """True if the log was truncated and the truncation is not durable yet."""
         self._rested_end = -1
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ class Log:
 
     @property
     def closed(self) -> bool:
-        """Whether the log is closed, deleted or offline with its directory; nothing is written to it any more."""
+        """Return whether the log is closed, deleted or offline with its directory; nothing is written to it any more."""
         return self._closed
 
     @property
@@ -185,7 +185,7 @@ class Log:
 
     @property
     def is_future(self) -> bool:
-        """Whether the log is a copy being moved to another log directory."""
+        """Return whether the log is a copy being moved to another log directory."""
         return self.directory.endswith(FUTURE_DIR_SUFFIX)
 
     @property
@@ -307,7 +307,7 @@ class Log:
 
     @property
     def flush_due(self) -> bool:
-        """Whether the number of records that are not durable has reached flush.messages."""
+        """Return whether the number of records that are not durable has reached flush.messages."""
         return self.log_end_offset - self._durability.recovery_point >= self.config.flush_messages
 
     def needs_flush(self, now_ms: int) -> bool:
@@ -693,7 +693,7 @@ class Log:
         return found
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """Return the first record, from the log start on, whose timestamp is >= `timestamp` (ms); None when there is none.
+        """Return the first record, from the log start on, whose timestamp is >= `timestamp` (ms); None without one.
 
         Reads and may decompress one batch.
         """
@@ -744,7 +744,7 @@ class Log:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the log was truncated and the truncation is not durable yet; the next write makes it durable first."""
+        """Return whether the log was truncated and the truncation is not durable yet; the next write makes it durable first."""
         return self._cut
 
     def hardened(self, flush: Flush) -> bool:

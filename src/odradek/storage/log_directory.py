@@ -154,9 +154,9 @@ class LogDirectory:
         self.takes_logs = True
         """False for a metadata log directory that is not in log.dirs."""
         self.cordoned = False
-        """Whether new replicas are kept out of this directory (cordoned.log.dirs, KIP-1066)."""
+        """True if new replicas are kept out of this directory (cordoned.log.dirs, KIP-1066)."""
         self.clean = False
-        """Whether the last shutdown was clean; known after `open`."""
+        """True if the last shutdown was clean; known after `open`."""
         self.broker_epoch = -1
         """Broker epoch in the clean-shutdown file, -1 when unknown."""
         self.recovery_points: dict[TopicPartition, int] = {}

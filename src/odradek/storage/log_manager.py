@@ -1,4 +1,4 @@
-"""All logs of a broker, in one or several log directories (Kafka's LogManager).
+"""Logs of a broker, in one or several log directories (Kafka's LogManager).
 
 All methods are synchronous. The server schedules the tasks (`cleanup`, `checkpoint_*`, `flush_due`, `run_deletions`) at Kafka's intervals.
 `DirectoryLoading.open` and `work`, `LogCreation.run` and `Deletion.run` may run in other threads, everything else runs on the loop.
@@ -317,7 +317,7 @@ class LogManager:
 
     @property
     def logs(self) -> Iterator[Log]:
-        """All current logs in online directories."""
+        """Current logs in online directories."""
         return iter(list(self._tables.current.values()))
 
     def create_log(
@@ -669,7 +669,7 @@ class LogManager:
 
     @property
     def has_new_names(self) -> bool:
-        """Whether `begin_new_names` has writes to return."""
+        """Return whether `begin_new_names` has writes to return."""
         return bool(self._new_logs or self._left or self._moved or self._late)
 
     def put_back(self, writes: Iterable[DirectoryWrite]) -> None:

@@ -26,7 +26,7 @@ _MAX_EPOCH = 0x7FFF
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer."""
+    """Recent batch of a producer."""
 
     last_sequence: int
     last_offset: int
@@ -57,7 +57,7 @@ class ProducerEntry:
         """First offset of the open transaction, -1 when none is open."""
         self.batches: list[BatchMetadata] = []
         self.restored = False
-        """Whether the entry was read from a snapshot, which holds only the last batch. `complete_from` adds earlier batches from the log.
+        """True if the entry was read from a snapshot, which holds only the last batch. `complete_from` adds earlier batches from the log.
         """
 
     def complete_from(self, recent: list[BatchMetadata]) -> None:

@@ -30,7 +30,7 @@ class LogRead(NamedTuple):
     start: OffsetPosition
     """Position of the fetch offset, for the arithmetic of lag and min.bytes."""
     first_entry_incomplete: bool
-    """Whether the first batch did not fit into max_bytes, so that a fetch of version 3 or later answers without records."""
+    """True if the first batch did not fit into max_bytes, so that a fetch of version 3 or later answers without records."""
 
     def release(self) -> None:
         for piece in self.slices:

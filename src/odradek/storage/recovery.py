@@ -74,7 +74,7 @@ class Recovered(NamedTuple):
     """Bytes removed from the end."""
     next_offset: int
     contiguous: bool
-    """Whether no offset is missing from the base offset on, as in a segment that was never compacted."""
+    """True if no offset is missing from the base offset on, as in a segment that was never compacted."""
 
 
 def recover_segment(
@@ -103,7 +103,7 @@ def recover_segment(
 
 
 class _Walk:
-    """One pass over a segment. The compiled scan reads many batches at a time; batches that it does not support are read one by one."""
+    """Single pass over a segment. The compiled scan reads many batches at a time; batches that it does not support are read one by one."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class _Walk:
         return self._position, self._next_offset, self._contiguous
 
     def _some(self, buffer: memoryview, begin: int) -> bool:
-        """Process the batches of one scan of the buffer, which lies at `begin` in the file. Return False when more has to be read."""
+        """Handle the batches of one scan of the buffer, which lies at `begin` in the file. Return False when more has to be read."""
         scan = scan_batches(
             buffer, self._position - begin, limit=_RECOVERY_BATCHES, check_crcs=self._check_crcs, next_offset=self._next_offset
         )
@@ -174,14 +174,14 @@ class _Walk:
         return False
 
     def _last_jumped(self, scan: Scan, buffer: memoryview) -> bool:
-        """Return whether the last batch is the damaged one when the next one begins below its end: the CRC does not cover its base offset."""
+        """Return whether the last batch, and not the next one, is damaged when the two overlap: the CRC does not cover the base offset."""
         if scan.reason is not ScanEnd.OFFSETS or scan.needed > len(buffer) - scan.end:
             return False
         before = scan.last_offsets[scan.batches - 2] + 1 if scan.batches > 1 else self._next_offset
         return before <= read_header(buffer, scan.end).base_offset and scan.base_offsets[scan.batches - 1] > before
 
     def _one_by_one(self, buffer: memoryview, begin: int, scan: Scan) -> None:
-        """Process the batches before the first one whose offset the segment cannot hold."""
+        """Handle the batches before the first one whose offset the segment cannot hold."""
         fits = 0
         while scan.last_offsets[fits] - self._segment.base_offset <= MAX_RELATIVE_OFFSET:
             fits += 1
@@ -207,7 +207,7 @@ class _Walk:
         self._position = begin + scan.positions[count - 1] + scan.sizes[count - 1]
 
     def _legacy(self, buffer: memoryview, begin: int) -> bool:
-        """Process one message of magic 0 or 1. Return False when it is damaged."""
+        """Handle one message of magic 0 or 1. Return False when it is damaged."""
         at = self._position - begin
         try:
             header = read_header(buffer, at)

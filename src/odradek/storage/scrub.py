@@ -63,7 +63,7 @@ class Finding(NamedTuple):
     offset: int = -1
     """First offset concerned; -1 where no offset applies."""
     unflushed: bool = False
-    """Whether the damage lies beyond the recovery point of a directory that was not shut down cleanly, so that the next start recovers it.
+    """True if the damage lies beyond the recovery point of a directory that was not shut down cleanly, so that the next start recovers it.
     """
 
     def __str__(self) -> str:

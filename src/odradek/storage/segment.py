@@ -1,4 +1,4 @@
-"""One segment of a log: the `.log` file with its offset, time and transaction indexes."""
+"""Segment of a log: the `.log` file with its offset, time and transaction indexes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _SCAN_HEADER = struct.Struct(">qiibIhiqq")
 """Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp: 43 of the 61 header bytes."""
 _LOG_OVERHEAD = 12
 _SMALLEST_MESSAGE = 26
-"""Of magic 0; a message of magic 0 or 1, compressed or not, passes for a batch of one record with its last offset."""
+"""Size of the smallest message, which has magic 0.
+
+A message of magic 0 or 1, compressed or not, is treated as a batch of one record with its last offset.
+"""
 _MESSAGE_HEADER = struct.Struct(">bq")
 """Attributes and, in magic 1, the timestamp."""
 _MESSAGE_ATTRIBUTES = 17
@@ -43,7 +46,7 @@ _MESSAGE_ATTRIBUTES_USED = 0x0F
 
 
 class BatchPosition(NamedTuple):
-    """A batch as a scan of headers sees it; `size` is the whole batch in bytes."""
+    """Batch as found by a scan of headers; `size` is the whole batch in bytes."""
 
     position: int
     size: int
@@ -56,16 +59,16 @@ class BatchPosition(NamedTuple):
 
 
 class SegmentLimits(NamedTuple):
-    """The part of the topic's configuration that a segment needs at hand."""
+    """Part of the topic's configuration that a segment keeps."""
 
     index_interval_bytes: int
     segment_index_bytes: int
 
 
 class Segment:
-    """Appends go to the end; everything else looks positions up. Offsets are absolute, positions bytes in the `.log` file.
+    """Segment of a log. Appends go to the end. Offsets are absolute, positions are bytes in the `.log` file.
 
-    Errors: OSError from the disk, KafkaError CORRUPT_MESSAGE when a batch header in the file makes no sense.
+    Errors: OSError from the disk, KafkaError CORRUPT_MESSAGE when a batch header in the file is invalid.
     """
 
     __slots__ = (
@@ -99,12 +102,12 @@ class Segment:
         self._limits = limits
         self._index_full = False
         self._indexes_trusted = True
-        """Made by this process, from the batches."""
+        """True if this process has made the indexes from the batches."""
         self._file: File | None = None
         self.size = 0
         self.created_ms = created_ms
         self.first_batch_timestamp: int | None = None
-        """Max timestamp of the first append, the clock that segment.ms runs by; None while unknown or empty."""
+        """Max timestamp of the first append, from which segment.ms is measured; None while unknown or empty."""
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
         self.max_timestamp_known = True
@@ -112,7 +115,7 @@ class Segment:
         self.roll_jitter_ms = 0
         self.directory_entry_durable = False
         self.is_preallocated = False
-        """The file may be longer than `size`: zeros follow until `trim`."""
+        """True if the file may be longer than `size`: zeros follow until `trim`."""
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self.txn_index = TransactionIndex(disk, f"{directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}", base_offset)
@@ -122,12 +125,12 @@ class Segment:
     def create(
         cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int, *, preallocate: int = 0
     ) -> Segment:
-        """A new empty segment; files of the same name are emptied. `preallocate` is the size (bytes) that the file gets at once."""
+        """Create an empty segment; existing files of the same name are emptied. `preallocate` is the initial size of the file in bytes."""
         segment = cls(disk, directory, base_offset, limits, created_ms)
         file = disk.open(segment.log_path, create=True)
         if file.size():
             file.truncate(0)
-            # Old batches must not come back, after a power cut, behind the new ones.
+            # After a power cut old batches must not come back behind the new ones.
             file.fsync()
         if preallocate:
             file.truncate(preallocate)
@@ -138,7 +141,7 @@ class Segment:
         except OSError as error:
             segment.close_handles()
             if out_of_descriptors(error):
-                # The log goes on with the segment before: an empty one that stays would be its end after a restart.
+                # The log continues with the segment before: an empty segment that stays would be its end after a restart.
                 for suffix in SEGMENT_SUFFIXES:
                     path = f"{directory}/{segment_file(base_offset, suffix)}"
                     if disk.exists(path):
@@ -148,7 +151,7 @@ class Segment:
 
     @classmethod
     def load(cls, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, created_ms: int) -> Segment:
-        """An existing segment. Neither its indexes nor its maximum timestamp are read before they are needed."""
+        """Open an existing segment. Its indexes and its maximum timestamp are read when they are first needed."""
         segment = cls(disk, directory, base_offset, limits, created_ms)
         segment.size = segment.file.size()
         segment.max_timestamp_known = False
@@ -185,14 +188,14 @@ class Segment:
         return self._time_index
 
     def _load_indexes(self) -> None:
-        """Opens both; one that cannot be right is rebuilt from the log, the batches untouched."""
+        """Open both indexes; rebuild an invalid one from the log, whose batches are not changed."""
         offsets, times = self._attach_indexes()
         try:
             try:
                 offsets.load()
                 times.load()
             except OSError:
-                # Or what was not read would count as empty from now on.
+                # Otherwise the index that was not read would count as empty from now on.
                 self._offset_index = self._time_index = None
                 raise
             if offsets.file_entries and offsets.entry(offsets.file_entries - 1)[1] >= self.size:
@@ -209,7 +212,7 @@ class Segment:
         return self._offset_index, self._time_index
 
     def rebuild_indexes(self) -> None:
-        """Makes offset index and time index of the headers of the batches, as far as they can be read; the log stays as it is."""
+        """Rebuild offset index and time index from the headers of the batches, as far as they can be read. The log is not changed."""
         size = self.size
         if self._offset_index is None or self._time_index is None:
             self._attach_indexes()
@@ -223,7 +226,7 @@ class Segment:
             for batch in _walk(self, 0, size, 1 << 16):
                 self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
         except KafkaError as error:
-            # Whoever reads there is told; what lies before it stays readable.
+            # A reader of the damaged batch gets the error; the batches before it stay readable.
             logger.error("The index ends early: %s", error)
         self.size = size
         times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
@@ -233,7 +236,7 @@ class Segment:
     # -- appending ---------------------------------------------------------------------------------------------------------------
 
     def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Accounts for a batch written at `position`: timestamps and, every index.interval.bytes, an entry in each index."""
+        """Record a batch written at `position`: timestamps and, every index.interval.bytes, an entry in each index."""
         if position == 0:
             self.first_batch_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
@@ -251,7 +254,7 @@ class Segment:
         self.size = position + size
 
     def _indexes_open(self) -> bool:
-        """Return whether the indexes can be added to; without a free descriptor the next batch gets the entry."""
+        """Return whether entries can be added to the indexes. Without a free descriptor the next batch gets the entry."""
         if self._offset_index is None or self._time_index is None:
             try:
                 self._load_indexes()
@@ -262,7 +265,7 @@ class Segment:
         return True
 
     def note_batches(self, scan: Scan, count: int, begin: int) -> None:
-        """As `note_batch` for the first `count` batches of a scan; its positions count from `begin`."""
+        """Record the first `count` batches of a scan as `note_batch` does; its positions count from `begin`."""
         if count == 1:
             self.note_batch(begin + scan.positions[0], scan.sizes[0], scan.last_offsets[0], scan.max_timestamps[0])
             return
@@ -289,7 +292,7 @@ class Segment:
         self.size = max(self.size, begin + scan.positions[count - 1] + scan.sizes[count - 1])
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, segment_bytes: int, segment_ms: int) -> bool:
-        """Whether `size` more bytes up to `last_offset` belong into a new segment (LogSegment.shouldRoll)."""
+        """Return whether `size` more bytes up to `last_offset` require a new segment (LogSegment.shouldRoll)."""
         own_size = self.size
         if own_size > segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
@@ -301,9 +304,9 @@ class Segment:
         return self._index_full
 
     def fitting(self, scan: Scan, now_ms: int, segment_bytes: int, segment_ms: int) -> int:
-        """How many of the batches, one after the other, belong into this segment before it rolls: as `should_roll` says of each in turn.
+        """Return how many of the batches, in order, fit into this segment before it rolls, by the rules of `should_roll`.
 
-        At most as many as the indexes have room for, so that more may fit when these are written.
+        The result is limited by the free entries of the indexes, so that more batches may fit after these are written.
         """
         count, positions, last_offsets, timestamps = scan.batches, scan.positions, scan.last_offsets, scan.max_timestamps
         if self.should_roll(scan.sizes[0], last_offsets[0], timestamps[0], now_ms, segment_bytes, segment_ms):
@@ -326,11 +329,11 @@ class Segment:
 
         if fits(count):
             return count
-        # The first fits, as was asked above; fewer fit where more do.
+        # The first batch fits, as checked above; if n batches fit, so do fewer.
         return 1 + bisect_left(range(2, count + 1), True, key=lambda more: not fits(more))
 
     def time_waited_for_roll(self, now_ms: int, timestamp: int) -> int:
-        """Milliseconds since the first batch by record time, by creation time when records carry none."""
+        """Return the milliseconds since the first batch by record time, or since the creation when records have no timestamp."""
         first = self.first_batch_timestamp
         if first is None and self.size:
             first = self.first_batch_timestamp = self.batch_at(0).max_timestamp
@@ -339,7 +342,7 @@ class Segment:
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Completes the indexes and trims all files; what they kept in memory is let go."""
+        """Complete the indexes, trim all files and drop the indexes' entries from memory."""
         self.trim()
         self.ensure_max_timestamp()
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
@@ -349,7 +352,7 @@ class Segment:
             index.close()
 
     def trim(self) -> None:
-        """Gives back what was preallocated and not used."""
+        """Free the preallocated space that was not used."""
         if self.is_preallocated:
             self.file.truncate(self.size)
             self.is_preallocated = False
@@ -357,14 +360,14 @@ class Segment:
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
     def scan(self, position: int = 0, end: int | None = None, *, read_ahead: int = _SCAN_BYTES) -> Iterator[BatchPosition]:
-        """The batches from `position` (a batch boundary) to `end`, headers only; `read_ahead` bytes are read at a time."""
+        """Yield the batches from `position` (a batch boundary) to `end`, headers only; `read_ahead` bytes are read at a time."""
         return _walk(self, position, self.size if end is None else end, read_ahead)
 
     def position_before(self, offset: int) -> int:
-        """A batch boundary at or before the batch that holds `offset` (or comes after it): what the offset index says, if that can be.
+        """Return a batch boundary at or before the batch that holds `offset` (or follows it), from the offset index.
 
-        An index that was found on disk is not believed: where its entry points there must be a batch that begins at or below the entry's
-        offset. An index that lies is rebuilt, on the spot.
+        An index found on disk is checked: a batch must begin at the entry's position, with a base offset at or below the entry's offset. A
+        wrong index is rebuilt at once.
         """
         found, position = self.offset_index.lookup(offset)
         if self._indexes_trusted or position == 0 or self._begins_batch(position, found):
@@ -373,7 +376,7 @@ class Segment:
         return self.offset_index.lookup(offset)[1]
 
     def offset_before(self, timestamp: int) -> int:
-        """An offset below which no record is as late as `timestamp`: what the time index says, checked as in `position_before`."""
+        """Return an offset below which no record is as late as `timestamp`, from the time index, checked as in `position_before`."""
         found, offset = self.time_index.lookup(timestamp)
         if self._indexes_trusted or found < 0 or self._is_largest(found, offset):
             return offset
@@ -405,7 +408,7 @@ class Segment:
         self.rebuild_indexes()
 
     def find(self, offset: int, start_position: int | None = None) -> BatchPosition | None:
-        """The first batch whose last offset is >= `offset`, None when the segment ends before it."""
+        """Return the first batch whose last offset is >= `offset`, None when the segment ends before it."""
         position = self.position_before(offset) if start_position is None else start_position
         for batch in _walk(self, position, self.size, _SCAN_BYTES):
             if batch.last_offset >= offset:
@@ -413,13 +416,13 @@ class Segment:
         return None
 
     def batch_at(self, position: int) -> BatchPosition:
-        """The batch that begins at `position`."""
+        """Return the batch that begins at `position`. Raises KafkaError CORRUPT_MESSAGE without a batch."""
         for batch in _walk(self, position, self.size, HEADER_SIZE):
             return batch
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.log_path}: no batch at position {position}")
 
     def read_next_offset(self) -> int:
-        """The offset after the last batch in the file; the base offset when it is empty."""
+        """Return the offset after the last batch in the file; the base offset when it is empty."""
         next_offset = self.base_offset
         if self.size == 0:
             return next_offset
@@ -429,7 +432,7 @@ class Segment:
         return next_offset
 
     def ensure_max_timestamp(self) -> None:
-        """Reads the largest timestamp of a segment that was loaded (LogSegment.readLargestTimestamp)."""
+        """Read the largest timestamp of a loaded segment (LogSegment.readLargestTimestamp)."""
         if self.max_timestamp_known:
             return
         times = self.time_index
@@ -447,7 +450,10 @@ class Segment:
         self.max_timestamp_known = True
 
     def largest_timestamp(self) -> int:
-        """By record time; the file's modification time (ms) when no record carries one. Leaves no file open that was closed."""
+        """Return the largest record timestamp (ms); the file's modification time (ms) when no record has one.
+
+        A file that was closed before is closed again.
+        """
         if not self.max_timestamp_known:
             closed = self._file is None
             self.ensure_max_timestamp()
@@ -456,13 +462,15 @@ class Segment:
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.log_path)
 
     def open_as(self, path: str) -> None:
-        """Reads the log from another name: a `.swap` file before it takes its place."""
+        """Read the log from another file name: a `.swap` file before it is renamed."""
         self._file = self._disk.open(path, readonly=True)
         self.size = self._file.size()
 
     def sanity_check(self, present: Collection[str]) -> None:
-        """CorruptIndexError when the offset index is not among the names `present` in the directory, or the transaction index cannot
-        be right: the segment must then be recovered. The other indexes are looked at when they are needed.
+        """Raise CorruptIndexError when the offset index is missing in `present`, or when the transaction index is invalid.
+
+        `present` are the names in the directory. The segment must be recovered after an error. The other indexes are checked when they are
+        needed.
         """
         if segment_file(self.base_offset, INDEX_SUFFIX) not in present:
             raise CorruptIndexError(f"{self.log_path}: its offset index is missing")
@@ -476,12 +484,12 @@ class Segment:
         else:
             self.txn_index.assume_empty()
 
-    # -- changing ----------------------------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cuts at the batch that contains `offset` (or the next); returns where the log then ends: there, or at that batch's begin.
+        """Truncate at the batch that contains `offset` (or the next one). Return the new log end: `offset`, or the base of that batch.
 
-        Nothing may be written in place of what was cut before the file has been fsynced.
+        Nothing may be written in place of the truncated bytes before the file has been fsynced.
         """
         batch = self.find(offset)
         self.offset_index.truncate_to(offset)
@@ -502,13 +510,13 @@ class Segment:
         return offset if batch is None else min(offset, batch.base_offset)
 
     def write_again(self, position: int) -> None:
-        """Writes the bytes from `position` on in their own place; see `Log.write_again`."""
+        """Rewrite the bytes from `position` on in their place; see `Log.write_again`."""
         while position < self.size:
             data = self.file.pread(min(_AGAIN_BYTES, self.size - position), position)
             position += self.file.pwritev([data], position)
 
     def index_paths(self) -> list[str]:
-        """The index files there are, written out: what a flush fsyncs besides the log."""
+        """Return the existing index files, after writing pending entries; a flush fsyncs them besides the log."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.write_pending()
@@ -520,7 +528,7 @@ class Segment:
         return self.offset_index.is_full or self.time_index.is_full
 
     def reset_indexes(self) -> None:
-        """Empties all three indexes, whatever their files hold."""
+        """Empty all three indexes, whatever their files hold."""
         if self._offset_index is None or self._time_index is None:
             self._attach_indexes()
         self._indexes_trusted = True
@@ -530,7 +538,7 @@ class Segment:
         self._index_full = False
 
     def update_limits(self, limits: SegmentLimits) -> None:
-        """New index.interval.bytes and segment.index.bytes."""
+        """Set index.interval.bytes and segment.index.bytes."""
         if limits == self._limits:
             return
         self._limits = limits
@@ -541,8 +549,9 @@ class Segment:
             self._index_full = self.is_index_full
 
     def rest(self) -> None:
-        """Closes every descriptor until it is needed again, except that of a file which somebody reads; indexes that are wholly in their
-        files are forgotten.
+        """Close all descriptors until they are needed again, except that of a file with readers.
+
+        Indexes whose entries are all in their files are dropped from memory.
         """
         offsets, times = self._offset_index, self._time_index
         if offsets is not None and times is not None:
@@ -554,7 +563,7 @@ class Segment:
             self._close_file()
 
     def close_handles(self) -> None:
-        """Closes the files as they are, writing nothing: for a directory that failed or is being deleted."""
+        """Close the files without writing anything, for a directory that failed or is being deleted."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.close()
@@ -566,7 +575,7 @@ class Segment:
             file.close()
 
     def mark_deleted(self) -> list[str]:
-        """Renames the files to `.deleted` and returns the new paths; the caller removes them later."""
+        """Rename the files to `.deleted` and return the new paths; the caller removes them later."""
         self.close_handles()
         renamed: list[str] = []
         for suffix in SEGMENT_SUFFIXES:
@@ -577,7 +586,7 @@ class Segment:
         return renamed
 
     def update_directory(self, directory: str) -> None:
-        """The directory was renamed; open descriptors stay valid."""
+        """Record the new path of the directory; open descriptors stay valid."""
         self.directory = directory
         for index, suffix in ((self._offset_index, INDEX_SUFFIX), (self._time_index, TIME_INDEX_SUFFIX)):
             if index is not None:
@@ -586,7 +595,7 @@ class Segment:
 
 
 def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterator[BatchPosition]:
-    """Headers by small reads. Ends quietly at `end`; CORRUPT_MESSAGE when the bytes there are no batch header."""
+    """Yield batch headers by small reads, until `end`. Raises KafkaError CORRUPT_MESSAGE for an invalid batch header."""
     file = segment.file
     window = b""
     window_start = position
@@ -597,7 +606,7 @@ def _walk(segment: Segment, position: int, end: int, read_ahead: int) -> Iterato
             window = file.pread(max(read_ahead, HEADER_SIZE), position)
             window_start, at = position, 0
             if len(window) < _SCAN_HEADER.size:
-                # The last one, of magic 0 or 1, may be shorter; a file may also have been cut meanwhile.
+                # The last message, of magic 0 or 1, may be shorter; the file may also have been truncated since.
                 if len(window) < _SMALLEST_MESSAGE:
                     return
                 window = window.ljust(_SCAN_HEADER.size, b"\0")

@@ -1,4 +1,4 @@
-"""Pieces of segments on their way to a socket."""
+"""Slices of segments that are sent to a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.base.errors import StorageError
 
 
 class Pin:
-    """Counts the readers of an open file; the file is closed once it is retired and nobody reads it any more."""
+    """Count of the readers of an open file; the file is closed when it is retired and its last reader is done."""
 
     __slots__ = ("_on_free", "_readers", "_retired")
 
@@ -27,7 +27,7 @@ class Pin:
             self._on_free()
 
     def retire(self) -> None:
-        """Closes the file now, or when its last reader is done."""
+        """Close the file now, or when its last reader is done."""
         if not self._retired:
             self._retired = True
             if self._readers == 0:
@@ -41,7 +41,7 @@ class Pin:
 class FileSlice:
     """`size` bytes of a segment from `position` on. Pins the segment until `release`, which may be called twice.
 
-    `read` may run in any thread; taking and releasing belong to the loop's.
+    `read` may run in any thread; creation and release belong to the loop's thread.
     """
 
     __slots__ = ("_pin", "file", "position", "size")
@@ -57,21 +57,24 @@ class FileSlice:
         return self.size
 
     def read(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset` within the slice; StorageError when the log was cut there meanwhile, OSError from the disk."""
+        """Return `size` bytes from `offset` within the slice.
+
+        Raises StorageError when the log was truncated there since, OSError from the disk.
+        """
         data = self.file.pread(size, self.position + offset)
         if len(data) != size:
             raise self._cut_away()
         return data
 
     def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
-        """As `read`, but None when the bytes are not in the page cache: then `read` belongs in an executor."""
+        """Read as `read` does, but return None when the bytes are not in the page cache: then `read` belongs in an executor."""
         data = self.file.pread_cached(size, self.position + offset)
         if data is not None and len(data) != size:
             raise self._cut_away()
         return data
 
     def send_cached(self, socket: int, offset: int, size: int) -> int | None:
-        """See `File.send_cached`; StorageError when the log was cut there meanwhile."""
+        """Send bytes as `File.send_cached` does. Raises StorageError when the log was truncated there since."""
         try:
             return self.file.send_cached(socket, self.position + offset, size)
         except EOFError:

@@ -1,4 +1,4 @@
-"""What a follower that begins in the middle of a partition needs besides the records (Kafka's TierStateMachine).
+"""State that a follower needs besides the records to begin in the middle of a partition (Kafka's TierStateMachine).
 
 Leader epochs and producers follow from the records before that offset, which the follower never reads. Both have Kafka's file formats, so
 that they may come from a leader, from another directory or from an object store.
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class StartingState(NamedTuple):
-    """The state of a log at an offset, which follows from the records below it."""
+    """State of a log at an offset, as it follows from the records below."""
 
     epochs: Sequence[EpochEntry]
-    """Rising in both columns; each begins below the offset."""
+    """Epochs that rise in both columns; each begins below the offset."""
     producers: bytes
-    """What a `.snapshot` file at the offset holds."""
+    """Content of a `.snapshot` file at the offset."""
 
     def producers_before(self, offset: int) -> list[ProducerSnapshotEntry]:
-        """The producers, checked like the epochs; StorageError when this cannot be the state of a log at `offset`."""
+        """Return the producers. Raises StorageError when epochs or producers are not valid for a log at `offset`."""
         before = EpochEntry(-1, -1)
         for entry in self.epochs:
             if entry.epoch <= before.epoch or entry.start_offset <= before.start_offset or entry.start_offset >= offset:
@@ -43,10 +43,10 @@ class StartingState(NamedTuple):
 
 
 def starting_state(log: Log, offset: int) -> StartingState | None:
-    """The state of `log` at `offset`, for a follower that begins there; None where it is not known.
+    """Return the state of `log` at `offset`, for a follower that begins there; None where the state is unknown.
 
-    It is known at the log end and at the offsets of producer snapshots, among them the base offsets of segments. Reads a small file;
-    OSError from the disk.
+    The state is known at the log end and at the offsets of producer snapshots, which include the base offsets of segments. Reads a small
+    file. Raises OSError from the disk.
     """
     if not log.log_start_offset <= offset <= log.log_end_offset:
         return None

@@ -1,4 +1,4 @@
-"""The transaction index of a segment: the aborted transactions whose marker lies in it (Kafka's TransactionIndex, AbortedTxn)."""
+"""Transaction index of a segment: the aborted transactions whose marker lies in the segment (Kafka's TransactionIndex, AbortedTxn)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRY_SIZE = _ENTRY.size
 
 
 class AbortedTransaction(NamedTuple):
-    """`last_offset` is the abort marker's; `last_stable_offset` the log's when the marker was appended."""
+    """Aborted transaction. `last_offset` is the abort marker's; `last_stable_offset` the log's when the marker was appended."""
 
     producer_id: int
     first_offset: int
@@ -24,7 +24,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The file exists when there is something in it, or when it was looked for and nothing was found (`leave_file`)."""
+    """Transaction index in a file. The file exists when it has entries, or when a search found none (`leave_file`)."""
 
     __slots__ = ("_disk", "_entries", "_held", "path", "start_offset")
 
@@ -36,13 +36,13 @@ class TransactionIndex:
         self._held = False
 
     def entries(self) -> list[AbortedTransaction]:
-        """In the order of their markers; CorruptIndexError when the file cannot be read as such."""
+        """Return the entries in the order of their markers. Raises CorruptIndexError when the file is invalid."""
         if self._entries is None:
             self._entries = list(self._load())
         return self._entries
 
     def assume_empty(self) -> None:
-        """There is no file: nothing to look for later."""
+        """Treat the index as empty without reading, because the file does not exist."""
         self._entries = []
 
     def _load(self) -> Iterator[AbortedTransaction]:
@@ -73,18 +73,18 @@ class TransactionIndex:
         entries.append(entry)
 
     def begin_anew(self) -> None:
-        """Begins to rebuild the index; the file stays as it is until `complete`.
+        """Begin to rebuild the index; the file is not changed until `complete`.
 
-        So an index below the recovery point is rebuilt: a power cut must not leave a part of it, or an empty file, because nobody would
-        look for the rest.
+        An index below the recovery point is rebuilt in this way: a power cut must not leave a part of it, or an empty file, because no
+        later start would search for the missing entries.
         """
         self._entries = []
         self._held = True
 
     def complete(self, *, only_if_needed: bool = False) -> None:
-        """Replaces the file, durably, by the entries appended since `begin_anew`.
+        """Replace the file, durably, by the entries appended since `begin_anew`.
 
-        With `only_if_needed` a file that is missing or empty stays so when there is no entry.
+        With `only_if_needed` a missing or empty file is left alone when there are no entries.
         """
         self._held = False
         if only_if_needed and not self._entries and not (self._disk.exists(self.path) and self._disk.read_bytes(self.path)):
@@ -92,11 +92,11 @@ class TransactionIndex:
         self._disk.write_atomic(self.path, b"".join([_ENTRY.pack(_VERSION, *entry) for entry in self.entries()]))
 
     def leave_file(self) -> None:
-        """Makes an empty file if there is none: it says that nothing is missing."""
+        """Create an empty file unless the file exists. The empty file says that no entry is missing."""
         self._disk.open(self.path, create=True).close()
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
-        """Aborted transactions that overlap [fetch_offset, upper_bound); True when no later segment can hold another."""
+        """Return the aborted transactions that overlap [fetch_offset, upper_bound), and True when no later segment can hold another."""
         found: list[AbortedTransaction] = []
         for entry in self.entries():
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound:
@@ -106,7 +106,7 @@ class TransactionIndex:
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drops every transaction whose marker is at or above `offset`."""
+        """Remove every transaction whose marker is at or above `offset`."""
         entries = self.entries()
         keep = len(entries)
         while keep and entries[keep - 1].last_offset >= offset:

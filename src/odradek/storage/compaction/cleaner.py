@@ -1,7 +1,7 @@
-"""Cleaning one log: the map of offsets, then one cleaned segment after the other (Kafka's Cleaner).
+"""Cleaning of one log: the map of offsets, then one cleaned segment after the other (Kafka's Cleaner).
 
-The generator `Cleaner.run` does the long work and runs in an executor. It yields where it needs the loop, and where it may be stopped or
-slowed down. `run.CleaningRun` drives it.
+The generator `Cleaner.run` does the long work in an executor. It yields where it needs the loop, and where it may be stopped or slowed
+down. `run.CleaningRun` drives it.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from odradek.storage.compaction.writer import CleanedSegment
 
 
 class Moved(NamedTuple):
-    """How many bytes were read and written since the last event."""
+    """Event: bytes read and written since the previous event."""
 
     size: int
 
 
 class Wanted(NamedTuple):
-    """The segments that are read next: the loop has to take them (`Source.take`). All others may be let go."""
+    """Event: segments that are read next. The loop has to take them (`Source.take`) and may release all others."""
 
     sources: Sequence[Source]
 
 
 class Cleaned(NamedTuple):
-    """A cleaned segment, durable, that is to take the place of its sources."""
+    """Event: a durable cleaned segment that replaces its sources."""
 
     segment: CleanedSegment
     sources: Sequence[Source]
 
 
 class CleanerStats:
-    """What a cleaning did; sizes in bytes."""
+    """Figures of a cleaning; sizes in bytes."""
 
     __slots__ = ("buffer_utilization", "bytes_read", "bytes_written", "records_read", "records_written", "segments")
 
@@ -54,7 +54,7 @@ class CleanerStats:
 
 
 class Cleaner:
-    """Made for one plan. `end_offset` is where the next cleaning begins, once `run` is through."""
+    """Cleaning of one plan. After `run` has ended, `end_offset` is where the next cleaning begins."""
 
     __slots__ = ("_buffer_bytes", "_disk", "_map", "_map_full", "_now_ms", "_plan", "_runs", "_unfinished", "end_offset", "stats")
 
@@ -72,7 +72,10 @@ class Cleaner:
         self.stats = CleanerStats()
 
     def run(self) -> Iterator[Moved | Wanted | Cleaned]:
-        """The whole cleaning. KafkaError and ProtocolError for unreadable batches, StorageError for unwritable ones, or OSError."""
+        """Run the whole cleaning.
+
+        Raises KafkaError and ProtocolError for unreadable batches, StorageError for a batch that fits into no segment, or OSError.
+        """
         plan = self._plan
         yield from self._sync_tail()
         yield from self._build_map()
@@ -93,7 +96,7 @@ class Cleaner:
             yield from self._clean(group, transactions, legacy_horizon_ms)
 
     def discard(self) -> None:
-        """Removes the files of a cleaning that was stopped in the middle."""
+        """Remove the files of a cleaning that was stopped before its end."""
         unfinished, self._unfinished = self._unfinished, None
         if unfinished is not None:
             unfinished.close()
@@ -110,13 +113,17 @@ class Cleaner:
             file.close()
 
     def _legacy_horizon_ms(self) -> int:
-        """Tombstones of magic 0 and 1 stay for delete.retention.ms after the last clean segment was written."""
+        """Return the file time (ms) up to which tombstones of magic 0 and 1 may be removed.
+
+        They stay for delete.retention.ms after the last clean segment was written.
+        """
         clean = [source for source in self._plan.sources if source.base_offset < self._plan.first_dirty]
         return self._disk.modified_ms(clean[-1].log_path) - self._plan.delete_retention_ms if clean else 0
 
     def _sync_tail(self) -> Iterator[Wanted]:
-        """Fsyncs the segments after those that are cleaned: a producer whose last batch lies there loses its older ones to the cleaning,
-        so a power cut must not take that last one.
+        """Fsync the segments after the cleaned ones.
+
+        A producer whose last batch lies there loses its older batches to the cleaning, so a power cut must not remove that last batch.
         """
         for source in self._plan.tail:
             yield Wanted((source,))
@@ -126,7 +133,7 @@ class Cleaner:
     # -- the map -----------------------------------------------------------------------------------------------------------------------
 
     def _build_map(self) -> Iterator[Moved | Wanted]:
-        """Notes the last offset of every key from the first dirty offset on, as far as the map holds."""
+        """Record the last offset of every key from the first dirty offset on, until the map is full."""
         plan, offset_map = self._plan, self._map
         offset_map.clear()
         dirty = plan.dirty_sources()
@@ -135,7 +142,7 @@ class Cleaner:
         for number, source in enumerate(dirty):
             yield Wanted((source,))
             if source.file is not None:
-                # What replaces an older record must not be lost with the power when the older one is gone for good.
+                # A newer record must be durable before the record that it replaces is removed for good.
                 source.file.fsync()
             position = plan.start_position if number == 0 else 0
             for size in self._chunks(source, position, index):
@@ -157,7 +164,7 @@ class Cleaner:
         return True
 
     def _index_chunk(self, data: memoryview, transactions: CleanedTransactions) -> int:
-        """Indexes the whole batches that stand in `data` and returns their size; when the map is full, sets `_map_full` and ends."""
+        """Index the whole batches in `data` and return their size; when the map is full, set `_map_full` and stop."""
         offset_map, start = self._map, self._plan.first_dirty
         position = 0
         while True:
@@ -172,10 +179,12 @@ class Cleaner:
             position += header.size
 
     def _chunks(self, source: Source, position: int, consume: Callable[[memoryview], int]) -> Iterator[int]:
-        """Hands the bytes of a segment to `consume`, from `position` (where a batch begins), as many at a time as the buffer takes.
+        """Hand the bytes of a segment from `position` (a batch boundary) to `consume`, up to a buffer at a time.
 
-        `consume` returns the size in bytes of the whole batches that it has found, and that is yielded. A batch that is larger than the
-        buffer is handed over alone.
+        `consume` returns the size in bytes of the whole batches that it has found, and this size is yielded. A batch that is larger than
+        the buffer is passed alone.
+
+        Raises KafkaError CORRUPT_MESSAGE where no batch can be read.
         """
         while position < source.size:
             size = consume(self._read(source, self._buffer_bytes, position))
@@ -192,7 +201,10 @@ class Cleaner:
         return memoryview(file.pread(min(size, source.size - position), position))
 
     def _batch_size(self, source: Source, position: int) -> int:
-        """The size of a batch that is larger than the buffer. CORRUPT_MESSAGE when the segment ends before the batch does."""
+        """Return the size of a batch that is larger than the buffer.
+
+        Raises KafkaError CORRUPT_MESSAGE when the segment ends before the batch does.
+        """
         file = source.file
         assert file is not None
         left = source.size - position
@@ -204,7 +216,7 @@ class Cleaner:
     # -- the segments ------------------------------------------------------------------------------------------------------------------
 
     def _clean(self, group: list[Source], transactions: CleanedTransactions, legacy_horizon_ms: int) -> Iterator[Moved | Wanted | Cleaned]:
-        """Copies what stays of some segments into one."""
+        """Copy the records to keep of several segments into one segment."""
         plan = self._plan
         yield Wanted(group)
         cleaned = CleanedSegment(self._disk, plan.directory, group[0].base_offset, plan.limits, self._buffer_bytes)
@@ -227,7 +239,7 @@ class Cleaner:
         self._unfinished = None
 
     def _copy_chunk(self, data: memoryview, *, cleaned: CleanedSegment, transactions: CleanedTransactions, retain_legacy: bool) -> int:
-        """Copies what stays of the whole batches that stand in `data`, and returns their size."""
+        """Copy the records to keep of the whole batches in `data`, and return the size of these batches."""
         runs = self._runs
         assert runs is not None
         position = 0
@@ -246,7 +258,7 @@ class Cleaner:
             position += header.size
 
     def _held_offsets(self) -> list[int]:
-        """The last offsets of data batches that stay even when none of their records does: see `_copy`."""
+        """Return the last offsets of data batches that are kept even without records: see `_copy`."""
         plan = self._plan
         return [plan.first_uncleanable - 1, *(last.last_data_offset for last in plan.producers.values())]
 
@@ -281,7 +293,7 @@ class Cleaner:
             cleaned.append(kept.data, kept.last_offset, kept.max_timestamp)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether the batch holds the state of an active producer: its last sequence or, after a marker, at least its epoch."""
+        """Return whether the batch holds the state of an active producer: its last sequence or, after a marker, at least its epoch."""
         if header.producer_id < 0:
             return False
         last = self._plan.producers.get(header.producer_id)
@@ -293,6 +305,9 @@ class Cleaner:
 
 
 def _whole_header(data: memoryview, position: int) -> BatchHeader | None:
-    """The header of the batch at `position`, None when the batch is cut off. CORRUPT_MESSAGE for an impossible length or magic."""
+    """Return the header of the batch at `position`, None when the batch is incomplete.
+
+    Raises KafkaError CORRUPT_MESSAGE for an impossible length or magic.
+    """
     found = next(iter_headers(data[position:]), None)
     return None if found is None else found[1]

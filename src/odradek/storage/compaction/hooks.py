@@ -1,4 +1,4 @@
-"""What the log manager tells the cleaner, and asks it."""
+"""Interface between the log manager and the cleaner."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from odradek.storage.log import Log
 
 
 class CleanerHooks(Protocol):
-    """Called on the loop; `compaction.manager.CleanerManager` is the only one there is. Directories are log directories, by path."""
+    """Callbacks on the loop, implemented by `compaction.manager.CleanerManager` only. Directories are paths of log directories."""
 
     def truncated(self, log: Log) -> None:
-        """The log was cut."""
+        """Note that the log was truncated."""
         ...
 
     def removed(self, topic_partition: TopicPartition, directory: str) -> None:
-        """The log of the partition in this directory is being deleted."""
+        """Note that the partition's log in this directory is being deleted."""
         ...
 
     def moved(self, topic_partition: TopicPartition, source: str, target: str) -> None:
-        """The log of the partition in `target` has taken the place of that in `source`."""
+        """Note that the partition's log in `target` has replaced that in `source`."""
         ...
 
     def pause(self, topic_partition: TopicPartition, owner: str) -> None:
-        """The partition is not cleaned until the same owner calls `resume`; idempotent."""
+        """Keep the partition from being cleaned until the same owner calls `resume`. Idempotent."""
         ...
 
     def resume(self, topic_partition: TopicPartition, owner: str) -> None:
-        """Takes the `pause` of this owner back, if there is one."""
+        """End this owner's `pause`, if there is one."""
         ...
 
     def uncleanable_in(self, directory: str) -> Collection[TopicPartition]:
-        """The partitions of a log directory that cannot be compacted."""
+        """Return the partitions of a log directory that cannot be compacted."""
         ...
 
     def directory_failed(self, directory: str) -> None:
-        """The directory goes offline; its logs are still known."""
+        """Note that the directory goes offline; its logs are still known."""
         ...
 
     def may_delete(self, log: Log) -> bool:
-        """Whether the regular retention may shorten the log."""
+        """Return whether the regular retention may delete segments of the log."""
         ...

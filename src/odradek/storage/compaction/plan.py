@@ -1,6 +1,6 @@
-"""What a cleaning knows of a log, and the decisions that lead to it (Kafka's LogToClean, LogCleanerManager, Cleaner.groupSegmentsBySize).
+"""Plan of a cleaning, and the decisions that lead to it (Kafka's LogToClean, LogCleanerManager, Cleaner.groupSegmentsBySize).
 
-Everything here runs on the loop, `group_sources` aside.
+Everything here runs on the loop, except `group_sources`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from odradek.storage.txn_index import AbortedTransaction
 logger = logging.getLogger(__name__)
 
 MOST_SEGMENTS_SWAPPED = 16
-"""How many segments one cleaned segment may replace: their files are renamed on the loop. The next cleaning joins what is still small."""
+"""Limit of segments that one cleaned segment may replace, because their files are renamed on the loop.
+
+The next cleaning joins segments that are still small.
+"""
 
 
 class OffsetsToClean(NamedTuple):
-    """Where the dirty part begins and where it ends, at the first offset that must not be cleaned yet; `reset`: the checkpoint is wrong."""
+    """Range of the dirty part: its first offset, and the first offset that must not be cleaned yet.
+
+    `reset` says that the checkpoint is wrong.
+    """
 
     first_dirty: int
     first_uncleanable: int
@@ -32,9 +38,10 @@ class OffsetsToClean(NamedTuple):
 
 
 def cleanable_offsets(log: Log, checkpoint: int | None, now_ms: int) -> OffsetsToClean:
-    """The part of a log that may be cleaned now: below the last stable offset and the active segment, older than min.compaction.lag.ms.
+    """Return the part of a log that may be cleaned now: below the last stable offset and the active segment, older than
+    min.compaction.lag.ms.
 
-    `checkpoint` is the offset up to which it was cleaned; outside of the log it counts for nothing.
+    `checkpoint` is the offset up to which the log was cleaned; an offset outside of the log is ignored.
     """
     start = log.log_start_offset
     first_dirty, reset = start if checkpoint is None else checkpoint, False
@@ -56,24 +63,24 @@ def cleanable_offsets(log: Log, checkpoint: int | None, now_ms: int) -> OffsetsT
 
 
 def inactive_from(log: Log, offset: int) -> list[Segment]:
-    """The segments before the active one, from that which holds `offset` on."""
+    """Return the inactive segments from the one that holds `offset` on."""
     return log.segments[log.segments.index_at(offset) : -1] if offset < log.active.base_offset else []
 
 
 def segments_between(log: Log, low: int, high: int) -> list[Segment]:
-    """The segments from that which holds `low` to that which holds `high` - 1."""
+    """Return the segments from the one that holds `low` to the one that holds `high` - 1."""
     return log.segments[log.segments.index_at(low) : bisect_left(log.bases, high)] if low < high else []
 
 
 def cleanable_bytes(log: Log, offsets: OffsetsToClean) -> tuple[int, int]:
-    """(base offset of the first segment that may not be cleaned, bytes of the dirty segments before it)."""
+    """Return (base offset of the first segment that may not be cleaned, bytes of the dirty segments before it)."""
     inactive = inactive_from(log, offsets.first_uncleanable)
     end = (inactive[0] if inactive else log.active).base_offset
     return end, sum([segment.size for segment in segments_between(log, min(offsets.first_dirty, end), end)])
 
 
 def overdue_ms(log: Log, first_dirty: int, now_ms: int) -> int:
-    """By how much the oldest dirty segment has outstayed max.compaction.lag.ms; 0 when it has not."""
+    """Return the milliseconds by which the oldest dirty segment exceeds max.compaction.lag.ms; 0 when it does not."""
     limit = now_ms - max(log.config.max_compaction_lag_ms, 0)
     if limit <= 0:
         return 0
@@ -82,14 +89,14 @@ def overdue_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 
 
 def _first_timestamp(segment: Segment) -> int:
-    """The largest timestamp (ms) of a segment's first batch; -1 when there is none."""
+    """Return the largest timestamp (ms) of a segment's first batch; -1 without a batch."""
     if segment.first_batch_timestamp is None and segment.size:
         segment.first_batch_timestamp = segment.batch_at(0).max_timestamp
     return -1 if segment.first_batch_timestamp is None else segment.first_batch_timestamp
 
 
 class Source:
-    """A segment as the plan saw it. On the loop it is taken before a step reads it and let go when it is read."""
+    """Segment as the plan saw it. The loop takes it before a step reads it and releases it afterwards."""
 
     __slots__ = ("base_offset", "end_offset", "file", "index_path", "log_path", "segment", "size", "time_index_path")
 
@@ -105,7 +112,7 @@ class Source:
         self.file: File | None = None
 
     def take(self) -> None:
-        """Pins the segment and opens its file. The segment must still be in the log."""
+        """Pin the segment and open its file. The segment must still be in the log."""
         if self.file is None:
             self.segment.pin.take()
             self.file = self.segment.file
@@ -117,16 +124,16 @@ class Source:
 
 
 class LastRecord(NamedTuple):
-    """An active producer: the offset of its last data batch, -1 when it has none, and its epoch."""
+    """Active producer: the offset of its last data batch, -1 without one, and its epoch."""
 
     last_data_offset: int
     epoch: int
 
 
 class CleaningPlan:
-    """All that a cleaning reads of a log, noted at one moment on the loop.
+    """State of a log that a cleaning reads, recorded at one moment on the loop.
 
-    `stopped` may be set on the loop at any time and is read by the executor: the result is not wanted any more.
+    The loop may set `stopped` at any time, and the executor reads it: the result is then discarded.
     """
 
     __slots__ = (
@@ -151,7 +158,7 @@ class CleaningPlan:
     )
 
     def __init__(self, log: Log, offsets: OffsetsToClean, *, overdue: bool) -> None:
-        """Cheap: `prepare` reads what takes time, for the plan that is chosen."""
+        """Collect cheap figures only. `prepare` does the slow reads, for the chosen plan."""
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
         self.first_dirty = offsets.first_dirty
@@ -165,7 +172,7 @@ class CleaningPlan:
         self.limits = SegmentLimits(log.config.index_interval_bytes, log.config.segment_index_bytes)
         self.sources: list[Source] = []
         self.tail: list[Source] = []
-        """The segments after those that are cleaned, when the last data batch of a producer lies in them."""
+        """Segments after the cleaned ones, when the last data batch of a producer lies in them."""
         self.start_position = 0
         self.aborted_transactions: list[AbortedTransaction] = []
         self.producers: dict[int, LastRecord] = {}
@@ -180,7 +187,7 @@ class CleaningPlan:
         return self.cleanable_bytes / self.total_bytes
 
     def prepare(self) -> None:
-        """Notes segments, aborted transactions and producers."""
+        """Record segments, aborted transactions and producers."""
         log = self.log
         bases = [*log.bases[1:], log.log_end_offset]
         count = bisect_left(log.bases, self.first_uncleanable)
@@ -200,24 +207,24 @@ class CleaningPlan:
             self.tail = [Source(segment, end) for segment, end in tail]
 
     def dirty_sources(self) -> list[Source]:
-        """Those that the map of offsets is built from."""
+        """Return the segments from which the map of offsets is built."""
         if self.first_dirty >= self.first_uncleanable:
             return []
         first = max(bisect_left([source.base_offset for source in self.sources], self.first_dirty + 1) - 1, 0)
         return self.sources[first:]
 
     def is_valid(self) -> bool:
-        """Whether the log is still what the plan saw."""
+        """Return whether the log is unchanged since the plan was made."""
         return not self.stopped and self.generation == self.log.generation and self.directory == self.log.directory
 
     def holds(self, source: Source) -> bool:
-        """Whether the segment is still the log's."""
+        """Return whether the segment is still in the log."""
         log = self.log
         index = bisect_left(log.bases, source.base_offset)
         return index < len(log.segments) and log.segments[index] is source.segment
 
     def aborted_between(self, low: int, high: int) -> list[AbortedTransaction]:
-        """The aborted transactions that overlap [low, high); may run in the executor."""
+        """Return the aborted transactions that overlap [low, high); may run in the executor."""
         found: list[AbortedTransaction] = []
         first = bisect_left(self.aborted_transactions, low, key=lambda each: each.last_offset)
         for each in self.aborted_transactions[first:]:
@@ -231,7 +238,7 @@ class CleaningPlan:
 def group_sources(
     sources: Sequence[Source], index_sizes: Sequence[tuple[int, int]], segment_bytes: int, index_bytes: int, first_uncleanable: int
 ) -> list[list[Source]]:
-    """Neighbours that fit into one segment together, by the bytes of their logs and indexes and by the range of their offsets.
+    """Group neighbouring segments that fit into one segment, by the bytes of their logs and indexes and by their offset range.
 
     `index_sizes` are the bytes of offset and time index of each source.
     """
@@ -247,7 +254,7 @@ def group_sources(
             and size + source.size <= segment_bytes
             and offsets_size + own_offsets <= index_bytes
             and times_size + own_times <= index_bytes
-            # An empty segment takes up no offsets: if its range counted, one would be left over every 2**31 offsets.
+            # An empty segment uses no offsets: if its range counted, one segment would be left over every 2**31 offsets.
             and (source.size == 0 or last_offset - group[0].base_offset <= MAX_RELATIVE_OFFSET)
         ):
             group.append(source)

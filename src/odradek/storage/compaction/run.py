@@ -1,4 +1,4 @@
-"""One cleaning from plan to checkpoint, in steps that take turns between an executor and the loop (ADR 5)."""
+"""Cleaning of a log from plan to checkpoint, in steps that alternate between an executor and the loop (ADR 5)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from odradek.storage.log_manager import LogManager
 logger = logging.getLogger(__name__)
 
 _SLICE_BYTES = 4 << 20
-"""What a step moves before the loop is asked whether to go on: some ten milliseconds of work."""
+"""Bytes that a step reads and writes before the loop decides whether to continue: some ten milliseconds of work."""
 
 
 class CleaningRun:
-    """Call `step` in an executor and then `settle` on the loop, in turns, until `settle` answers None."""
+    """Cleaning in progress. Alternate `step` in an executor and `settle` on the loop, until `settle` returns None."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class CleaningRun:
     # -- in an executor ----------------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Works for some milliseconds; the outcome, an error too, is kept for `settle`."""
+        """Work for some milliseconds; the result, or the error, is kept for `settle`."""
         try:
             if self._discarding:
                 self._cleaner.discard()
             else:
                 self._work()
-        except Exception as error:  # whatever it is, it concerns this log alone
+        except Exception as error:  # any error concerns this log alone
             self._error = error
 
     def _work(self) -> None:
@@ -86,7 +86,7 @@ class CleaningRun:
     # -- on the loop -------------------------------------------------------------------------------------------------------------------
 
     def settle(self) -> float | None:
-        """Does what the step asked for; returns the seconds to wait before the next one, None when the cleaning has ended."""
+        """Do on the loop what the step asked for. Return the seconds to wait before the next step, None when the cleaning has ended."""
         if self._discarding:
             self._end()
             return None
@@ -110,12 +110,12 @@ class CleaningRun:
         return self._throttle.observe(moved)
 
     def abandon(self, reason: str) -> None:
-        """Ends the cleaning after `settle` has raised an unexpected error."""
+        """End the cleaning after `settle` has raised an unexpected error."""
         self._release()
         self._manager.failed(self.plan, reason)
 
     def _take(self, sources: Sequence[Source]) -> bool:
-        """Pins what is read next, lets go of the rest; False when a segment is no longer there."""
+        """Pin the segments that are read next and release the others. Return False when a segment was removed or an open failed."""
         if not all(self.plan.holds(source) for source in sources):
             return False
         self._release()
@@ -142,13 +142,13 @@ class CleaningRun:
         return self._swapped is not None
 
     def _discard(self) -> float:
-        """Makes the next step the last: it removes the files of the unfinished cleaning."""
+        """Make the next step the last one, which removes the files of the unfinished cleaning."""
         self._release()
         self._discarding = True
         return 0.0
 
     def _end(self) -> None:
-        """Tells the manager how it went."""
+        """Report the result to the manager."""
         self._release()
         plan, manager, error = self.plan, self._manager, self._error
         if self._through and not self._discarding:
@@ -185,5 +185,5 @@ class CleaningRun:
 
     @property
     def cleaner(self) -> Cleaner:
-        """The cleaner, whose figures can be read when the run has ended."""
+        """Cleaner, whose figures can be read when the run has ended."""
         return self._cleaner

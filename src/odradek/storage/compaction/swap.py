@@ -1,15 +1,15 @@
-"""A cleaned segment takes the place of the segments that it was made of (Kafka's LocalLog.replaceSegments).
+"""Replacement of segments by the cleaned segment made from them (Kafka's LocalLog.replaceSegments).
 
 The steps on disk, each of which a crash may follow; `loader.finish_swaps` is the other half:
 
     1. all files `.cleaned`, durable (executor)         the old segments count, `.cleaned` files are removed
-    2. `.cleaned` -> `.swap`                            as long as one `.cleaned` is left the old segments count, then the new one
-    3. the old files -> `.deleted`                      the new segment counts; those it replaces are removed
+    2. `.cleaned` -> `.swap`                            while a `.cleaned` file exists the old segments count, then the new one
+    3. the old files -> `.deleted`                      the new segment counts; the old segments are removed
     4. `.swap` -> final names, the log first            the same
     5. the directory is fsynced (executor)              only then may the `.deleted` files be removed
 
-Steps 2 to 4 are renames in one directory, which file systems with a journal bring to the disk in order. They happen on the loop, in one
-go with the change in memory: nobody ever sees a log whose segments and files differ.
+Steps 2 to 4 are renames in one directory, which file systems with a journal write to the disk in order. They happen on the loop, together
+with the change in memory: no code on the loop sees a log whose segments and files differ.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from odradek.storage.segment import Segment, SegmentLimits
 
 
 class Swapped:
-    """A swap that lacks only step 5: call `sync` in an executor, then `finish` on the loop."""
+    """Swap that lacks only step 5: call `sync` in an executor, then `finish` on the loop."""
 
     __slots__ = ("_deleted", "_disk", "_log", "_segment")
 
@@ -37,19 +37,19 @@ class Swapped:
         self._deleted = deleted
 
     def sync(self) -> None:
-        """OSError from the disk; FileNotFoundError too when the directory was renamed meanwhile."""
+        """Fsync the directory. Raises OSError from the disk, among them FileNotFoundError when the directory was renamed since."""
         self._disk.fsync_dir(self._segment.directory)
 
     def finish(self) -> None:
-        """Lets the files of the old segments be removed, after file.delete.delay.ms."""
+        """Schedule the removal of the old segments' files, after file.delete.delay.ms."""
         self._segment.directory_entry_durable = True
         self._log.delete_later(self._deleted)
 
 
 def swap_in(disk: Disk, plan: CleaningPlan, cleaned: CleanedSegment, sources: Sequence[Source], now_ms: int) -> Swapped | None:
-    """Steps 2 to 4, on the loop; None without any change when the log is no longer what the plan saw.
+    """Do steps 2 to 4, on the loop. Return None without any change when the log has changed since the plan was made.
 
-    KAFKA_STORAGE_ERROR when the disk fails: the directory is then offline.
+    Raises KafkaError KAFKA_STORAGE_ERROR when the disk fails: the directory is then offline.
     """
     log = plan.log
     if not plan.is_valid() or not all(plan.holds(source) for source in sources):

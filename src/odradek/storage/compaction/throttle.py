@@ -1,4 +1,4 @@
-"""The bound of log.cleaner.io.max.bytes.per.second, shared by all cleanings of a broker (Kafka's Throttler)."""
+"""Limit of log.cleaner.io.max.bytes.per.second, shared by all cleanings of a broker (Kafka's Throttler)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CHECK_INTERVAL_S = 0.3
 
 
 class Throttle:
-    """Told of bytes read and written, it answers how long the cleaning that moved them has to wait. Used on the loop only."""
+    """Throttle of bytes read and written by cleanings. Used on the loop only."""
 
     __slots__ = ("_clock", "_observed", "_period_start", "rate")
 
@@ -21,17 +21,17 @@ class Throttle:
 
     @property
     def slice_bytes(self) -> int:
-        """The most that should be moved without asking: what the rate allows in one interval."""
+        """Bytes that may be moved between two calls of `observe`: the rate's share of one interval."""
         return max(1, int(min(self.rate * CHECK_INTERVAL_S, 1 << 40)))
 
     def observe(self, size: int) -> float:
-        """Seconds to wait after `size` more bytes."""
+        """Count `size` more bytes and return the seconds to wait."""
         self._observed += size
         now = self._clock.monotonic()
         elapsed = now - self._period_start
         delay = self._observed / self.rate - elapsed if self.rate > 0 else 0.0
         if elapsed < CHECK_INTERVAL_S and delay < CHECK_INTERVAL_S:
-            # Looked at once an interval, so that many small steps do not pay for many small pauses.
+            # The rate is checked once an interval, so that many small steps do not cause many small pauses.
             return 0.0
         delay = max(delay, 0.0)
         self._period_start = now + delay

@@ -1,4 +1,4 @@
-"""Transactions as a cleaning walks past them (Kafka's CleanedTransactionMetadata)."""
+"""Transactions in the order in which a cleaning meets them (Kafka's CleanedTransactionMetadata)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from odradek.storage.txn_index import AbortedTransaction
 
 
 class _Aborted:
-    """An aborted transaction whose marker has not come yet."""
+    """Aborted transaction whose marker has not been met yet."""
 
     __slots__ = ("seen", "transaction")
 
     def __init__(self, transaction: AbortedTransaction) -> None:
         self.transaction = transaction
         self.seen = False
-        """Whether one of its batches is still in the log."""
+        """True if one of its batches is still in the log."""
 
 
 class CleanedTransactions:
-    """Is fed every batch in the order of the log and says which of them may go.
+    """Decision on batches of transactions, which must be given in the order of the log.
 
-    `retained` collects the index entries of the aborted transactions whose markers have to stay, for the cleaned segment's index.
+    `retained` collects the index entries of the aborted transactions whose markers are kept, for the cleaned segment's index.
     """
 
     __slots__ = ("_committed", "_ongoing", "_upcoming", "retained")
@@ -37,7 +37,7 @@ class CleanedTransactions:
         self.retained: list[AbortedTransaction] = []
 
     def add_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Adds the aborted transactions that reach into the next segment; one may be named again for each segment that it spans."""
+        """Add the aborted transactions that reach into the next segment. A transaction may be added once for each segment that it spans."""
         for each in aborted:
             heappush(self._upcoming, (each.first_offset, each))
 
@@ -48,7 +48,7 @@ class CleanedTransactions:
             self._ongoing.setdefault(transaction.producer_id, _Aborted(transaction))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """A data batch: True when its transaction was aborted, so that none of its records is needed."""
+        """Return whether the transaction of a data batch was aborted, so that none of its records is needed."""
         if self._upcoming:
             self._begin_up_to(header.last_offset)
         if not header.is_transactional:
@@ -61,7 +61,9 @@ class CleanedTransactions:
         return False
 
     def is_spent(self, batch: memoryview, header: BatchHeader) -> bool:
-        """A control batch: True when no batch is left of the transaction that it ends, so that it may go once its time has come."""
+        """Return whether no batch is left of the transaction that a control batch ends. Its marker may then be removed after its delete
+        horizon.
+        """
         if self._upcoming:
             self._begin_up_to(header.last_offset)
         if header.record_count == 0:

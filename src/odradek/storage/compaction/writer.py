@@ -1,4 +1,4 @@
-"""A segment being written by a cleaning: `.log.cleaned` and its indexes."""
+"""Segment that a cleaning is writing: `.log.cleaned` and its indexes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from odradek.storage.txn_index import AbortedTransaction, TransactionIndex
 
 
 class CleanedSegment:
-    """Nobody else knows its files before `complete` has made them durable. Any thread, one at a time; OSError from the disk."""
+    """Cleaned segment, private to the cleaning until `complete` has made its files durable.
+
+    May be used in any thread, one at a time. Raises OSError from the disk.
+    """
 
     __slots__ = (
         "_buffered",
@@ -43,7 +46,7 @@ class CleanedSegment:
     )
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, limits: SegmentLimits, write_bytes: int) -> None:
-        """Begins with empty files, whatever an earlier cleaning left. `write_bytes` are gathered before they are written."""
+        """Begin with empty files, whatever an earlier cleaning left. `write_bytes` are gathered before they are written."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
@@ -62,11 +65,11 @@ class CleanedSegment:
         self._time_index = TimeIndex(disk, self.path(TIME_INDEX_SUFFIX), base_offset, limits.segment_index_bytes)
 
     def path(self, suffix: str) -> str:
-        """The file that becomes `<base offset><suffix>`."""
+        """Return the path of the file that becomes `<base offset><suffix>`."""
         return f"{self.directory}/{segment_file(self.base_offset, suffix)}{CLEANED_SUFFIX}"
 
     def append(self, batch: bytes | memoryview, last_offset: int, max_timestamp: int) -> None:
-        """Adds a batch at the end. StorageError when the segment cannot hold its offset."""
+        """Add a batch at the end. Raises StorageError when the segment cannot hold its offset."""
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise StorageError(f"Offset {last_offset} does not fit into the cleaned segment {self.path(LOG_SUFFIX)}")
         if self.first_timestamp is None:
@@ -83,7 +86,7 @@ class CleanedSegment:
 
     @property
     def books(self) -> SegmentBooks:
-        """The state from which the next run of batches goes on."""
+        """State from which the next run of batches continues."""
         return SegmentBooks(
             self.base_offset,
             self._limits.index_interval_bytes,
@@ -93,7 +96,7 @@ class CleanedSegment:
         )
 
     def append_run(self, run: FilteredRun) -> None:
-        """Adds what stays of a run of batches that was filtered with `books`, as if each of its batches had been appended."""
+        """Add the kept part of a run of batches that was filtered with `books`, as if each batch had been appended."""
         if run.size == 0:
             return
         if self.first_timestamp is None:
@@ -121,7 +124,9 @@ class CleanedSegment:
             self._buffered = 0
 
     def complete(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
-        """Writes the rest and the indexes, dates the files like those they replace (`modified_ms`), and makes all durable, names too."""
+        """Write pending data and the indexes, and make files and names durable. The files get `modified_ms`, the time of those they
+        replace.
+        """
         self._write()
         self._time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         transactions = TransactionIndex(self._disk, self.path(TXN_INDEX_SUFFIX), self.base_offset)
@@ -144,7 +149,7 @@ class CleanedSegment:
         self._time_index.close()
 
     def remove(self) -> None:
-        """Removes the files that exist."""
+        """Remove the files that exist."""
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(suffix)
             if self._disk.exists(path):
