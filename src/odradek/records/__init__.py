@@ -1,4 +1,4 @@
-"""Record batches: reading, writing, validating, compressing, and Arrow in and out. Pure, but for one environment variable (native.py)."""
+"""Record batches: reading, writing, validation, compression, Arrow in and out. Pure, except for one environment variable (native.py)."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from odradek.records.crc32c import crc32c
 
 
 def prepare() -> None:
-    """To be called before `checksum`: the compiled twin sets up its tables."""
+    """Set up the tables of the compiled twin; call before `checksum`."""
 
 
 def checksum(data: memoryview, at: int, size: int) -> int:
-    """The CRC-32C of data[at : at + size]."""
+    """Return the CRC-32C of data[at : at + size]."""
     return crc32c(data[at : at + size])

@@ -1,4 +1,4 @@
-"""Arrow columns of records: what they need, and filling them. See `_frames` for how this source is run."""
+"""Arrow columns of records: measuring and filling. See `_frames` for how this source is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MIN_MICROSECONDS_AS_MS = -(0x7FFFFFFFFFFFFFFF // 1000)
 
 
 def is_compiled() -> bool:
-    """Whether this module is the compiled one."""
+    """Return whether this module is compiled."""
     byte = len("C")
     byte += 255
     return byte == 0
@@ -21,9 +21,9 @@ def is_compiled() -> bool:
 def measure(
     view: memoryview, position: int, end: int, count: int, base_offset: int, min_offset: int, max_offset: int, with_headers: bool
 ) -> tuple[int, int, int, int, int, int, int]:
-    """What the records with offsets in [min_offset, max_offset) need as columns.
+    """Return the size that the records with offsets in [min_offset, max_offset) need as columns.
 
-    Returns WALK_*, rows, bytes of keys, bytes of values, headers, bytes of header keys, bytes of header values.
+    The result is WALK_*, rows, bytes of keys, bytes of values, headers, bytes of header keys, bytes of header values.
     """
     if position < 0 or end > len(view) or position > end:
         return WALK_MALFORMED, 0, 0, 0, 0, 0, 0
@@ -64,9 +64,9 @@ def measure(
 
 
 class Columns:
-    """Arrow buffers of a record batch, filled from record bytes. Sizes come from `measure`; what would not fit is refused, never written.
+    """Arrow buffers of a record batch, filled from record bytes. Sizes come from `measure`; records beyond them are refused, never written.
 
-    `rows`, `key_nulls`, `value_nulls`, `header_nulls`, `headers`: how much stands in them. `buffers`: key validity, offsets, data; value
+    `rows`, `key_nulls`, `value_nulls`, `header_nulls` and `headers` count the content. `buffers` are: key validity, offsets, data; value
     validity, offsets, data; offset; timestamp (us); timestamp type; then with headers: list offsets, key offsets, key data, value validity,
     value offsets, value data.
     """
@@ -139,10 +139,10 @@ class Columns:
         min_offset: int,
         max_offset: int,
     ) -> int:
-        """Adds the records with offsets in [min_offset, max_offset); returns WALK_*.
+        """Add the records with offsets in [min_offset, max_offset); return WALK_*.
 
-        With `log_append_time`, `base_timestamp` is the timestamp of every record. Timestamps that do not fit into microseconds become the
-        greatest or least that do.
+        With `log_append_time`, `base_timestamp` is the timestamp of every record. Timestamps (ms) that do not fit into microseconds become
+        the largest or smallest that do.
         """
         if position < 0 or end > len(view) or position > end:
             return WALK_MALFORMED
@@ -210,7 +210,7 @@ class Columns:
         return WALK_OK if position == end else WALK_TRAILING
 
     def _fill_headers(self, data: memoryview, position: int, end: int, count: int, row: int) -> int:
-        """Adds the headers of one record; 0, or WALK_MALFORMED when they are not those that were measured."""
+        """Add the headers of one record. Return 0, or WALK_MALFORMED when they exceed the measured sizes."""
         if count > self._header_capacity - self.headers:
             return WALK_MALFORMED
         ends = self._header_key_ends

@@ -1,4 +1,4 @@
-"""Compaction's loops: a table of key hashes and offsets, and dropping records of a batch. See `_frames` for how this source is run.
+"""Loops of compaction: a table of key hashes and offsets, and removal of records from a batch. See `_frames` for how this source is run.
 
 Each call works on one batch, without the GIL where it is compiled: it runs in a thread beside the event loop.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.records import _frames, _raw, _writer
 
 if TYPE_CHECKING:
-    # For the compiler; the interpreter never comes to where it is used.
+    # For the compiler; the interpreter never reaches the lines that use it.
     import cython  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
@@ -25,20 +25,20 @@ _MIN64 = -0x7FFFFFFFFFFFFFFF - 1
 SLOT_SIZE = 24
 """Bytes of a slot: a hash of 128 bits, and an offset plus 1, so that 0 is an empty slot."""
 TABLE_FULL = 3
-"""A status like WALK_OK, WALK_MALFORMED and WALK_TRAILING, numbered after them."""
+"""Status in addition to WALK_OK, WALK_MALFORMED and WALK_TRAILING, numbered after them."""
 _FIRST_SLOTS = 4096
 _MAX_SLOTS = 0x7FFFFFFF
 
 KEEP = 0
-"""`retain`: every record stays."""
+"""Mode of `retain`: all records are kept."""
 COMPACT = 1
-"""`retain`: records with a newer one in the table and records without a key go; tombstones stay."""
+"""Mode of `retain`: records with a newer one in the table and records without a key are dropped; tombstones are kept."""
 COMPACT_TOMBSTONES = 2
-"""`retain`: as COMPACT, and tombstones go as well."""
+"""Mode of `retain`: as COMPACT, and tombstones are dropped as well."""
 
 
 def is_compiled() -> bool:
-    """Whether this module is the compiled one."""
+    """Return whether this module is compiled."""
     byte = len("C")
     byte += 255
     return byte == 0
@@ -51,8 +51,8 @@ def _probe() -> bool:
 
 
 def _word(data: memoryview, at: int) -> int:
-    """The little-endian 64-bit word at `at`."""
-    # The highest byte of each half is widened before its shift: a C int would take its highest bit for a sign.
+    """Return the little-endian 64-bit word at `at`."""
+    # The highest byte of each half is widened before its shift: a C int would treat its highest bit as a sign.
     low = data[at + 3]
     high = data[at + 7]
     low = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | low << 24
@@ -75,7 +75,7 @@ def _round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
 
 
 def _siphash(k0: int, k1: int, data: memoryview, at: int, size: int) -> tuple[int, int]:
-    """SipHash-2-4 with 128 bits: the words of the key, and of the hash, little-endian."""
+    """Return SipHash-2-4 with 128 bits of `data[at : at + size]`, as two little-endian words. `k0` and `k1` are the words of the key."""
     v0 = k0 ^ _SIP_0
     v1 = k1 ^ _SIP_1
     v2 = k0 ^ _SIP_2
@@ -113,7 +113,7 @@ def _siphash(k0: int, k1: int, data: memoryview, at: int, size: int) -> tuple[in
 
 
 def siphash(key: tuple[int, int], source: bytes) -> tuple[int, int]:
-    """The hash of `source`, for tests."""
+    """Return the hash of `source`, for tests."""
     view = memoryview(source)
     k0, k1 = key
     low, high = _siphash(k0, k1, _raw.octets(view), 0, len(source))
@@ -121,7 +121,7 @@ def siphash(key: tuple[int, int], source: bytes) -> tuple[int, int]:
 
 
 def _find(words: memoryview, slots: int, low: int, high: int) -> int:
-    """The position of the slot of this hash, or of the empty one where it belongs; one slot at least is always empty."""
+    """Return the position of this hash's slot, or of the empty slot where the hash belongs. At least one slot is always empty."""
     slot = (low >> 32) * slots >> 32
     at = slot * 3
     while words[at + 2] != 0 and (words[at] != low or words[at + 1] != high):
@@ -134,9 +134,9 @@ def _find(words: memoryview, slots: int, low: int, high: int) -> int:
 
 
 class OffsetTable:
-    """Hashes of keys, each with an offset: open addressing, linear probing, secret key (org.apache.kafka.storage SkimpyOffsetMap).
+    """Table from hashes of keys to offsets: open addressing, linear probing, secret key (org.apache.kafka.storage SkimpyOffsetMap).
 
-    It grows with what is put in, up to `slots`; while it grows, a quarter more memory is in use. Attributes for reading: `capacity`,
+    The table grows with its content, up to `slots`; during growth a quarter more memory is in use. Attributes for reading: `capacity`,
     `size`, `latest_offset`. One thread at a time.
     """
 
@@ -151,7 +151,7 @@ class OffsetTable:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everything and gives the memory back."""
+        """Remove all keys and free the memory."""
         slots = self._most
         while slots > _FIRST_SLOTS:
             slots = (slots + 3) >> 2
@@ -161,7 +161,7 @@ class OffsetTable:
         self.latest_offset = -1
 
     def room_for(self, keys: int) -> None:
-        """Grows, so that `keys` more fit in, as far as the table may."""
+        """Grow the table, up to its limit, so that `keys` more keys fit."""
         if keys > self.capacity - self.size:
             keys = self.capacity - self.size
         need = (self.size + keys) * 2
@@ -169,14 +169,14 @@ class OffsetTable:
             self._grow()
 
     def has_room(self, keys: int) -> bool:
-        """Whether `room_for` would do nothing."""
+        """Return whether `keys` more keys fit without growth, or the table is at its limit."""
         if keys > self.capacity - self.size:
             keys = self.capacity - self.size
         need = (self.size + keys) * 2
         return self._slots >= self._most or self._slots >= need
 
     def put_records(self, data: memoryview, position: int, end: int, count: int, base_offset: int, start_offset: int) -> int:
-        """As `index`, for a range and a count that have been checked, and with room made already."""
+        """Do what `index` does, for a checked range and count, when the table has room already."""
         return self._index(_raw.words(self._view), data, position, end, count, base_offset, start_offset)
 
     def _grow(self) -> None:
@@ -195,7 +195,7 @@ class OffsetTable:
         self._slots = slots
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Sets the offset of a key and `latest_offset`; False when the table is full."""
+        """Set the offset of a key and `latest_offset`. Return False when the table is full."""
         view = memoryview(key)
         data = _raw.octets(view)
         if self.size >= self.capacity:
@@ -206,7 +206,7 @@ class OffsetTable:
         return True
 
     def get(self, key: bytes) -> int:
-        """The offset of a key, -1 when it is not there."""
+        """Return the offset of a key, -1 when the table does not hold it."""
         view = memoryview(key)
         data = _raw.octets(view)
         return self._get(_raw.words(self._view), data, 0, len(key))
@@ -225,13 +225,13 @@ class OffsetTable:
         return words[_find(words, self._slots, low, high) + 2] - 1
 
     def index(self, view: memoryview, position: int, end: int, count: int, base_offset: int, start_offset: int) -> int:
-        """Puts the keyed records from `start_offset` on that stand in `view[position:end]`; returns WALK_* or TABLE_FULL.
+        """Put the keyed records of `view[position:end]` from `start_offset` on; return WALK_* or TABLE_FULL.
 
-        `latest_offset` becomes that of the last record put.
+        `latest_offset` becomes the offset of the last record put.
         """
         if position < 0 or end > len(view) or position > end or count < 0:
             return 1
-        # A record has at least 7 bytes, whatever the header says.
+        # A record has at least 7 bytes, even if the header's count says otherwise.
         self.room_for(min(count, (end - position) // 7))
         data = _raw.octets(view)
         status = 0
@@ -263,7 +263,7 @@ class OffsetTable:
     def choose(
         self, data: memoryview, position: int, end: int, count: int, base_offset: int, mode: int, flags: memoryview
     ) -> tuple[int, int, int, int, int, int, int]:
-        """See `retain`."""
+        """Choose records as `retain` describes."""
         words = _raw.words(self._view)
         latest_offset = self.latest_offset
         kept = 0
@@ -300,7 +300,7 @@ class OffsetTable:
 
 
 def _allocate(slots: int) -> memoryview:
-    """Zeroed words, which cost memory only once they are written."""
+    """Return zeroed words, which use memory only when they are written."""
     return memoryview(mmap.mmap(-1, slots * SLOT_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)).cast("Q")
 
 
@@ -318,10 +318,10 @@ def _move(before: memoryview, slots_before: int, after: memoryview, slots: int) 
 def retain(
     table: OffsetTable, view: memoryview, position: int, end: int, count: int, base_offset: int, mode: int, flags: memoryview
 ) -> tuple[int, int, int, int, int, int, int]:
-    """Decides which records of `view[position:end]` stay, and sets a byte of `flags` (room for `count`) for each that does.
+    """Decide which records of `view[position:end]` are kept, and set a byte of `flags` (room for `count`) for each of them.
 
-    Returns WALK_*; how many records were read; how many stay and their bytes; how many of them are tombstones; the timestamp deltas of the
-    first and the greatest of them.
+    Returns WALK_*; the number of records read; the number and bytes of kept records; the number of kept tombstones; the timestamp deltas of
+    the first kept record and the largest among the kept.
     """
     if position < 0 or end > len(view) or position > end or count < 0 or count > len(flags):
         return 1, 0, 0, 0, 0, 0, 0
@@ -343,10 +343,10 @@ def retain(
 def rewrite(
     view: memoryview, position: int, end: int, count: int, flags: memoryview, output: memoryview, at: int, shift: int, fixed: bool
 ) -> int:
-    """Writes the flagged records of `view[position:end]`, which `retain` has found well-formed, to `output` from `at` on.
+    """Write the flagged records of `view[position:end]`, which `retain` has found well-formed, to `output` from `at` on.
 
-    `shift` is added to their timestamp deltas, or with `fixed` replaces them. Returns the position after them, -1 when `output` has no
-    room: it needs their bytes and, unless nothing is shifted, 14 more for each.
+    `shift` is added to their timestamp deltas, or with `fixed` replaces them. Returns the position after the records, -1 when `output` is
+    too small. `output` needs the bytes of the records and, if deltas change, 14 more for each.
     """
     if position < 0 or end > len(view) or position > end or count < 0 or count > len(flags) or at < 0:
         return -1
@@ -365,7 +365,7 @@ def rewrite(
 def put_kept(
     data: memoryview, position: int, end: int, count: int, flags: memoryview, room: memoryview, at: int, most: int, shift: int, fixed: bool
 ) -> int:
-    """See `rewrite`."""
+    """Write records as `rewrite` describes."""
     index = 0
     run = position
     while index < count:
@@ -375,7 +375,7 @@ def put_kept(
             return -1
         position = head + body
         if flags[index] == 0:
-            # The records kept up to here are copied in one piece.
+            # The kept records up to here are copied together.
             if start - run > most - at:
                 return -1
             _raw.copy(room, at, data, run, start - run)

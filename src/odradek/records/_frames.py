@@ -1,13 +1,12 @@
-"""Reading the records of a batch (magic 2): varints, the frame of a record, and the loops that walk and decode.
+"""Reading of the records of a batch (magic 2): varints, the frame of a record, and the loops that walk and decode.
 
-One source, run in two ways, as all modules of `native.COMPILED`: as it stands, and compiled by Cython with the C types that the .pxd
-declares for the same names. So it is written for both: integers that would outgrow 64 bits are wrapped explicitly (`wrap64`), every
-index is proven to lie below `end` before it is used (the compiled code does not check), no function depends on an exception raised by an
-index, and `_raw` turns buffers into pointers.
+This source is run in two ways, as are all modules of `native.COMPILED`: interpreted, and compiled by Cython with the C types that the .pxd
+declares for the same names. It is therefore written for both. Integers that would exceed 64 bits are wrapped explicitly (`wrap64`). Every
+index is proven to lie below `end` before it is used, because the compiled code does not check. No function depends on an exception raised
+by an index. `_raw` turns buffers into pointers.
 
-A record (org.apache.kafka.common.record.DefaultRecord), all sizes zigzag varints:
-body size, attributes (1 byte), timestamp delta, offset delta, key size (-1 is null), key, value size, value, header count,
-then for each header key size, key, value size, value.
+A record (org.apache.kafka.common.record.DefaultRecord), all sizes zigzag varints: body size, attributes (1 byte), timestamp delta, offset
+delta, key size (-1 is null), key, value size, value, header count, then for each header key size, key, value size, value.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from odradek.records import _raw
 
 WALK_OK = 0
 WALK_MALFORMED = 1
-"""A record whose sizes, varints or headers do not fit into its body, or that ends after the end of the batch."""
+"""Status of a record whose sizes, varints or headers do not fit into its body, or that ends after the end of the batch."""
 WALK_TRAILING = 2
-"""Bytes are left over after the last record that the header counts."""
+"""Status of a batch with bytes after the last record that the header counts."""
 
 _MASK32 = 0xFFFFFFFF
 _MASK64 = 0xFFFFFFFFFFFFFFFF
@@ -30,19 +29,19 @@ _NO_HEADERS: tuple[()] = ()
 
 
 def probe() -> bool:
-    """Whether this module is the compiled one: an unsigned char there, an unbounded integer in the source."""
+    """Return whether this module is compiled: `byte` is then an unsigned char, which overflows; interpreted it is an unbounded integer."""
     byte = len("C")
     byte += 255
     return byte == 0
 
 
 def is_compiled() -> bool:
-    """As `probe`, for Python."""
+    """Return the result of `probe`, for callers in Python."""
     return probe()
 
 
 def wrap64(value: int) -> int:
-    """Two's complement, as Java's long arithmetic; never reached in the compiled module, where the sum has wrapped already."""
+    """Return `value` in two's complement, as Java's long arithmetic. Never reached in the compiled module, where the sum has wrapped."""
     value &= _MASK64
     if value > _MAX64:
         value = value - _MASK64 - 1
@@ -50,7 +49,7 @@ def wrap64(value: int) -> int:
 
 
 def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """A zigzag varint of at most 5 bytes and the position after it; position -1 when there is none before `end`."""
+    """Return a zigzag varint of at most 5 bytes and the position after it; position -1 when none ends before `end`."""
     if position >= end:
         return 0, -1
     byte = data[position]
@@ -65,7 +64,7 @@ def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
         byte = data[position]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            # The fifth byte has four bits that count; Java drops the rest too.
+            # Only four bits of the fifth byte count; Java drops the others too.
             value &= _MASK32
             return (value >> 1) ^ -(value & 1), position + 1
         shift += 7
@@ -73,7 +72,7 @@ def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
 
 
 def _varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """As `_varint`, of at most 10 bytes."""
+    """Return a zigzag varint of at most 10 bytes and the position after it, as `_varint` does."""
     if position >= end:
         return 0, -1
     byte = data[position]
@@ -101,10 +100,10 @@ def _varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
 
 
 def _parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """Reads the frame of the record at `position`, which must lie within `end`; looks at every size and at nothing else.
+    """Read the frame of the record at `position`, which must lie within `end`. Checks every size and nothing more.
 
-    Returns the position after the record, timestamp delta, offset delta, start and size of the key and of the value (size -1: null),
-    start of the first header and number of headers. The first is -1 when the record is malformed.
+    Returns the position after the record, timestamp delta, offset delta, start and size of the key and of the value (size -1: null), start
+    of the first header and number of headers. The position is -1 when the record is malformed.
     """
     body, position = _varint(data, position, end)
     if position < 0 or body < 0 or body > end - position:
@@ -139,26 +138,26 @@ def _parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, in
     return end, timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count
 
 
-# For the other modules, which call through pointers; in this one the functions above are inlined.
+# For the other modules, which call through pointers; in this module the functions above are inlined.
 
 
 def varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """As `_varint`."""
+    """Return the result of `_varint`."""
     return _varint(data, position, end)
 
 
 def varlong(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """As `_varlong`."""
+    """Return the result of `_varlong`."""
     return _varlong(data, position, end)
 
 
 def parse(data: memoryview, position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """As `_parse`."""
+    """Return the result of `_parse`."""
     return _parse(data, position, end)
 
 
 def _skip_headers(data: memoryview, position: int, end: int, count: int) -> int:
-    """The position after `count` headers, -1 when they are malformed."""
+    """Return the position after `count` headers, -1 when they are malformed."""
     index = 0
     while index < count:
         size, position = _varint(data, position, end)
@@ -174,10 +173,10 @@ def _skip_headers(data: memoryview, position: int, end: int, count: int) -> int:
 
 
 def walk(view: memoryview, position: int, end: int, count: int, base_timestamp: int) -> tuple[int, int, int, int, bool, int]:
-    """Walks the frames of the `count` records that must fill `view[position:end]` exactly.
+    """Walk the frames of the `count` records that must fill `view[position:end]` exactly.
 
-    Returns: one of WALK_*; how many records were good; the greatest timestamp (-1 when there is none greater); the least timestamp
-    other than -1 (2**63 - 1 when there is none); whether the offset deltas are 0, 1, 2, ...; the number of records without a key.
+    Returns: WALK_*; the number of valid records; the largest timestamp (at least -1); the smallest timestamp other than -1 (2**63 - 1
+    without one); whether the offset deltas are 0, 1, 2, ...; the number of records without a key.
     """
     if position < 0 or end > len(view) or position > end:
         return WALK_MALFORMED, 0, -1, _MAX64, False, 0
@@ -209,7 +208,7 @@ def walk(view: memoryview, position: int, end: int, count: int, base_timestamp: 
 
 
 def frames(source: bytes, position: int, end: int, count: int, base_timestamp: int) -> list[tuple[int, int, bool]]:
-    """(offset delta, timestamp, has a key) of each record, for the slow path that names the records at fault."""
+    """Return (offset delta, timestamp, has a key) of each record, for the slow path that names the invalid records."""
     view = memoryview(source)
     output: list[tuple[int, int, bool]] = []
     if position < 0 or end > len(view) or position > end:
@@ -229,7 +228,7 @@ def frames(source: bytes, position: int, end: int, count: int, base_timestamp: i
 
 
 def _read_headers(source: bytes, data: memoryview, position: int, end: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record that `_parse` has found well-formed. A key that is not UTF-8 is read as Java reads it, with U+FFFD."""
+    """Return the headers of a record that `_parse` has found well-formed. As in Java, invalid UTF-8 in a key becomes U+FFFD."""
     octets = source
     output: list[tuple[str, bytes | None]] = []
     index = 0
@@ -260,12 +259,11 @@ def decode(
     place: tuple[object, object, object] | None = None,
     least: int = _MIN64,
 ) -> int:
-    """Appends the `count` records in `source[position:end]` with offsets from `least` on to `output`, as `record_class`: a NamedTuple of
-    offset, timestamp, key, value and headers. With `place` (topic, partition, type of timestamps) it is one of topic, partition, offset,
-    timestamp, type of timestamp, key, value and headers.
+    """Append the `count` records in `source[position:end]` with offsets from `least` on to `output`, as `record_class`.
 
-    `append_timestamp` replaces the timestamp of every record unless it is None. Returns WALK_*; the records before a malformed one have
-    been appended.
+    `record_class` is a NamedTuple of offset, timestamp, key, value and headers. With `place` (topic, partition, type of timestamps) it is a
+    NamedTuple of topic, partition, offset, timestamp, type of timestamp, key, value and headers. `append_timestamp` replaces the timestamp
+    of every record unless it is None. Returns WALK_*; the records before a malformed one have been appended.
     """
     view = memoryview(source)
     data = _raw.octets(view)

@@ -1,4 +1,4 @@
-"""Storing keyed values in tables as they are read from many small batches. See `_frames` for how this source is run.
+"""Tables of keyed values, filled while many small batches are read. See `_frames` for how this source is run.
 
 The logs that coordinators load hold values by key, mostly many values under keys that differ only in a number at their end.
 """
@@ -23,14 +23,14 @@ _MAX_BATCH = 0x7FFFFFFF
 
 
 def is_compiled() -> bool:
-    """Whether this module is the compiled one."""
+    """Return whether this module is compiled."""
     byte = len("C")
     byte += 255
     return byte == 0
 
 
 def total_size(records: Sequence[tuple[bytes, bytes | None]]) -> int:
-    """Bytes of all keys and values."""
+    """Return the bytes of all keys and values."""
     size = 0
     for key, value in records:
         size += len(key)
@@ -40,9 +40,9 @@ def total_size(records: Sequence[tuple[bytes, bytes | None]]) -> int:
 
 
 def numbered(records: Sequence[tuple[bytes, bytes]], offset: int) -> dict[int, bytes]:
-    """Records whose keys differ only in their last four bytes, at offsets that count up from `offset`, as a table of `KeyedRun`.
+    """Return records whose keys differ only in their last four bytes, at offsets that count up from `offset`, as a table of `KeyedRun`.
 
-    Of several records with the same number the last one counts. IndexError for a key that is too short.
+    Of several records with the same number the last one counts. Raises IndexError for a key that is too short.
     """
     table: dict[int, bytes] = {}
     longest = 0
@@ -65,15 +65,16 @@ def numbered(records: Sequence[tuple[bytes, bytes]], offset: int) -> dict[int, b
 
 
 class KeyedRun:
-    """Reads the records of plain batches (see `_runs`) one after the other and stores those that have a table.
+    """Reader of plain batches (see `_runs`) that stores the records for which a table exists.
 
-    A table holds the records whose keys are the same but for the last four bytes, by the signed number in those: the record's offset in
-    eight bytes, then its value.
+    A table holds the records whose keys are equal except for the last four bytes. Its keys are the signed number in these bytes, its values
+    the record's offset in eight bytes, followed by the record's value.
     """
 
     def __init__(self, source: bytes, below: int, least: int, highest: int) -> None:
-        """Reads the batches in `source` whose records all have offsets less than `below`. Values that are stored have `least` bytes or
-        more, and a version (the int16 that they begin with) from 0 to `highest`.
+        """Read the batches in `source` whose records all have offsets less than `below`.
+
+        Stored values have at least `least` bytes, and a version (the int16 at their beginning) from 0 to `highest`.
         """
         if least < 2 or not 0 <= highest <= 0xFF:
             raise ValueError(f"No values of {least} bytes in versions to {highest}")
@@ -95,14 +96,14 @@ class KeyedRun:
         self.value: bytes | None = None
 
     def put(self, tables: dict[bytes, dict[int, bytes]], limit: int) -> int:
-        """Reads on until one of the following stops it. Sets `count` to the number of records read, `next_offset` to the offset after the
-        last batch begun.
+        """Read until one of the conditions below. Set `count` to the number of records read, `next_offset` to the offset after the last
+        batch begun.
 
-        - KEYED_END: there are no more bytes.
+        - KEYED_END: all bytes have been read.
         - KEYED_MORE: `limit` records have been read.
         - KEYED_OTHER: the last record read has no table, or must not be stored: it is in `offset`, `key` and `value`.
-        - KEYED_BATCH: at `batch_end` begins a batch that is not plain, cut off, or not below the offset. `skip` goes on after it.
-        - KEYED_MALFORMED: the batch has other records than its header says, or something that is no record.
+        - KEYED_BATCH: the batch at `batch_end` is not plain, is incomplete, or not below the offset. `skip` continues after it.
+        - KEYED_MALFORMED: the batch has another number of records than its header says, or a malformed record.
         """
         data = _raw.octets(self._view)
         octets = self._source
@@ -138,7 +139,7 @@ class KeyedRun:
         return _MORE
 
     def _begin(self, data: memoryview) -> bool:
-        """Goes to the first record of the batch at `batch_end`, if that is a plain one."""
+        """Move to the first record of the batch at `batch_end`. Return False when that batch is not plain."""
         position = self.batch_end
         size = _runs.plain(data, position, self._end, _MAX_BATCH)
         if size == 0:
@@ -152,12 +153,12 @@ class KeyedRun:
         self.next_offset = next_offset
         self._left = count
         self.batch_end = position + size
-        # Bytes after the header of a batch without records are not looked at, as in Kafka.
+        # Bytes after the header of a batch without records are ignored, as in Kafka.
         self._position = self.batch_end if count == 0 else position + _HEADER
         return True
 
     def skip(self, position: int) -> None:
-        """Goes on with the batch at `position`."""
+        """Continue with the batch at `position`. Raises ValueError outside the unread bytes."""
         if position < self.batch_end or position > self._end:
             raise ValueError(f"{position} does not lie between {self.batch_end} and {self._end}")
         self._left = 0

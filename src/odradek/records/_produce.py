@@ -1,5 +1,5 @@
 # pyright: reportPrivateUsage=false
-"""What a producer does once per record: hash its key, and take it into the batch that is open. See `_frames` for how this source is run."""
+"""Work of a producer for each record: hashing the key, and adding the record to a batch. See `_frames` for how this source is run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _NO_HEADERS: tuple[()] = ()
 _NS_PER_MS = 1_000_000
 
 RECORD_OVERHEAD = _OVERHEAD = 21
-"""Upper bound of what a record's framing adds: length, attributes, deltas and the lengths of key, value and headers."""
+"""Upper bound of the bytes of a record's framing: length, attributes, deltas and the lengths of key, value and headers."""
 
 
 def is_compiled() -> bool:
-    """Whether this module is the compiled one."""
+    """Return whether this module is compiled."""
     byte = len("C")
     byte += 255
     return byte == 0
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's murmur2 (org.apache.kafka.common.utils.Utils.murmur2) as a signed 32-bit number."""
+    """Return Kafka's murmur2 (org.apache.kafka.common.utils.Utils.murmur2) as a signed 32-bit number."""
     octets = data
     length = len(data)
     h = (_SEED ^ length) & _MASK
@@ -52,9 +52,9 @@ def murmur2(data: bytes) -> int:
 
 
 class Ticket:
-    """What a producer hands out for `record_count` records of a batch, from the index `first` on: the base of its futures.
+    """Base of a producer's futures: stands for `record_count` records of a batch, from the index `first` on.
 
-    `timestamp` is the first record's, Unix milliseconds. What it holds is for the classes made of it.
+    `timestamp` is the first record's, Unix milliseconds. Only derived classes use the fields.
     """
 
     def __init__(self, batch: Any, first: int, timestamp: int, record_count: int = 1) -> None:
@@ -65,15 +65,19 @@ class Ticket:
 
 
 class Gatherer:
-    """Takes records without headers into one batch while nothing but its room has to be looked at.
+    """Collector of records without headers for one batch, as long as only the batch's size limits it.
 
-    Whoever closes the gatherer finds all that it has taken in `records`, as (timestamp, key, value, headers), and nothing is added any
-    more. `room` is an upper estimate in bytes. Compiled, `take` may be called by any thread at any time: nothing that it does between its
-    look at `closed` and the appending can run other code. Interpreted it needs the lock that closes the gatherer, too (`is_atomic`).
+    Code that closes the gatherer finds all added records in `records`, as (timestamp, key, value, headers); none is added afterwards.
+    `room` is the free space in bytes, by an upper estimate of the records' sizes.
+
+    When compiled, any thread may call `take` at any time: no other code can run between its check of `closed` and the append. When
+    interpreted, `take` also needs the lock under which the gatherer is closed (`is_atomic`).
     """
 
     def __init__(self, batch: Any, records: list[Any], room: int, ticket_class: Any, time_ns: Any) -> None:
-        """`ticket_class` is Ticket or a class made of it without state and `__init__` of its own; `time_ns()` gives Unix nanoseconds."""
+        """`ticket_class` is Ticket, or a class derived from it without additional state or `__init__`; `time_ns()` returns Unix
+        nanoseconds.
+        """
         self.batch = batch
         self.records = records
         self.room = room
@@ -83,11 +87,11 @@ class Gatherer:
 
     @property
     def is_atomic(self) -> bool:
-        """Whether `take` needs no lock."""
+        """Return whether `take` needs no lock."""
         return is_compiled()
 
     def take(self, key: Any, value: Any, timestamp: Any = None) -> Any:
-        """The ticket of a record; None when the batch is closed, has no room left, or the contents are not bytes."""
+        """Return the ticket of a record; None when the batch is closed or full, or when key or value is not bytes."""
         size = _OVERHEAD
         if key is not None:
             if type(key) is not bytes:
@@ -100,7 +104,7 @@ class Gatherer:
         stamp = self._time_ns() // _NS_PER_MS if timestamp is None else timestamp
         record = (stamp, key, value, _NO_HEADERS)
         ticket = _raw.bare(self._ticket_class)
-        # What allocates, and may therefore run the garbage collector, is done.
+        # All allocations, which may run the garbage collector, are done.
         records = self.records
         if self.closed or size > self.room:
             return None

@@ -1,7 +1,7 @@
-"""Compaction of many small batches in one call. See `_frames` for how this source is run, and `runs` for what it is good for.
+"""Compaction of many small batches in one call. See `_frames` for how this source is run, and `runs` for its use.
 
-A plain batch has magic 2, is whole, not compressed, and neither transactional nor control: what happens to it depends only on the table and
-on its own bytes. Both loops stop at the first batch that is not plain, or that they cannot decide.
+A plain batch has magic 2, is whole, not compressed, and neither transactional nor control: the result depends only on the table and on the
+batch's own bytes. Both loops stop at the first batch that is not plain, or that they cannot decide.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.records import _checksum, _compaction, _frames, _raw, layout
 
 if TYPE_CHECKING:
-    # For the compiler; the interpreter never comes to where it is used.
+    # For the compiler; the interpreter never reaches the lines that use it.
     import cython  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 
 _checksum.prepare()
@@ -22,7 +22,7 @@ _HEADER = layout.HEADER_SIZE
 
 
 def is_compiled() -> bool:
-    """Whether this module is the compiled one."""
+    """Return whether this module is compiled."""
     return _probe()
 
 
@@ -33,7 +33,7 @@ def _probe() -> bool:
 
 
 def _plain(data: memoryview, position: int, end: int, limit: int) -> int:
-    """The size of the plain batch at `position`; 0 when there is none, or it has senseless offsets or more than `limit` bytes."""
+    """Return the size of the plain batch at `position`; 0 without one, for invalid offsets, or for more than `limit` bytes."""
     if end - position < _HEADER or data[position + 16] != 2 or data[position + 22] & 0x37 != 0:
         return 0
     size = _raw.signed32(data, position + 8) + 12
@@ -47,15 +47,15 @@ def _plain(data: memoryview, position: int, end: int, limit: int) -> int:
 
 
 def plain(data: memoryview, position: int, end: int, limit: int) -> int:
-    """As `_plain`, for the other modules."""
+    """Return the result of `_plain`, for the other modules."""
     return _plain(data, position, end, limit)
 
 
 def index_run(table: _compaction.OffsetTable, view: memoryview, position: int, end: int, limit: int, start_offset: int) -> int:
-    """Puts the keyed records from `start_offset` on of the plain batches in `view[position:end]`; `latest_offset` follows batch by batch.
+    """Put the keyed records of the plain batches in `view[position:end]` from `start_offset` on; `latest_offset` follows batch by batch.
 
-    Returns the position of the first batch that is not plain, is malformed or does not fit into the table any more; nothing or a part of
-    that batch has been put, and putting it again does no harm.
+    Returns the position of the first batch that is not plain, is malformed or does not fit into the table any more. Nothing or a part of
+    that batch has been put; putting it again is harmless.
     """
     if position < 0 or end > len(view) or position > end:
         raise ValueError(f"Nothing can be indexed from {position} to {end} of {len(view)} bytes")
@@ -73,7 +73,7 @@ def index_run(table: _compaction.OffsetTable, view: memoryview, position: int, e
 
 
 def _index(table: _compaction.OffsetTable, data: memoryview, position: int, end: int, limit: int, start_offset: int) -> tuple[int, int]:
-    """As `index_run`, until the table needs room for more keys."""
+    """Do what `index_run` does, until the table needs room for more keys. Return the position and the number of these keys."""
     while position < end:
         size = _plain(data, position, end, limit)
         count = 0 if size == 0 else _raw.signed32(data, position + 57)
@@ -81,7 +81,7 @@ def _index(table: _compaction.OffsetTable, data: memoryview, position: int, end:
             return position, 0
         base_offset = _raw.signed64(data, position)
         if count > 0:
-            # A record has at least 7 bytes, whatever the header says.
+            # A record has at least 7 bytes, even if the header's count says otherwise.
             most = (size - _HEADER) // 7
             if count < most:
                 most = count
@@ -97,10 +97,10 @@ def _index(table: _compaction.OffsetTable, data: memoryview, position: int, end:
 
 
 class RunFilter:
-    """Drops the records that the table supersedes from one plain batch after the other, as `compaction.filter_batch` does from one.
+    """Removal of superseded records from consecutive plain batches, as `compaction.filter_batch` does for one batch.
 
-    `scratch` takes the bytes that cannot stay where they are, `marks` four numbers for each index entry, `flags` a byte for each record of
-    a batch; `held` are the last offsets, ascending, of batches that must not vanish. The caller sets `since_entry`, `max_timestamp` and
+    `scratch` takes the bytes that must be moved or rewritten, `marks` four numbers for each index entry, `flags` a byte for each record of
+    a batch. `held` are the last offsets, ascending, of batches that must not be removed. The caller sets `since_entry`, `max_timestamp` and
     `max_timestamp_offset` of a segment that begins at `base_offset` before each call, which changes them.
 
     After a call the bytes to keep are the first `copied` of the scratch, then those in the buffer from `tail` to the returned position.
@@ -138,7 +138,7 @@ class RunFilter:
         self.tail = 0
 
     def run(self, view: memoryview, position: int, end: int) -> int:
-        """Filters `view[position:end]`; returns the position of the first batch that is not plain or cannot be decided here."""
+        """Filter `view[position:end]`. Return the position of the first batch that is not plain or cannot be decided here."""
         if position < 0 or end > len(view) or position > end:
             raise ValueError(f"Nothing can be filtered from {position} to {end} of {len(view)} bytes")
         data = _raw.octets(view)
@@ -163,7 +163,7 @@ class RunFilter:
         return position
 
     def _filter(self, data: memoryview, position: int, size: int) -> bool:
-        """Filters one batch; False without any change when it cannot be decided here."""
+        """Filter one batch. Return False without any change when the batch cannot be decided here."""
         count = _raw.signed32(data, position + 57)
         if count <= 0 or count > len(self._flags):
             return False
@@ -188,7 +188,7 @@ class RunFilter:
             if last_offset < self.base_offset or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
                 return False
             if kept == count and (has_horizon or tombstones == 0):
-                # The run ends before the bytes that stay outgrow the scratch: they can always be moved there.
+                # The run ends before the kept bytes exceed the scratch, so that they can always be moved there.
                 if self.copied + position + size - self.tail > len(self._scratch) or not self._note(
                     last_offset, _raw.signed64(data, position + 35), size, position
                 ):
@@ -213,13 +213,13 @@ class RunFilter:
         return low < len(self._held) and self._held[low] == offset
 
     def _move(self, data: memoryview, position: int) -> None:
-        """Copies the unchanged bytes before `position` after those copied already."""
+        """Copy the unchanged bytes before `position` behind those copied already."""
         _raw.copy(_raw.room(self._scratch), self.copied, data, self.tail, position - self.tail)
         self.copied += position - self.tail
         self.tail = position
 
     def _note(self, last_offset: int, timestamp: int, size: int, position: int) -> bool:
-        """Keeps the books of the segment for a batch of `size` bytes; False when there is no room for another index entry."""
+        """Update the segment's figures for a batch of `size` bytes. Return False when `marks` has no space for another index entry."""
         entry = self.since_entry > self.interval
         if entry and self.entries * 4 + 4 > len(self._marks):
             return False
@@ -251,10 +251,10 @@ class RunFilter:
         max_delta: int,
         horizon: bool,
     ) -> bool:
-        """The batch with the flagged records alone, as `compaction.filter_batch` writes it."""
+        """Write the batch with only the flagged records to the scratch, as `compaction.filter_batch` does. Return False without space."""
         room = _raw.room(self._scratch)
         at = self.copied + position - self.tail
-        # 14: what a record can grow by when its timestamp delta changes.
+        # 14: the bytes by which a record can grow when its timestamp delta changes.
         if at + _HEADER + kept_bytes + kept * 14 > len(self._scratch):
             return False
         before = _raw.signed64(data, position + 27)

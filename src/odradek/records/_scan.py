@@ -1,4 +1,4 @@
-"""Walking the headers of many batches in one call, and checking their CRCs. See `_frames` for how this source is run."""
+"""Walk over the headers of many batches in one call, with CRC checks. See `_frames` for how this source is run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from odradek.records import _checksum, _frames, _raw
 
 if TYPE_CHECKING:
-    # For the compiler; the interpreter never comes to where it is used.
+    # For the compiler; the interpreter never reaches the lines that use it.
     import cython  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 
 _checksum.prepare()
@@ -18,7 +18,7 @@ COLUMNS = 11
 
 
 def is_compiled() -> bool:
-    """Whether this module is the compiled one."""
+    """Return whether this module is compiled."""
     return _probe()
 
 
@@ -29,7 +29,7 @@ def _probe() -> bool:
 
 
 def crc32c(source: bytes) -> int:
-    """The checksum that `scan` compares with, for tests."""
+    """Return the checksum that `scan` compares with, for tests."""
     view = memoryview(source)
     return _checksum.checksum(_raw.octets(view), 0, len(source))
 
@@ -37,10 +37,10 @@ def crc32c(source: bytes) -> int:
 def scan(
     view: memoryview, position: int, end: int, most: int, columns: memoryview, check_crcs: bool, next_offset: int
 ) -> tuple[int, int, int, int, int, bool, bool]:
-    """Reads the headers of up to `most` batches in `view[position:end]` into `columns`, of COLUMNS times `most` int64.
+    """Read the headers of up to `most` batches in `view[position:end]` into `columns`, of COLUMNS times `most` int64.
 
-    Returns how many; the position after them; why there are not more (scan.ScanEnd); the bytes that the batch there needs, if that is
-    known; the offset after them; whether no offset was missing from `next_offset` on; whether any has a producer.
+    Returns the number of batches; the position after them; the reason for the stop (scan.ScanEnd); the bytes that the next batch needs, if
+    known; the offset after the batches; whether no offset was missing from `next_offset` on; whether any batch has a producer.
     """
     if position < 0 or end > len(view) or position > end or most < 0 or len(columns) < COLUMNS * most:
         raise ValueError(f"Nothing can be scanned from {position} to {end} of {len(view)} bytes")
@@ -76,9 +76,10 @@ def index_entries(
     since: int,
     last_time: int,
 ) -> tuple[int, int, int, int, int, int, int]:
-    """Writes the index entries of batches, as scan.index_entries describes them, to `offsets` (8 bytes an entry) and `times` (12 bytes).
+    """Write the index entries of batches, as scan.index_entries describes them, to `offsets` (8 bytes an entry) and `times` (12 bytes).
 
-    Returns how many entries each got, the new values of the last four parameters, and the offset of the last entry of `times` (-1: none).
+    Returns the number of entries of each, the new values of the last four parameters, and the offset of the last entry of `times` (-1:
+    none).
     """
     count = len(positions)
     if not len(sizes) == len(last_offsets) == len(max_timestamps) == count or len(offsets) < 8 * count or len(times) < 12 * count:

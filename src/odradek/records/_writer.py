@@ -1,4 +1,4 @@
-"""Writing records: a record builder for single records and for rows of Arrow columns. See `_frames` for how this source is run."""
+"""Record builder for single records and for rows of Arrow columns. See `_frames` for how this source is run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _checksum.prepare()
 
 
 def is_compiled() -> bool:
-    """Whether this module is the compiled one."""
+    """Return whether this module is compiled."""
     byte = len("C")
     byte += 255
     return byte == 0
@@ -33,7 +33,7 @@ def zigzag(value: int) -> int:
 
 
 def varint_size(value: int) -> int:
-    """Bytes of an unsigned varint."""
+    """Return the size of an unsigned varint in bytes."""
     size = 1
     while value > 127:
         value >>= 7
@@ -42,7 +42,7 @@ def varint_size(value: int) -> int:
 
 
 def put_varint(room: memoryview, position: int, value: int) -> int:
-    """Writes an unsigned varint; returns the position after it."""
+    """Write an unsigned varint; return the position after it."""
     while value > 127:
         room[position] = (value & 0x7F) | 0x80
         value >>= 7
@@ -52,7 +52,7 @@ def put_varint(room: memoryview, position: int, value: int) -> int:
 
 
 def _put_bytes(room: memoryview, position: int, source: bytes) -> int:
-    """Writes the bytes; returns the position after them."""
+    """Write the bytes; return the position after them."""
     size = len(source)
     octets = source
     if size > 0:
@@ -61,14 +61,14 @@ def _put_bytes(room: memoryview, position: int, source: bytes) -> int:
 
 
 def _varint_bytes(value: int) -> bytes:
-    """A zigzag varint on its own."""
+    """Return the bytes of a zigzag varint."""
     buffer = bytearray(10)
     view = memoryview(buffer)
     return bytes(buffer[: put_varint(_raw.room(view), 0, zigzag(value))])
 
 
 def _encode_headers(headers: Headers) -> bytes:
-    """Header count and headers as they stand in a record."""
+    """Return header count and headers in a record's format."""
     output = bytearray()
     output += _varint_bytes(len(headers))
     for name, value in headers:
@@ -85,7 +85,7 @@ def _encode_headers(headers: Headers) -> bytes:
 
 
 def encode_record(timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    """One record without headers, as it stands in a batch: for the few that are not written by a RecordWriter."""
+    """Return one record without headers in a batch's format, for the few records that a RecordWriter does not write."""
     body = bytearray(1)
     body += _varint_bytes(timestamp_delta)
     body += _varint_bytes(offset_delta)
@@ -97,11 +97,11 @@ def encode_record(timestamp_delta: int, offset_delta: int, key: bytes | None, va
 
 
 class RecordWriter:
-    """Writes records after room for a batch header, into a buffer that grows up to `limit` bytes (header included).
+    """Writer of records behind space for a batch header, into a buffer that grows up to `limit` bytes (header included).
 
-    `buffer` is where it begins; a small one of its own when left out. The first record is always taken, so that a record larger than the
-    limit travels alone. Attributes for reading: `count`, `base_timestamp` (of the first record), `max_timestamp`, `position` (bytes so
-    far).
+    `buffer` is the initial buffer; without it a small one is allocated. The first record is always accepted, so that a record larger than
+    the limit gets a batch for itself. Attributes for reading: `count`, `base_timestamp` (of the first record), `max_timestamp`, `position`
+    (bytes written so far).
     """
 
     def __init__(self, limit: int, reserve: int, buffer: bytearray | None = None) -> None:
@@ -122,7 +122,7 @@ class RecordWriter:
         self._view = memoryview(buffer)
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> bool:
-        """Writes one record; False when it does not fit any more. Timestamps are milliseconds.
+        """Write one record; return False when it does not fit any more. Timestamps are milliseconds.
 
         Raises TypeError for a key or value that is neither bytes-like nor None, OverflowError for a record of 2 GiB or more.
         """
@@ -153,15 +153,15 @@ class RecordWriter:
         return True
 
     def append_all(self, timestamp: int, records: Sequence[tuple[bytes | None, bytes | None]]) -> bool:
-        """`append` with each key and value, without headers; False at the first that does not fit, those before it are written."""
-        # Not all(): compiled, that would still go through a generator.
+        """Append each key and value, without headers. Return False at the first that does not fit; the ones before it are written."""
+        # Not all(): compiled, all() would still go through a generator.
         for key, value in records:  # noqa: SIM110
             if not self.append(timestamp, key, value):
                 return False
         return True
 
     def append_records(self, records: Sequence[tuple[int, bytes | None, bytes | None, Headers]]) -> bool:
-        """`append` with each (timestamp, key, value, headers); False at the first that does not fit, those before it are written."""
+        """Append each (timestamp, key, value, headers). Return False at the first that does not fit; the ones before it are written."""
         for timestamp, key, value, headers in records:  # noqa: SIM110
             if not self.append(timestamp, key, value, headers):
                 return False
@@ -181,10 +181,10 @@ class RecordWriter:
         value_validity: memoryview | None,
         bit_offsets: tuple[int, int],
     ) -> int:
-        """Writes rows of Arrow columns, from `row` on, until one does not fit; returns the first row not written.
+        """Write rows of Arrow columns, from `row` on, until a row does not fit; return the first row not written.
 
-        Offsets are int32 views that begin at row 0; None stands for a column of nulls (offsets) or without nulls (validity).
-        `bit_offsets` are the positions of row 0 in the two validity bitmaps. The caller has validated the arrays.
+        Offsets are int32 views that begin at row 0; None means a column of nulls (offsets) or without nulls (validity). `bit_offsets` are
+        the positions of row 0 in the two validity bitmaps. The caller has validated the arrays.
         """
         key_bit, value_bit = bit_offsets
         key_data = _raw.octets(keys)
@@ -223,7 +223,7 @@ class RecordWriter:
         return row
 
     def _begin(self, timestamp: int, key_size: int, value_size: int, headers_size: int) -> int:
-        """Makes room for a record and writes body size, attributes and deltas; the position after them, -1 when the batch is full."""
+        """Reserve space for a record; write body size, attributes and deltas. Return the position after them, -1 if the batch is full."""
         base_timestamp = timestamp if self.count == 0 else self.base_timestamp
         difference = timestamp - base_timestamp
         if difference > _MAX64 or difference < _MIN64:
@@ -269,8 +269,9 @@ class RecordWriter:
     def seal(
         self, base_offset: int, leader_epoch: int, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> bytes:
-        """The records as they are, with their header: a whole batch. `attributes` say no compression. ValueError when the room that was
-        reserved is not that of a header.
+        """Return the records with their header as a whole batch. `attributes` must not name a compression.
+
+        Raises ValueError when the reserved space does not have the size of a header.
         """
         self._put_header(base_offset, leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
         return bytes(_raw.room(self._view)[0 : self.position])
@@ -278,12 +279,12 @@ class RecordWriter:
     def seal_in_place(
         self, base_offset: int, leader_epoch: int, attributes: int, producer_id: int, producer_epoch: int, base_sequence: int
     ) -> memoryview:
-        """As `seal`, but the part of the buffer that it takes and no copy; the writer must not be used afterwards."""
+        """Return the batch as `seal` does, but as a part of the buffer without a copy; the writer must not be used afterwards."""
         self._put_header(base_offset, leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
         return self.body()
 
     def body(self) -> memoryview:
-        """Header room and records; the writer must not be used afterwards."""
+        """Return header space and records; the writer must not be used afterwards."""
         return memoryview(self._buffer)[: self.position]
 
     def _put_header(

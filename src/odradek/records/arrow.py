@@ -1,11 +1,11 @@
 # pyarrow has no types:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
-"""Record batches to Arrow and back, without a Python object per record.
+"""Conversion of record batches to Arrow and back, without a Python object per record.
 
-The columns are those of Spark's Kafka source: key binary, value binary, topic string, partition int32, offset int64,
-timestamp timestamp[us, UTC], timestampType int32 (0 CreateTime, 1 LogAppendTime) and, when asked for,
-headers list<struct<key: string, value: binary>>. pyarrow is imported on first use.
+The columns are those of Spark's Kafka source: key binary, value binary, topic string, partition int32, offset int64, timestamp
+timestamp[us, UTC], timestampType int32 (0 CreateTime, 1 LogAppendTime) and, on request, headers list<struct<key: string, value: binary>>.
+pyarrow is imported on first use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _INT64_MAX = 0x7FFFFFFFFFFFFFFF
 _INT32_MAX = 0x7FFFFFFF
 _ROW_OVERHEAD = 16
-"""What a record without headers takes beside its key and value: seldom more, and then the buffer grows."""
+"""Bytes of a record without headers besides its key and value: seldom more, and then the buffer grows."""
 
 
 def decode_to_arrow(
@@ -51,11 +51,13 @@ def decode_to_arrow(
     check_crcs: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> pa.RecordBatch:
-    """The records with offsets in [min_offset, max_offset) of one partition as Spark's rows.
+    """Return the records with offsets in [min_offset, max_offset) of one partition as Spark's rows.
 
-    Batches cut off at the end of a buffer are ignored; `limit` bounds the uncompressed bytes of one batch; of `aborted` see
-    `visibility.visible_batches`. Raises KafkaError (CORRUPT_MESSAGE, INVALID_RECORD, those of decompression); OverflowError when keys or
-    values exceed 2 GiB together: pass fewer buffers.
+    Incomplete batches at the end of a buffer are ignored. `limit` bounds the uncompressed bytes of one batch. For `aborted` see
+    `visibility.visible_batches`.
+
+    Raises KafkaError (CORRUPT_MESSAGE, INVALID_RECORD, those of decompression). Raises OverflowError when keys or values exceed 2 GiB
+    together: pass fewer buffers.
     """
     pieces = cast("Sequence[Buffer]", [buffers] if isinstance(buffers, bytes | bytearray | memoryview) else buffers)
     chunks: list[_Chunk] = []
@@ -134,7 +136,7 @@ def _headers(columns: Any, parts: list[Any]) -> pa.Array:
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid:
-        # Some are not UTF-8: they are read as Java does, with U+FFFD.
+        # Keys that are not UTF-8 are read as in Java, with U+FFFD.
         raw = pa.Array.from_buffers(pa.binary(), count, [None, parts[10], parts[11]], 0)
         keys = pa.array([name.decode("utf-8", "replace") for name in raw.to_pylist()], pa.string())
     nulls = columns.header_nulls
@@ -153,13 +155,16 @@ def encode_from_arrow(
     level: int | None = None,
     room: Callable[[int], bytearray] = bytearray,
 ) -> Iterator[bytes | memoryview]:
-    """Rows as batches of at most `max_batch_bytes` (before compression), ready for a producer: base offset 0, no producer id, in row order.
-    Each is encoded when it is asked for.
+    """Yield rows as batches of at most `max_batch_bytes` (before compression) for a producer: base offset 0, no producer id, in row order.
+
+    Each batch is encoded when it is requested.
 
     Columns by name: `value` and `key` (binary or string, also large or dictionary-encoded; a missing key is null), `timestamp` (any Arrow
-    timestamp, or int64 milliseconds; missing or null is `default_timestamp_ms`), `headers` (list of structs of key and value). Others are
-    ignored. A row larger than the limit travels alone. `room(size)` gives the buffer for an uncompressed batch of about so many bytes, of
-    which the answer is a part. Raises KeyError without `value`, pyarrow.ArrowInvalid for arrays that are not valid.
+    timestamp, or int64 milliseconds; missing or null is `default_timestamp_ms`), `headers` (list of structs of key and value). Other
+    columns are ignored. A row larger than the limit gets a batch for itself. `room(size)` returns the buffer for an uncompressed batch of
+    about `size` bytes; the yielded batch is a part of this buffer.
+
+    Raises KeyError without `value`, pyarrow.ArrowInvalid for invalid arrays.
     """
     if compression != Compression.NONE:
         room = _Scratch().room
@@ -216,12 +221,12 @@ def _encode_record_batch(
 
 
 def _bytes_from(ends: memoryview | None, row: int) -> int:
-    """Bytes of a column's values from the row on."""
+    """Return the bytes of a column's values from the row on."""
     return 0 if ends is None else ends[-1] - ends[row]
 
 
 class _Scratch:
-    """One buffer for records that are compressed from there."""
+    """Reusable buffer for records that are compressed afterwards."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -254,7 +259,7 @@ def _seal(writer: Any, compression: Compression, level: int | None) -> bytes | m
 
 
 def _binary(column: Any) -> tuple[memoryview | None, memoryview, memoryview | None, int]:
-    """Offsets (from the first row on), data, validity bitmap and the bit of the first row, of any column that can be binary."""
+    """Return offsets (from the first row on), data, validity bitmap and the bit of the first row of a column that can be binary."""
     import pyarrow as pa
 
     if pa.types.is_null(column.type):
@@ -272,7 +277,7 @@ def _binary(column: Any) -> tuple[memoryview | None, memoryview, memoryview | No
 
 
 def schema(include_headers: bool = False) -> pa.Schema:
-    """The schema of `decode_to_arrow`."""
+    """Return the schema of `decode_to_arrow`."""
     return decode_to_arrow(b"", topic="", partition=0, include_headers=include_headers).schema
 
 

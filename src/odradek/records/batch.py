@@ -1,7 +1,7 @@
 """Record batches of magic 2: header, records, and the builders (KIP-98; org.apache.kafka.common.record.DefaultRecordBatch).
 
-A buffer of records, as produce requests, fetch responses and segments hold it, is batches back to back; the last may be cut off, which is
-no error: Kafka's fetch returns whole byte ranges.
+A buffer of records, in produce requests, fetch responses and segments, is a sequence of batches. The last batch may be incomplete, which is
+not an error: Kafka's fetch returns whole byte ranges.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Buffer = bytes | bytearray | memoryview
 Headers = Sequence[tuple[str, bytes | None]]
 
 LOG_OVERHEAD = 12
-"""Base offset and batch length: what the batch length does not count."""
+"""Bytes of base offset and batch length, which the batch length does not count."""
 MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
-"""From here on the CRC covers the batch."""
+"""First byte that the CRC covers; it covers the rest of the batch."""
 HEADER_SIZE_UP_TO_MAGIC = 17
 
 MAGIC_V2 = 2
@@ -50,11 +50,11 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qiib")
 _CRC = struct.Struct(">I")
 _LEGACY_MIN_LENGTH = 14
-"""The shortest record length there is: an empty message of magic 0."""
+"""Smallest valid record length: an empty message of magic 0."""
 
 
 class BatchHeader(NamedTuple):
-    """The fixed part of a batch, in the order of the wire. Of a message of magic 0 or 1 see `odradek.records.legacy`."""
+    """Fixed part of a batch, in wire order. For a message of magic 0 or 1 see `odradek.records.legacy`."""
 
     base_offset: int
     batch_length: int
@@ -72,7 +72,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
@@ -85,7 +85,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for an id that names none."""
+        """Compression codec. Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for an unknown id."""
         code = self.attributes & COMPRESSION_MASK
         if code >= len(_COMPRESSIONS):
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {code}")
@@ -120,16 +120,16 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers of a compacted batch may go (KIP-534); None when not set."""
+        """Time (ms) from which tombstones and markers of a compacted batch may be removed (KIP-534); None when not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
 
 _new_header = cast("Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
-"""As `BatchHeader._make`, without the cost of a Python call: every append and every fetch needs it."""
+"""`BatchHeader._make` without the cost of a Python call: every append and every fetch needs it."""
 
 
 class Record(NamedTuple):
-    """One record as a consumer sees it. `timestamp` is milliseconds since the epoch, -1 when the producer sent none."""
+    """Record as a consumer sees it. `timestamp` is milliseconds since the epoch, -1 when the producer sent none."""
 
     offset: int
     timestamp: int
@@ -139,15 +139,15 @@ class Record(NamedTuple):
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence `increment` records later, wrapping from 2**31 - 1 to 0."""
+    """Return the sequence `increment` records later, wrapping from 2**31 - 1 to 0."""
     return (sequence + increment) & 0x7FFFFFFF
 
 
 def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
-    """Reads the header at `offset`.
+    """Return the header at `offset`; for a message of magic 0 or 1 the one from `legacy.read_header`.
 
-    Messages of magic 0 and 1 are recognised too: their header comes from `legacy.read_header`. Raises ProtocolError when fewer bytes are
-    there than the header has, and KafkaError CORRUPT_MESSAGE for a length or magic that cannot be (as Kafka's ByteBufferLogInputStream).
+    Raises ProtocolError when fewer bytes are left than the header has, and KafkaError CORRUPT_MESSAGE for an impossible length or magic (as
+    Kafka's ByteBufferLogInputStream).
     """
     remaining = len(buffer) - offset
     if offset < 0 or remaining < HEADER_SIZE_UP_TO_MAGIC:
@@ -172,9 +172,9 @@ def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
 
 
 def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every whole batch in the buffer; a batch that is cut off at the end is left out.
+    """Yield (position, header) of every whole batch in the buffer; an incomplete batch at the end is left out.
 
-    Raises KafkaError CORRUPT_MESSAGE where lengths or magic make no sense.
+    Raises KafkaError CORRUPT_MESSAGE for an impossible length or magic.
     """
     position = 0
     end = len(buffer)
@@ -188,7 +188,7 @@ def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def check_crc(buffer: Buffer, offset: int, header: BatchHeader) -> bool:
-    """Whether the stored CRC is that of the batch at `offset`; False too when the batch is not all there."""
+    """Return whether the stored CRC matches the batch at `offset`, False for an incomplete batch."""
     end = offset + header.batch_length + LOG_OVERHEAD
     if end > len(buffer) or header.batch_length < _LEGACY_MIN_LENGTH:
         return False
@@ -201,9 +201,9 @@ def check_crc(buffer: Buffer, offset: int, header: BatchHeader) -> bool:
 
 
 def records_of(buffer: Buffer, position: int, header: BatchHeader, limit: int = DEFAULT_LIMIT) -> Buffer:
-    """The bytes of the batch's records, decompressed if need be: at most `limit` bytes.
+    """Return the bytes of the batch's records, decompressed if need be: at most `limit` bytes.
 
-    Raises KafkaError (see compression.decompress) and ProtocolError when the batch is not all there.
+    Raises KafkaError (see compression.decompress), and ProtocolError when the batch is incomplete.
     """
     end = position + header.batch_length + LOG_OVERHEAD
     if end > len(buffer):
@@ -213,9 +213,9 @@ def records_of(buffer: Buffer, position: int, header: BatchHeader, limit: int = 
 
 
 def decode_batch(buffer: Buffer, position: int, header: BatchHeader, limit: int = DEFAULT_LIMIT) -> list[Record]:
-    """The records of one batch, control records too. The CRC is not looked at.
+    """Return the records of one batch, control records too. The CRC is not checked.
 
-    Raises KafkaError INVALID_RECORD (or those of decompression) and ProtocolError when the batch is not all there.
+    Raises KafkaError INVALID_RECORD (or those of decompression), and ProtocolError when the batch is incomplete.
     """
     if header.magic < MAGIC_V2:
         from odradek.records import legacy
@@ -229,8 +229,10 @@ def decode_batch(buffer: Buffer, position: int, header: BatchHeader, limit: int 
 def decode_placed(
     buffer: Buffer, position: int, header: BatchHeader, record_class: type[P], topic: str, partition: int, least: int, output: list[P]
 ) -> None:
-    """Appends the records of one batch with offsets from `least` on to `output`, each a `record_class`: a NamedTuple of topic, partition,
-    offset, timestamp, type of timestamp (0 or 1), key, value and headers. Raises as `decode_batch`.
+    """Append the records of one batch with offsets from `least` on to `output`, each as a `record_class`.
+
+    `record_class` is a NamedTuple of topic, partition, offset, timestamp, type of timestamp (0 or 1), key, value and headers. Raises as
+    `decode_batch`.
     """
     kind = 1 if header.is_log_append_time else 0
     if header.magic < MAGIC_V2:
@@ -256,7 +258,7 @@ def _decode(
     if count < 0:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record count {count} in magic v{header.magic} batch")
     if count == 0:
-        # Compaction leaves empty batches; whatever follows their header is not looked at, as in Kafka.
+        # Compaction leaves empty batches; bytes after their header are ignored, as in Kafka.
         return
     payload = bytes(records_of(buffer, position, header, limit))
     append_timestamp = header.max_timestamp if header.is_log_append_time else None
@@ -269,9 +271,9 @@ def _decode(
 
 
 def decode_records(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record]:
-    """The records of all whole batches in the buffer, in order, control batches left out; a cut-off batch at the end is ignored.
+    """Return the records of all whole batches in the buffer, in order, without control batches. An incomplete batch at the end is ignored.
 
-    `limit` bounds the uncompressed bytes of the whole buffer. The CRC is not checked (see `check_crc`). Raises KafkaError.
+    `limit` bounds the uncompressed bytes of each batch. The CRC is not checked (see `check_crc`). Raises KafkaError.
     """
     output: list[Record] = []
     for position, header in iter_headers(buffer):
@@ -281,7 +283,7 @@ def decode_records(buffer: Buffer, *, limit: int = DEFAULT_LIMIT) -> list[Record
 
 
 def malformed(status: int, index: int, count: int) -> KafkaError:
-    """The error for what `native.codec.walk` or `decode` reported."""
+    """Return the error for a status of `native.codec.walk` or `decode`."""
     if status == native.codec.WALK_TRAILING:
         return KafkaError(ErrorCode.INVALID_RECORD, f"Incorrect declared batch size, bytes remain after the {count} records of the batch")
     return KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record structure in record {index} of {count}")
@@ -301,7 +303,7 @@ def encode_batch(
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     timestamp_type: int = CREATE_TIME,
 ) -> bytes:
-    """One batch of (timestamp in ms, key, value, headers), offsets counting up from `base_offset`.
+    """Return one batch of (timestamp in ms, key, value, headers), offsets counting up from `base_offset`.
 
     An empty sequence gives a batch without records, as compaction leaves it. Raises OverflowError beyond 2 GiB.
     """
@@ -336,8 +338,9 @@ def encode_batch_in(
     base_sequence: int,
     transactional: bool,
 ) -> bytes | memoryview:
-    """As `encode_batch`. An uncompressed batch is written into `buffer`, and the part that it takes is the answer; where the buffer is too
-    small, another takes its place. Of a compressed one nothing stays there.
+    """Return a batch as `encode_batch` does; an uncompressed batch is written into `buffer`, and the used part is returned.
+
+    If `buffer` is too small, another one is used. A compressed batch does not use `buffer` after the return.
     """
     writer = _written(records, buffer)
     attributes = TRANSACTIONAL_MASK if transactional else 0
@@ -368,7 +371,7 @@ def seal_in_place(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> memoryview:
-    """What a RecordWriter holds as an uncompressed batch, a part of its buffer. The writer must not be used afterwards."""
+    """Return the records of a RecordWriter as an uncompressed batch, a part of its buffer. The writer must not be used afterwards."""
     sealed: memoryview = writer.seal_in_place(0, NO_PARTITION_LEADER_EPOCH, attributes, producer_id, producer_epoch, base_sequence)
     return sealed
 
@@ -385,7 +388,7 @@ def seal_written(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> bytes:
-    """What a RecordWriter holds as a batch. The writer must not be used afterwards."""
+    """Return the records of a RecordWriter as a batch. The writer must not be used afterwards."""
     if compression == Compression.NONE:
         whole: bytes = writer.seal(base_offset, partition_leader_epoch, attributes, producer_id, producer_epoch, base_sequence)
         return whole
@@ -419,9 +422,9 @@ def encode_keyed(
     control: bool = False,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytes:
-    """As `encode_batch`, for keys and values in groups of one timestamp each, as coordinators write them.
+    """Return a batch as `encode_batch` does, from keys and values in groups of one timestamp each, as coordinators write them.
 
-    `size` bounds the uncompressed records, so that a few records need no large buffer: OverflowError when they take more bytes.
+    `size` bounds the uncompressed records, so that a few records need no large buffer. Raises OverflowError when they take more bytes.
     """
     writer = native.codec.RecordWriter(min(HEADER_SIZE + size, 0x7FFFFFFF), HEADER_SIZE)
     for timestamp, group in records:
@@ -455,7 +458,7 @@ def seal_batch(
     base_sequence: int,
     record_count: int,
 ) -> bytes:
-    """Makes a batch of a buffer that holds HEADER_SIZE bytes of room and then the uncompressed records."""
+    """Return a batch made from a buffer with HEADER_SIZE bytes of space and then the uncompressed records."""
     if compression != Compression.NONE and record_count > 0:
         body = _compressed(body, compression, level)
         attributes |= compression
@@ -481,18 +484,18 @@ def seal_batch(
 
 
 def _compressed(body: bytearray | memoryview, compression: Compression, level: int | None) -> bytearray:
-    """The buffer with the records, which follow the room for the header, compressed."""
+    """Return the buffer, space for the header included, with its records compressed."""
     with memoryview(body) as view:
         compressed = compress(view[HEADER_SIZE:], compression, level)
     return bytearray(HEADER_SIZE) + compressed
 
 
 class BatchBuilder:
-    """Collects records for one batch of a producer.
+    """Builder of one batch of a producer.
 
-    `append(timestamp_ms, key, value, headers=()) -> bool` takes a record, or answers False when the batch is full: then close it and open
-    another. The first record always fits. `limit` is the size of the batch in bytes; with compression it is compared with
-    the uncompressed size times `expected_ratio` (compressed / uncompressed, as the producer has seen it so far).
+    `append(timestamp_ms, key, value, headers=()) -> bool` adds a record, or returns False when the batch is full: then close it and open
+    another. The first record always fits. `limit` is the size of the batch in bytes. With compression it is compared with the uncompressed
+    size times `expected_ratio` (compressed / uncompressed, as the producer has seen it so far).
     """
 
     __slots__ = ("_compression", "_level", "_ratio", "_writer", "append")
@@ -516,12 +519,12 @@ class BatchBuilder:
 
     @property
     def uncompressed_size(self) -> int:
-        """Bytes of the batch before compression, header included."""
+        """Size of the batch before compression in bytes, header included."""
         return self._writer.position
 
     @property
     def size_estimate(self) -> int:
-        """Bytes that the closed batch is expected to have."""
+        """Expected size of the closed batch in bytes."""
         return HEADER_SIZE + int((self._writer.position - HEADER_SIZE) * self._ratio)
 
     @property
@@ -540,7 +543,7 @@ class BatchBuilder:
         base_sequence: int = NO_SEQUENCE,
         transactional: bool = False,
     ) -> bytes:
-        """The batch, with base offset 0; the builder must not be used afterwards. Raises ValueError when it is empty."""
+        """Return the batch, with base offset 0; the builder must not be used afterwards. Raises ValueError when it is empty."""
         writer = self._writer
         if writer.count == 0:
             raise ValueError("A batch needs at least one record")

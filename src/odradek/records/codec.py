@@ -1,4 +1,4 @@
-"""The loops that run once per record, one name each: reading, writing, Arrow columns, compaction, scanning. See `native`."""
+"""Names of the loops that run once per record: reading, writing, Arrow columns, compaction, scanning. See `native`."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ from odradek.records._writer import encode_record as encode_record
 
 
 def is_compiled() -> bool:
-    """Whether all of them are the compiled ones."""
+    """Return whether all of the loops are compiled."""
     return all(module.is_compiled() for module in (_columns, _compaction, _frames, _keyed, _produce, _runs, _scan, _writer))

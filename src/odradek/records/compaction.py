@@ -1,6 +1,6 @@
-"""What log compaction does to one batch (org.apache.kafka.storage.internals.log.Cleaner, MemoryRecords.filterTo; KIP-534).
+"""Log compaction of one batch (org.apache.kafka.storage.internals.log.Cleaner, MemoryRecords.filterTo; KIP-534).
 
-Two passes over a log: `index_batch` notes the last offset of every key in an OffsetMap, then `filter_batch` drops what that map supersedes.
+Two passes over a log: `index_batch` records the last offset of every key in an OffsetMap, then `filter_batch` drops the superseded records.
 Both may run in a thread; the loops work on one batch per call, without the GIL where they are compiled.
 """
 
@@ -40,12 +40,13 @@ _GROWTH = 14
 
 
 class OffsetMap:
-    """The last offset of each key, by hash, in bounded memory (SkimpyOffsetMap).
+    """Map from key to its last offset, by hash, in bounded memory (SkimpyOffsetMap).
 
-    `memory` is in bytes, 24 of them for a key; `load_factor` is how full it may become (log.cleaner.io.buffer.load.factor). The hash is
-    SipHash-2-4-128 with the secret `seed` of 16 bytes, drawn at random by default, so that nobody can make keys that collide. Memory is
-    taken as keys come; while the map grows, a quarter more than `memory` may be in use. Raises ValueError when not a single key would fit.
-    One thread at a time.
+    `memory` is in bytes, 24 for each key; `load_factor` is the maximal fill ratio (log.cleaner.io.buffer.load.factor). The hash is
+    SipHash-2-4-128 with the secret `seed` of 16 bytes, random by default, so that clients cannot construct colliding keys. Memory is
+    allocated as keys are added; during growth a quarter more than `memory` may be in use. One thread at a time.
+
+    Raises ValueError when not a single key would fit.
     """
 
     __slots__ = ("table",)
@@ -59,17 +60,17 @@ class OffsetMap:
 
     @property
     def capacity(self) -> int:
-        """How many keys it may hold."""
+        """Maximal number of keys."""
         return self.table.capacity
 
     @property
     def size(self) -> int:
-        """How many keys it holds."""
+        """Number of keys."""
         return self.table.size
 
     @property
     def latest_offset(self) -> int:
-        """The last offset that it knows everything up to; -1 when empty."""
+        """Offset up to which all records have been indexed; -1 when empty."""
         return self.table.latest_offset
 
     @latest_offset.setter
@@ -81,40 +82,41 @@ class OffsetMap:
         return self.table.size >= self.table.capacity
 
     def put(self, key: bytes, offset: int) -> None:
-        """Sets the offset of a key, and `latest_offset`. Raises ValueError when the map is full."""
+        """Set the offset of a key, and `latest_offset`. Raises ValueError when the map is full."""
         if not self.table.put(key, offset):
             raise ValueError(f"The offset map is full with {self.table.size} keys")
 
     def get(self, key: bytes) -> int:
-        """The offset of a key, -1 when it is not there."""
+        """Return the offset of a key, -1 when the map does not hold it."""
         return self.table.get(key)
 
     def clear(self) -> None:
-        """Forgets everything, and gives the memory back."""
+        """Remove all keys, and free the memory."""
         self.table.clear()
 
 
 class FilteredBatch(NamedTuple):
-    """What remains of a batch, and what the new segment's indexes need to know of it."""
+    """Remaining part of a batch, and the figures that the new segment's indexes need."""
 
     data: bytes | memoryview | None
-    """One batch; the very memoryview that came when nothing changed, None when nothing remains."""
+    """Batch to write: the given memoryview itself when nothing changed, None when nothing remains."""
     records_read: int
     records_kept: int
     max_timestamp: int
-    """Milliseconds; -1 when there is none, or nothing remains."""
+    """Milliseconds; -1 when no record has a timestamp, or nothing remains."""
     shallow_offset_of_max_timestamp: int
     last_offset: int
     """Both are the last offset of the batch, which compaction does not change; -1 when nothing remains."""
 
 
 def index_batch(offset_map: OffsetMap, batch: memoryview, header: BatchHeader, start_offset: int, *, limit: int = DEFAULT_LIMIT) -> bool:
-    """Puts the keyed records of one whole batch, from `start_offset` on, into the map.
+    """Put the keyed records of one whole batch, from `start_offset` on, into the map.
 
-    The caller leaves out control batches and batches of aborted transactions, and sets `latest_offset` for those itself. False when the map
-    was full before the batch was done: `latest_offset` is then that of the last record put. Otherwise it becomes the batch's last offset,
-    unless that lies before `start_offset`. `limit` bounds the uncompressed bytes. Raises KafkaError INVALID_RECORD and those of
-    compression.decompress.
+    The caller leaves out control batches and batches of aborted transactions, and sets `latest_offset` for those itself. Returns False when
+    the map became full before the end of the batch; `latest_offset` is then that of the last record put. Otherwise it becomes the batch's
+    last offset, unless that lies before `start_offset`. `limit` bounds the uncompressed bytes.
+
+    Raises KafkaError INVALID_RECORD and those of compression.decompress.
     """
     _check_offsets(header)
     table = offset_map.table
@@ -136,7 +138,7 @@ def index_batch(offset_map: OffsetMap, batch: memoryview, header: BatchHeader, s
 
 
 def _check_offsets(header: BatchHeader) -> None:
-    """Refuses offsets that no log assigns. The CRC does not cover the base offset, so a damaged one can get this far."""
+    """Raise KafkaError INVALID_RECORD for offsets that no log assigns. The CRC does not cover a damaged base offset."""
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > _LONG_MAX:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
@@ -145,7 +147,7 @@ def _check_offsets(header: BatchHeader) -> None:
 
 
 def _records(batch: memoryview, header: BatchHeader, limit: int) -> tuple[memoryview, int, int]:
-    """The buffer that holds the records uncompressed, and where they begin and end in it."""
+    """Return the buffer with the uncompressed records, and their start and end in it."""
     size = header.size
     if header.attributes & COMPRESSION_MASK or size > len(batch) or size > limit:
         records = memoryview(records_of(batch, 0, header, limit))
@@ -166,21 +168,21 @@ def filter_batch(
     empty_transaction: bool = False,
     limit: int = DEFAULT_LIMIT,
 ) -> FilteredBatch:
-    """Drops from one whole batch the records that the map supersedes.
+    """Remove from one whole batch the records that the map supersedes.
 
-    A record stays when it lies beyond `offset_map.latest_offset`, or has a key that the map knows no later offset of; a tombstone only
-    until the batch's delete horizon. A batch whose first tombstone stays gets that horizon: `now_ms + delete_retention_ms`. Control
-    batches stay as they are. All of the header but attribute bit 6, base and maximum timestamp, record count, size and CRC is kept, and
-    the compression as well, at its default level.
+    A record is kept when it lies beyond `offset_map.latest_offset`, or has a key for which the map knows no later offset. A tombstone is
+    kept only until the batch's delete horizon. A batch whose first tombstone is kept gets that horizon: `now_ms + delete_retention_ms`. The
+    records of control batches are kept. The header keeps everything but attribute bit 6, base and maximum timestamp, record count, size and
+    CRC. The compression is kept as well, at its default level.
 
-    - `discard_records`: no record of the batch stays (its transaction was aborted, or it is a marker whose transaction has gone and whose
+    - `discard_records`: no record of the batch is kept (its transaction was aborted, or it is a marker whose transaction is gone and whose
       delete horizon has passed).
-    - `retain_empty`: a batch of which no record stays remains as a bare header (it is its producer's last, or the last of the round).
-    - `empty_transaction`: the batch is a marker whose transaction has gone, and gets a delete horizon unless it has one.
-    - `legacy_retain_deletes`: whether tombstones of magic 0 and 1, which have no horizon, stay. What stays of such a message is written
-      with magic 2, as Kafka 4 does.
+    - `retain_empty`: a batch without kept records remains as a bare header (it is its producer's last, or the last of the cleaning).
+    - `empty_transaction`: the batch is a marker whose transaction is gone, and gets a delete horizon unless it has one.
+    - `legacy_retain_deletes`: whether tombstones of magic 0 and 1, which have no horizon, are kept. The kept part of such a message is
+      written with magic 2, as Kafka 4 does.
 
-    Raises KafkaError INVALID_RECORD and those of compression.decompress; the CRC is not looked at.
+    The CRC is not checked. Raises KafkaError INVALID_RECORD and those of compression.decompress.
     """
     _check_offsets(header)
     if discard_records:
@@ -204,7 +206,7 @@ def filter_batch(
     else:
         mode = codec.COMPACT
     records, start, end = _records(batch, header, limit)
-    # A record has at least 7 bytes: no header can make this allocate more than its batch holds.
+    # A record has at least 7 bytes: a wrong count in the header cannot allocate more than the batch holds.
     flags = memoryview(bytearray(min(count, (end - start) // 7 + 1)))
     status, read, kept, kept_bytes, tombstones, first_delta, max_delta = codec.retain(
         offset_map.table, records, start, end, count, header.base_offset, mode, flags
@@ -232,10 +234,10 @@ def _rewritten(
     max_delta: int,
     horizon: int | None,
 ) -> FilteredBatch:
-    """The batch with the flagged records alone, and `horizon` as its delete horizon."""
+    """Return the batch with only the flagged records, and with `horizon` as its delete horizon."""
     fixed = header.is_log_append_time
     if fixed:
-        # Every record reads as having the header's timestamp, whatever its delta.
+        # Every record is read with the header's timestamp, whatever its delta.
         max_timestamp = header.max_timestamp
         base_timestamp = max_timestamp if horizon is None else horizon
         shift = max_timestamp - base_timestamp
@@ -272,7 +274,7 @@ def _rewritten(
 
 
 def _emptied(header: BatchHeader, read: int, retain_empty: bool) -> FilteredBatch:
-    """A batch of which no record stays: a bare header, if at all (DefaultRecordBatch.writeEmptyHeader)."""
+    """Return the result for a batch without kept records: a bare header with `retain_empty` (DefaultRecordBatch.writeEmptyHeader)."""
     if not retain_empty:
         return FilteredBatch(None, read, 0, NO_TIMESTAMP, -1, -1)
     data = seal_batch(
@@ -303,7 +305,7 @@ def _filter_legacy(
     retain_deletes: bool,
     limit: int,
 ) -> FilteredBatch:
-    """A message of magic 0 or 1, or the messages of a compressed one. Whatever stays becomes a batch of magic 2."""
+    """Filter a message of magic 0 or 1, or the messages of a compressed one. The kept records become a batch of magic 2."""
     records = decode_batch(batch, 0, header, limit)
     table = offset_map.table
     kept = [
@@ -342,5 +344,5 @@ def _filter_legacy(
 
 
 def _wrap(value: int) -> int:
-    """Wraps like Java's long arithmetic, with which the readers of such deltas compute."""
+    """Wrap like Java's long arithmetic, with which the readers of such deltas compute."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

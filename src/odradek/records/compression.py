@@ -1,4 +1,4 @@
-"""The four compressions of record batches, framed as Kafka's Java clients frame them, with bounded decompression.
+"""Compressions of record batches, framed as Kafka's Java clients frame them, with bounded decompression.
 
 - gzip: RFC 1952, several members in a row are read as one.
 - snappy: the framing of snappy-java ("xerial"); a bare snappy block, as librdkafka sends it, is read too.
@@ -21,7 +21,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Compression(IntEnum):
-    """The lowest three bits of a batch's attributes (org.apache.kafka.common.record.CompressionType)."""
+    """Compression codec: the lowest three bits of a batch's attributes (org.apache.kafka.common.record.CompressionType)."""
 
     NONE = 0
     GZIP = 1
@@ -31,10 +31,10 @@ class Compression(IntEnum):
 
 
 DEFAULT_LIMIT = 256 * 1024 * 1024
-"""Bytes that one batch may hold uncompressed when the caller names no limit."""
+"""Limit of a batch's uncompressed bytes when the caller sets none."""
 
 RATIO_LIMIT = 1024
-"""Above RATIO_FLOOR bytes, a batch that grows by more than this factor is taken for a decompression bomb."""
+"""Factor by which a batch may grow above RATIO_FLOOR bytes; one that grows more is refused as a decompression bomb."""
 
 RATIO_FLOOR = 32 * 1024 * 1024
 
@@ -43,7 +43,7 @@ LEVELS: dict[Compression, tuple[int, int, int]] = {
     Compression.LZ4: (1, 17, 9),
     Compression.ZSTD: (-131072, 22, 3),
 }
-"""(lowest, highest, default) level as Kafka's configurations define them; gzip also takes -1 for its default."""
+"""(lowest, highest, default) level in Kafka's configurations; gzip also takes -1 for its default."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -53,14 +53,14 @@ _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 """Version 1, independent blocks of at most 64 KiB, no checksums, no content size; the last byte is the header's own checksum."""
 _LZ4_BLOCK = 64 * 1024
 _LZ4_ROOM = 16
-"""Room for the blocks of a frame is taken at once when it is no more than this many times the frame."""
+"""Limit of the output buffer of a frame's blocks, as a multiple of the frame's size; beyond it the general decoder is used."""
 _LZ4_HIGHEST = 12
 _LZ4_STORED = 1 << 31
-"""The bit of a block's size that tells that the block is not compressed."""
+"""Bit in a block's size that marks the block as not compressed."""
 
 
 def compress(data: Buffer, compression: Compression, level: int | None = None) -> bytes:
-    """Compresses the records part of a batch; `level` None is Kafka's default, snappy and none have no level.
+    """Compress the records part of a batch. `level` None is Kafka's default; snappy and none have no level.
 
     Raises ValueError for a level outside Kafka's range.
     """
@@ -81,10 +81,10 @@ def compress(data: Buffer, compression: Compression, level: int | None = None) -
 
 
 def decompress(data: Buffer, compression: Compression, limit: int = DEFAULT_LIMIT) -> bytes | bytearray | memoryview:
-    """Decompresses the records part of a batch into at most `limit` bytes.
+    """Decompress the records part of a batch into at most `limit` bytes. Never allocates more than about twice the output.
 
-    Raises KafkaError: MESSAGE_TOO_LARGE when more than `limit` bytes come out, INVALID_RECORD when the data is not what the codec
-    writes or grows by more than RATIO_LIMIT beyond RATIO_FLOOR. Never allocates more than about twice what comes out.
+    Raises KafkaError: MESSAGE_TOO_LARGE when the output exceeds `limit` bytes, INVALID_RECORD when the data is malformed or grows by more
+    than RATIO_LIMIT beyond RATIO_FLOOR.
     """
     if compression == Compression.NONE:
         if len(data) > limit:
@@ -103,7 +103,7 @@ def decompress(data: Buffer, compression: Compression, limit: int = DEFAULT_LIMI
 
 
 def _into(codec: Callable[[Buffer, bytearray], int], data: Buffer, compression: Compression, limit: int) -> memoryview:
-    """Decompresses into a buffer that grows fourfold until it is enough or the limit is hit."""
+    """Decompress into a buffer that grows fourfold until it is large enough or reaches the limit."""
     ceiling = min(limit, max(RATIO_FLOOR, len(data) * RATIO_LIMIT))
     size = min(max(len(data) * 6, 16 * 1024), ceiling)
     while True:
@@ -121,10 +121,10 @@ def _into(codec: Callable[[Buffer, bytearray], int], data: Buffer, compression: 
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    """A frame of independent blocks of 64 KiB without checksums, as the JVM writes it: the batch has a CRC already.
+    """Return a frame of independent blocks of 64 KiB without checksums, as the JVM writes it: the batch has a CRC already.
 
-    Kafka's default level means the fast compressor, any other the one of high compression (Lz4BlockOutputStream). Its highest level is 12
-    (LZ4HC_CLEVEL_MAX); those above mean the same.
+    Kafka's default level uses the fast compressor, any other level the one of high compression (Lz4BlockOutputStream). The highest
+    effective level is 12 (LZ4HC_CLEVEL_MAX).
     """
     view = memoryview(data)
     parts: list[bytes | memoryview] = [_LZ4_HEADER]
@@ -146,10 +146,11 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> memoryview | None:
-    """A frame as `_compress_lz4`, the JVM and librdkafka write it, block by block; ten times as fast as a decoder of any frame.
+    """Decompress a frame in the format of `_compress_lz4`, the JVM and librdkafka, block by block: ten times as fast as the general
+    decoder.
 
-    None for any other frame, for one that might need much more room than others, and whenever something is wrong: the general decoder then
-    says what.
+    Returns None for any other frame, for a frame that might need much more memory than usual, and on every error: the general decoder then
+    names the error.
     """
     view = memoryview(data)
     end = len(view)
@@ -166,7 +167,7 @@ def _decompress_lz4(data: Buffer, limit: int) -> memoryview | None:
         blocks.append((position, size))
         size &= ~_LZ4_STORED
         position += size
-        # A byte of a block stands for 255 at most.
+        # One compressed byte expands to at most 255 bytes.
         room += min(size * 255, _LZ4_BLOCK)
     else:
         return None
@@ -210,7 +211,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
             size = cramjam.snappy.decompress_raw_len(block)
             if len(output) + size > ceiling:
                 raise _over_ceiling(ceiling, limit)
-            # A snappy block of n bytes holds at most 64 bytes for every 3: a declared size beyond that is a lie.
+            # A snappy block of n bytes holds at most 64 bytes for every 3: a larger declared size is wrong.
             if size > len(block) * 22 + 64:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "A snappy block declares more bytes than it can hold")
             output += bytes(cramjam.snappy.decompress_raw(block))
@@ -220,7 +221,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytearray:
 
 
 def _xerial_blocks(view: memoryview) -> list[memoryview]:
-    """The snappy blocks of one or several concatenated xerial streams."""
+    """Return the snappy blocks of one or several concatenated xerial streams."""
     cut_off = KafkaError(ErrorCode.INVALID_RECORD, "The snappy framing of the batch is cut off")
     blocks: list[memoryview] = []
     position = 0
@@ -255,10 +256,10 @@ def _too_large(limit: int) -> KafkaError:
 
 
 def fix_legacy_lz4_header(data: Buffer) -> bytes:
-    """An LZ4 frame of magic 0 with the header checksum that the LZ4 specification asks for.
+    """Return an LZ4 frame of magic 0 with the header checksum of the LZ4 specification.
 
-    Kafka's first LZ4 writers hashed the frame's magic number too (KAFKA-3160); readers of such messages ignore the checksum, so it is
-    computed anew. Data that is no LZ4 frame comes back unchanged.
+    Kafka's first LZ4 writers also hashed the frame's magic number (KAFKA-3160). Readers of such messages ignore the checksum, so this
+    function computes it from the header. Data other than an LZ4 frame is returned unchanged.
     """
     frame = bytearray(data)
     if len(frame) < 7 or bytes(frame[:4]) != b"\x04\x22\x4d\x18":
@@ -270,7 +271,7 @@ def fix_legacy_lz4_header(data: Buffer) -> bytes:
 
 
 def _xxh32(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, all that a frame header has."""
+    """Return xxHash32 with seed 0 of fewer than 16 bytes, the maximum of a frame header."""
     value = (0x165667B1 + len(data)) & 0xFFFFFFFF
     at = 0
     while at + 4 <= len(data):

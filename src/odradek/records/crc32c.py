@@ -1,7 +1,7 @@
 """CRC-32C from the library's compiled core.
 
-The library's package imports its command line and importlib.metadata on the way, a tenth of a broker's start-up time; its extension
-module needs neither. Where the library is built otherwise, the package is imported as usual.
+The library's package imports its command line and importlib.metadata, which takes a tenth of a broker's start-up time; its extension module
+needs neither. Where the library is built in another way, the package is imported as usual.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ def _load() -> Crc32c:
 
 
 crc32c: Crc32c = _load()
-"""`crc32c(data, value=0)`: the checksum of `data` going on from `value`."""
+"""`crc32c(data, value=0)`: the checksum of `data`, continued from `value`."""

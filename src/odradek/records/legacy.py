@@ -1,7 +1,7 @@
-"""Messages of magic 0 and 1 (before Kafka 0.11), for reading logs that still hold them. Nothing writes them.
+"""Messages of magic 0 and 1 (before Kafka 0.11), for reading logs that still hold them. They are never written.
 
-A message: offset (8), size (4), CRC-32 (4), magic (1), attributes (1), timestamp (8, magic 1 only), key and value as int32-sized bytes.
-A compressed message holds a message set in its value; in magic 1 the inner offsets count from 0 and the wrapper has the last one's.
+A message: offset (8), size (4), CRC-32 (4), magic (1), attributes (1), timestamp (8, magic 1 only), key and value as int32-sized bytes. A
+compressed message holds a message set in its value; in magic 1 the inner offsets count from 0 and the wrapper has the last one's.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ _TIMESTAMP_TYPE_MASK = 0x08
 
 
 def read_header(buffer: Buffer, offset: int) -> BatchHeader:
-    """The message at `offset` as a BatchHeader of one record: `base_offset` is the offset in the message (of a compressed one: its last).
+    """Return the message at `offset` as a BatchHeader of one record.
 
-    `record_count` is 1 for a plain message and -1 for a compressed one, whose count only decompression tells. No producer, no sequence,
-    leader epoch -1. Raises ProtocolError when the bytes end before the message's header does.
+    `base_offset` is the offset in the message (of a compressed one: its last). `record_count` is 1 for a plain message and -1 for a
+    compressed one, whose count is known only after decompression. Producer and sequence are unset; the leader epoch is -1.
+
+    Raises ProtocolError when the bytes end before the message's header does, KafkaError CORRUPT_MESSAGE for an impossible size.
     """
     from odradek.records.batch import BatchHeader
 
@@ -44,22 +46,22 @@ def read_header(buffer: Buffer, offset: int) -> BatchHeader:
 
 
 def check_crc(buffer: Buffer, offset: int, header: BatchHeader) -> bool:
-    """Whether the CRC-32 of the message is right; the message must be all there."""
+    """Return whether the CRC-32 of the message is right; the message must be complete."""
     return zlib.crc32(memoryview(buffer)[offset + 16 : offset + header.batch_length + _LOG_OVERHEAD]) == header.crc
 
 
 def decode_message(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> list[Record]:
-    """The record of a message, or the records of a compressed one. Raises KafkaError and ProtocolError as `batch.decode_batch`."""
+    """Return the record of a message, or the records of a compressed one. Raises KafkaError and ProtocolError as `batch.decode_batch`."""
     return [record for record, _, _, _ in _decode(buffer, position, header, limit)]
 
 
 def decode_checked(buffer: Buffer, position: int, header: BatchHeader, limit: int = DEFAULT_LIMIT) -> list[tuple[Record, int, bool]]:
-    """As `decode_message`, each record with the checksum of its own message and whether that is right."""
+    """Return records as `decode_message` does, each with its message's checksum and whether that checksum is right."""
     return [(record, inner.crc, check_crc(data, at, inner)) for record, data, at, inner in _decode(buffer, position, header, limit)]
 
 
 def _decode(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> list[tuple[Record, Buffer, int, BatchHeader]]:
-    """Records, each with the buffer, the position there and the header of its own message."""
+    """Return records, each with the buffer, the position there and the header of its message."""
     from odradek.records.batch import Record, read_header
 
     key, value = _key_and_value(buffer, position, header)

@@ -1,7 +1,7 @@
-"""Which build of the hot loops runs: the compiled modules next to their sources, or the sources themselves.
+"""Choice between the compiled modules of the hot loops, which lie next to their sources, and the sources.
 
-The compiled modules are used when all of them are there. The environment variable ODRADEK_INTERPRETED (any value but empty or "0") forces
-the sources. Everybody calls the loops as `native.codec.<name>`, so that tests can exchange them.
+The compiled modules are used when all of them exist. The environment variable ODRADEK_INTERPRETED (any value but empty or "0") forces the
+sources. All callers use the loops as `native.codec.<name>`, so that tests can exchange them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from types import ModuleType
 
 _PACKAGE = "odradek.records"
 COMPILED = ("_frames", "_writer", "_columns", "_compaction", "_runs", "_scan", "_keyed", "_produce")
-"""The modules that are compiled where there is a compiler, each after those it needs."""
+"""Modules that are compiled where a compiler is available, each after the modules that it needs."""
 _FACADE = "codec"
 _FOLDER = os.path.dirname(__file__)
 
 
 def load_interpreted() -> ModuleType:
-    """The loops from their sources, whether or not compiled ones stand next to them: a module like `codec`."""
+    """Return a module like `codec` with the loops from their sources, even if compiled modules exist."""
     return _load(_source)
 
 
 def load_compiled() -> ModuleType | None:
-    """The compiled loops as a module like `codec`, whatever runs now; None when they have not been built."""
+    """Return a module like `codec` with the compiled loops, even if the sources are in use; None when they have not been built."""
     return _load(_extension) if all(_built(name) for name in COMPILED) else None
 
 
@@ -38,7 +38,7 @@ def _built(name: str) -> str | None:
 def _source(name: str) -> ModuleSpec | None:
     path = os.path.join(_FOLDER, f"{name}.py")
     if not os.path.exists(path):
-        # In a wheel that Spark's workers import as it is there are sources only: nothing in it can be loaded as a library.
+        # A wheel that Spark's workers import without unpacking has only sources: extension modules in it cannot be loaded.
         return PathFinder.find_spec(f"{_PACKAGE}.{name}", [_FOLDER])
     return importlib.util.spec_from_file_location(f"{_PACKAGE}.{name}", path, loader=SourceFileLoader(f"{_PACKAGE}.{name}", path))
 
@@ -51,7 +51,7 @@ def _extension(name: str) -> ModuleSpec | None:
 
 
 def _load(find: Callable[[str], ModuleSpec | None]) -> ModuleType:
-    """Loads the modules anew. They find one another under their usual names, which are restored to their former meaning afterwards."""
+    """Load the modules again. They import each other under their usual names, whose entries in sys.modules are restored afterwards."""
     package = sys.modules[_PACKAGE]
     names = (*COMPILED, _FACADE)
     before = {name: sys.modules.get(f"{_PACKAGE}.{name}") for name in names}
@@ -73,12 +73,12 @@ def _load(find: Callable[[str], ModuleSpec | None]) -> ModuleType:
 
 
 if os.environ.get("ODRADEK_INTERPRETED", "0") not in ("", "0") or not all(_built(name) for name in COMPILED):
-    # Before anybody imports one of them: a mixture of sources and extensions would not work.
+    # Before any of them is imported: a mixture of sources and extensions would not work.
     load_interpreted()
 
 from odradek.records import codec as codec  # noqa: E402  (see above)
 
 
 def codec_is_compiled() -> bool:
-    """Whether the loops that run now are the compiled ones."""
+    """Return whether the loops in use are compiled."""
     return codec.is_compiled()

@@ -1,4 +1,4 @@
-"""Changing the header of a stored batch without touching its records."""
+"""Changes to the header of a stored batch, without changes to its records."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Buffer = bytes | bytearray | memoryview
 
 
 def patched_chunks(batch: memoryview, base_offset: int, leader_epoch: int) -> tuple[bytes, memoryview, bytes, memoryview]:
-    """The batch with another base offset and leader epoch, as four buffers for one vectored write.
+    """Return the batch with another base offset and leader epoch, as four buffers for one vectored write.
 
-    Neither field is covered by the CRC, so that the rest is the producer's bytes. `batch` is one whole batch of magic 2.
+    The CRC covers neither field, so that the rest is the producer's bytes. `batch` is one whole batch of magic 2.
     """
     return _OFFSET.pack(base_offset), batch[8:12], _EPOCH.pack(leader_epoch), batch[16:]
 
 
 def patched(batch: Buffer, base_offset: int, leader_epoch: int) -> bytes:
-    """As `patched_chunks`, in one piece."""
+    """Return the result of `patched_chunks` as one bytes object."""
     return b"".join(patched_chunks(memoryview(batch), base_offset, leader_epoch))
 
 
 def with_max_timestamp(batch: Buffer, max_timestamp: int, *, log_append_time: bool) -> bytes:
-    """The batch with this maximum timestamp and timestamp type and a fresh CRC (DefaultRecordBatch.setMaxTimestamp).
+    """Return the batch with this maximum timestamp and timestamp type and a new CRC (DefaultRecordBatch.setMaxTimestamp).
 
-    With `log_append_time` every record of the batch reads as having this timestamp.
+    With `log_append_time` every record of the batch is read with this timestamp.
     """
     changed = bytearray(batch)
     attributes = int(_ATTRIBUTES.unpack_from(changed, 21)[0]) & 0x7F & ~_LOG_APPEND_TIME_MASK
@@ -47,8 +47,9 @@ def with_max_timestamp(batch: Buffer, max_timestamp: int, *, log_append_time: bo
 
 
 def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False) -> bytes:
-    """The batch with another producer id, epoch and base sequence and a fresh CRC, as a client needs it after a new epoch; `transactional`
-    makes it part of a transaction.
+    """Return the batch with another producer id, epoch and base sequence and a new CRC, as a client needs it after a new epoch.
+
+    `transactional` makes the batch part of a transaction.
     """
     changed = bytearray(batch)
     set_producer(changed, producer_id, producer_epoch, base_sequence, transactional=transactional)
@@ -58,7 +59,7 @@ def with_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_seq
 def set_producer(
     batch: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False
 ) -> None:
-    """As `with_producer`, in place."""
+    """Change the producer in place, as `with_producer` does."""
     if transactional:
         _ATTRIBUTES.pack_into(batch, 21, int(_ATTRIBUTES.unpack_from(batch, 21)[0]) | _TRANSACTIONAL_MASK)
     struct.pack_into(">qhi", batch, 43, producer_id, producer_epoch, base_sequence)
@@ -66,6 +67,6 @@ def set_producer(
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Writes the CRC of a whole batch of magic 2 in place."""
+    """Write the CRC of a whole batch of magic 2 in place."""
     with memoryview(batch) as view:
         _CRC.pack_into(batch, 17, crc32c.crc32c(view[21:]))

@@ -1,9 +1,9 @@
-"""Compaction of many plain batches in one call: what `compaction.index_batch` and `filter_batch` do to one, at some ten times their speed.
+"""Compaction of many plain batches in one call, about ten times as fast as `compaction.index_batch` and `filter_batch`.
 
 It is meant for logs of small batches: `__consumer_offsets` and those of slow producers. A plain batch has magic 2, is not compressed, and
-is neither transactional nor control. Both functions stop at the first batch that is not plain, that is cut off, or that only the slow way
-can decide (malformed, a wrong CRC, emptied but to be retained): the caller sends that one through the slow way and goes on after it.
-Any thread, one at a time.
+is neither transactional nor control. Both functions stop at the first batch that is not plain, that is incomplete, or that only the slow
+functions can decide (malformed, a wrong CRC, emptied but to be retained). The caller passes that batch to the slow functions and continues
+after it. Any thread, one at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from odradek.records.compression import DEFAULT_LIMIT
 
 _OTHER_MASK = COMPRESSION_MASK | CONTROL_MASK | TRANSACTIONAL_MASK
 _MOST_RECORDS = 1024
-"""Batches with more records than this go the slow way, whose extra cost no longer matters for them."""
+"""Batches with more records than this use the slow functions, whose overhead does not matter for them."""
 _GROWTH = 4096
 """Bytes by which the batches of a run may grow when tombstones in them get a delete horizon."""
 _MARK = 4
@@ -36,7 +36,7 @@ _MAX64 = (1 << 63) - 1
 
 
 def is_plain(buffer: memoryview, position: int) -> bool:
-    """Whether a plain batch may begin here: worth a call of the functions below."""
+    """Return whether a plain batch may begin here, so that a call of the functions below makes sense."""
     return (
         len(buffer) - position >= HEADER_SIZE
         and buffer[position + MAGIC_OFFSET] == MAGIC_V2
@@ -45,16 +45,18 @@ def is_plain(buffer: memoryview, position: int) -> bool:
 
 
 def index_run(offset_map: OffsetMap, buffer: memoryview, start: int, end: int, start_offset: int, *, limit: int = DEFAULT_LIMIT) -> int:
-    """Puts the keyed records from `start_offset` on of the plain batches in `buffer[start:end]` into the map.
+    """Put the keyed records of the plain batches in `buffer[start:end]` from `start_offset` on into the map.
 
-    Returns the position where it stopped: `end`, or the first batch that is for `index_batch`, also when the map is full. A part of that
-    batch may have been put; putting it again changes nothing. `limit` bounds a batch's bytes. ValueError for a range outside the buffer.
+    Returns the position where the function stopped: `end`, or the first batch that needs `index_batch`, also because the map is full. A
+    part of that batch may have been put; putting it again changes nothing. `limit` bounds a batch's bytes.
+
+    Raises ValueError for a range outside the buffer.
     """
     return native.codec.index_run(offset_map.table, buffer, start, end, limit, start_offset)
 
 
 class SegmentBooks(NamedTuple):
-    """What the indexes of the segment being written depend on; timestamps in milliseconds."""
+    """Figures from which the indexes of the segment being written follow; timestamps in milliseconds."""
 
     base_offset: int
     index_interval_bytes: int
@@ -64,35 +66,35 @@ class SegmentBooks(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """An entry that both indexes of the segment get."""
+    """Entry for both indexes of the segment."""
 
     last_offset: int
     position: int
-    """The position of the batch, counted from the first byte of the run."""
+    """Position of the batch, counted from the first byte of the run."""
     max_timestamp: int
     max_timestamp_offset: int
 
 
 class FilteredRun(NamedTuple):
-    """What remains of a run of batches."""
+    """Remaining part of a run of batches."""
 
     end: int
-    """Position in the buffer where the run ended; the batch there is for `filter_batch`, unless it was the range's end."""
+    """Position in the buffer where the run ended; the batch there needs `filter_batch`, unless it is the range's end."""
     data: list[bytes | memoryview]
-    """The bytes that stay, in order; views are of the buffer."""
+    """Bytes that are kept, in order; views are of the buffer."""
     size: int
-    """How many bytes stay."""
+    """Number of bytes that are kept."""
     records_read: int
     records_kept: int
     first_timestamp: int
-    """The maximum timestamp of the first batch that stays; without meaning when `size` is 0."""
+    """Maximum timestamp of the first batch that is kept; undefined when `size` is 0."""
     books: SegmentBooks
-    """The books after the run."""
+    """Figures after the run."""
     entries: list[IndexEntry]
 
 
 class RunFilter:
-    """Filters the runs of one cleaning with one map. Keeps about `buffer_bytes` for itself."""
+    """Filter for the runs of one cleaning with one map. Allocates about `buffer_bytes`."""
 
     __slots__ = ("_filter", "_marks", "_scratch")
 
@@ -106,13 +108,15 @@ class RunFilter:
         delete_retention_ms: int,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        """Runs end where they would outgrow `buffer_bytes`. `held_offsets`: a batch with such a last offset is never dropped here."""
+        """Create a filter whose runs end before they exceed `buffer_bytes`. A batch whose last offset is in `held_offsets` is never dropped
+        here.
+        """
         self._scratch = memoryview(bytearray(buffer_bytes + _GROWTH))
         self._marks = memoryview(bytearray(_MOST_ENTRIES * _MARK * 8)).cast("q")
         horizon = now_ms + delete_retention_ms
         self._filter = native.codec.RunFilter(
             offset_map.table,
-            # A horizon beyond 64 bits cannot be written: with limit 0 every batch goes the slow way.
+            # A horizon beyond 64 bits cannot be written: with limit 0 every batch needs the slow functions.
             limit if horizon <= _MAX64 else 0,
             now_ms,
             min(horizon, _MAX64),
@@ -123,9 +127,10 @@ class RunFilter:
         )
 
     def run(self, buffer: memoryview, start: int, end: int, books: SegmentBooks) -> FilteredRun:
-        """Drops from the plain batches in `buffer[start:end]` what the map supersedes. CRCs are checked.
+        """Remove the superseded records from the plain batches in `buffer[start:end]`. CRCs are checked.
 
-        A batch whose offsets do not fit into a segment at `books.base_offset` is not taken. ValueError for a range outside the buffer.
+        The run stops at a batch whose offsets do not fit into a segment at `books.base_offset`. Raises ValueError for a range outside the
+        buffer.
         """
         state = self._filter
         state.base_offset, state.interval, state.since_entry, state.max_timestamp, state.max_timestamp_offset = books

@@ -1,4 +1,4 @@
-"""Scanning many batches at a time: their headers as columns, their CRCs checked. For recovery and others who read a log from end to end.
+"""Scan of many batches at a time: headers as columns, CRCs checked. For recovery and other readers of whole logs.
 
 A call works through a buffer of any size without the GIL where the codec is compiled (some GB/s), so that it may run in a thread.
 """
@@ -14,46 +14,48 @@ from odradek.records.batch import HEADER_SIZE, BatchHeader, Buffer
 
 
 class ScanEnd(IntEnum):
-    """Why a scan stopped at `Scan.end`."""
+    """Reason why a scan stopped at `Scan.end`."""
 
     BUFFER = 0
     """The last batch ends with the buffer."""
     CUT_OFF = 1
     """The buffer ends within the batch: read on from here, at least `Scan.needed` bytes."""
     LIMIT = 2
-    """`limit` batches were found; go on from here."""
+    """`limit` batches were found; continue from here."""
     LEGACY = 3
-    """A message of magic 0 or 1 begins here; `batch.read_header` and `batch.check_crc` can read it. Its length is `Scan.needed`,
-    which may be more than the buffer holds."""
+    """A message of magic 0 or 1 begins here; `batch.read_header` and `batch.check_crc` can read it.
+
+    Its length is `Scan.needed`, which may exceed the buffer.
+    """
     MALFORMED = 4
-    """An impossible length or magic."""
+    """The length or the magic of the batch is impossible."""
     WRONG_CRC = 5
-    """A whole batch whose CRC is wrong."""
+    """The batch is whole, and its CRC is wrong."""
     OFFSETS = 6
-    """A batch whose base offset lies below the next offset, or its last offset below its base offset."""
+    """The base offset of the batch lies below the next offset, or its last offset below its base offset."""
 
 
 _ENDS = tuple(ScanEnd)
 
 
 class Scan(NamedTuple):
-    """What `scan_batches` found: parallel columns of int64, one entry a batch (`tolist()` or `zip` them), and how it ended."""
+    """Result of `scan_batches`: parallel columns of int64, one entry a batch (`tolist()` or `zip` them), and the reason for the end."""
 
     batches: int
-    """The number of batches."""
+    """Number of batches."""
     end: int
-    """The position in the buffer after the last batch reported, where the scan stopped."""
+    """Position in the buffer after the last reported batch, where the scan stopped."""
     reason: ScanEnd
     needed: int
-    """Bytes of the whole batch at `end`, where known; 17 when not even that can be read; 0 otherwise."""
+    """Bytes of the whole batch at `end`, where known; 17 when its size cannot be read; 0 otherwise."""
     next_offset: int
-    """The last offset of the last batch, plus 1; what was passed as `next_offset` when there is no batch."""
+    """Last offset of the last batch, plus 1; without a batch the `next_offset` that was passed."""
     contiguous: bool
-    """Whether no offset is missing before or within the batches, as in a log that was never compacted."""
+    """True if no offset is missing before or within the batches, as in a log that was never compacted."""
     has_producers: bool
-    """Whether any batch has a producer id. If not, nothing of these batches concerns a producer state."""
+    """True if any batch has a producer id. If not, these batches do not change a producer state."""
     positions: memoryview
-    """The position of the batch in the buffer."""
+    """Position of the batch in the buffer."""
     sizes: memoryview
     """Bytes of the whole batch."""
     base_offsets: memoryview
@@ -61,7 +63,7 @@ class Scan(NamedTuple):
     leader_epochs: memoryview
     max_timestamps: memoryview
     attributes: memoryview
-    """As in BatchHeader: the *_MASK constants of `batch` tell its bits."""
+    """As in BatchHeader; the *_MASK constants of `batch` name the bits."""
     producer_ids: memoryview
     producer_epochs: memoryview
     base_sequences: memoryview
@@ -74,11 +76,13 @@ _FIRST_COLUMN = Scan._fields.index("positions")
 def scan_batches(
     buffer: Buffer, start: int = 0, end: int | None = None, *, limit: int = 8192, check_crcs: bool = True, next_offset: int = 0
 ) -> Scan:
-    """Reads the batches of magic 2 in `buffer[start:end]` up to the first invalid one, the end, or `limit` batches.
+    """Read the batches of magic 2 in `buffer[start:end]` up to the first invalid one, the end, or `limit` batches.
 
-    `limit` bounds memory: 88 bytes a batch. `next_offset` is the least base offset that the first batch may have: for the first call of a
-    segment its base offset, then `Scan.next_offset` of the call before. An invalid batch is never reported. Only headers and CRCs are
-    looked at, never records. Raises ValueError for a range outside the buffer.
+    `limit` bounds memory: 88 bytes a batch. `next_offset` is the least base offset allowed for the first batch: for the first call of a
+    segment its base offset, then `Scan.next_offset` of the previous call. An invalid batch is never reported. Only headers and CRCs are
+    checked, never records.
+
+    Raises ValueError for a range outside the buffer.
     """
     most = max(min(limit, (len(buffer) - start) // HEADER_SIZE + 1), 0)
     codec = native.codec
@@ -92,7 +96,7 @@ def scan_batches(
 
 
 def part_of(scan: Scan, first: int, end: int) -> Scan:
-    """The batches `first` to `end` (exclusive, at least one) of a scan, as a scan that was stopped there."""
+    """Return the batches `first` to `end` (exclusive, at least one batch) of a scan, as a scan that stopped there."""
     columns = [column[first:end] for column in cast("tuple[memoryview, ...]", scan[_FIRST_COLUMN:])]
     position = scan.positions[end - 1] + scan.sizes[end - 1]
     next_offset = scan.last_offsets[end - 1] + 1
@@ -100,7 +104,7 @@ def part_of(scan: Scan, first: int, end: int) -> Scan:
 
 
 def scan_message(position: int, header: BatchHeader) -> Scan:
-    """One message of magic 0 or 1, whose header was read at `position`, as a batch of one record; its CRC is not looked at."""
+    """Return one message of magic 0 or 1, whose header was read at `position`, as a scan of one batch. The CRC is not checked."""
     column = (
         position,
         header.size,
@@ -119,7 +123,7 @@ def scan_message(position: int, header: BatchHeader) -> Scan:
 
 
 class IndexEntries(NamedTuple):
-    """The entries that a run of batches adds to a segment's indexes, in the format of Kafka's files, and the state for the next run."""
+    """Entries that a run of batches adds to a segment's indexes, in the format of Kafka's files, and the state for the next run."""
 
     offsets: bytes
     """Entries of the offset index: int32 last offset of a batch relative to the segment, int32 position."""
@@ -131,7 +135,7 @@ class IndexEntries(NamedTuple):
     last_time: int
     """Timestamp of the time index's last entry."""
     last_time_offset: int
-    """Its offset; -1 when `times` is empty."""
+    """Offset of the time index's last entry; -1 when `times` is empty."""
 
 
 def index_entries(
@@ -146,10 +150,10 @@ def index_entries(
     bytes_since_entry: int,
     last_time: int,
 ) -> IndexEntries:
-    """The index entries of the first `count` batches, which lie `begin` bytes further on in their file than in the buffer.
+    """Return the index entries of the first `count` batches; `begin` is added to their positions in the buffer.
 
-    A batch gets an entry when more than `interval` bytes came since the last entry (index.interval.bytes), and one in the time index if the
-    largest timestamp has grown since the last entry there (LogSegment.append). Offsets and positions must fit in 31 bits.
+    A batch gets an entry when more than `interval` bytes follow the last entry (index.interval.bytes). The time index gets an entry if the
+    largest timestamp has also grown since the last entry there (LogSegment.append). Offsets and positions must fit in 31 bits.
     """
     offsets, times = memoryview(bytearray(8 * count)), memoryview(bytearray(12 * count))
     of_offsets, of_times, largest, largest_offset, since, last_time, last_time_offset = native.codec.index_entries(

@@ -1,11 +1,11 @@
-"""The checks that a batch must pass before it is appended.
+"""Checks that a batch must pass before it is appended.
 
-The checks are those of Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator and ProduceRequest.validateRecords, in this order:
-size, CRC, header of a client's batch, decompression, framing of every record, keys, timestamps; then the least change that the topic asks
-for (compression, timestamps). The bytes stay as they came when nothing must change.
+The checks are those of Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator and ProduceRequest.validateRecords, in this order: size,
+CRC, header of a client's batch, decompression, framing of every record, keys, timestamps. Then follow the smallest changes that the topic
+requires (compression, timestamps). Without a change the bytes stay as they came.
 
-They are stricter than the JVM's (4.3.1) on purpose, where it would store a batch that consumers cannot read or would misread: uncompressed
-records whose offset deltas are not 0, 1, 2, ... and compressed records whose declared size is not their size are INVALID_RECORD;
+On purpose they are stricter than the JVM's (4.3.1) where it would store a batch that consumers cannot read or would misread. INVALID_RECORD
+are uncompressed records whose offset deltas are not 0, 1, 2, ... and compressed records whose declared size is not their size;
 decompression is bounded. Where the JVM answers UNKNOWN_SERVER_ERROR because a codec or varint reader threw, the answer here is
 INVALID_RECORD.
 """
@@ -44,18 +44,18 @@ from odradek.records.patch import with_max_timestamp
 _LONG_MAX = 0x7FFFFFFFFFFFFFFF
 _OUT_OF_THE_ORDINARY = COMPRESSION_MASK | TIMESTAMP_TYPE_MASK | CONTROL_MASK
 _MAX_RECORD_ERRORS = 1000
-"""Record errors in one answer; a batch may hold millions of records."""
+"""Limit of record errors in one response; a batch may hold millions of records."""
 
 
 class RecordError(NamedTuple):
-    """A record that was refused, by its index in the batch."""
+    """Record that was refused, by its index in the batch."""
 
     batch_index: int
     message: str | None
 
 
 class RecordValidationError(KafkaError):
-    """A batch refused because of single records; `record_errors` goes into the produce response."""
+    """Error for a batch that is refused because of single records; `record_errors` goes into the produce response."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: list[RecordError]) -> None:
         super().__init__(code, message)
@@ -63,23 +63,23 @@ class RecordValidationError(KafkaError):
 
 
 class BatchCheck(NamedTuple):
-    """What the walk over a batch found."""
+    """Result of the walk over a batch."""
 
     record_count: int
     max_timestamp: int
-    """Milliseconds; -1 when no record has one."""
+    """Milliseconds; -1 when no record has a timestamp."""
     offset_of_max_timestamp: int
     """Kafka's shallow offset: that of the last record of the batch, as the header has it."""
     min_timestamp: int
-    """The least timestamp other than -1; 2**63 - 1 when there is none."""
+    """Least timestamp other than -1; 2**63 - 1 without one."""
     offsets_in_order: bool
-    """Whether the offset deltas are 0, 1, 2, ..."""
+    """True if the offset deltas are 0, 1, 2, ..."""
     uncompressed_size: int
     """Bytes of the batch with its records uncompressed."""
 
 
 class AppendRules(NamedTuple):
-    """What the topic's configuration says about appended batches."""
+    """Rules of the topic's configuration for appended batches."""
 
     max_message_bytes: int
     compression: Compression | None = None
@@ -95,7 +95,7 @@ class AppendRules(NamedTuple):
 
 
 class ValidatedBatch(NamedTuple):
-    """A batch fit to be appended: only base offset and leader epoch are still to be patched in."""
+    """Batch that may be appended: only base offset and leader epoch are still to be set."""
 
     batch: memoryview
     header: BatchHeader
@@ -103,14 +103,14 @@ class ValidatedBatch(NamedTuple):
     record_count: int
     uncompressed_size: int
     rewritten: bool
-    """Whether `batch` is other bytes than those that came."""
+    """True if the bytes of `batch` differ from the given ones."""
 
 
 def validate_produce_records(records: Buffer, version: int) -> BatchHeader:
-    """What a produce request of `version` (3 or later) may hold for one partition: exactly one batch of magic 2. Returns its header.
+    """Return the header of the batch in a produce request of `version` (3 or later), which must hold exactly one batch of magic 2.
 
-    Raises KafkaError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE (zstd before version 7), CORRUPT_MESSAGE. Bytes of a cut-off batch at the
-    end are no error, as in Kafka.
+    The bytes of an incomplete batch at the end are ignored, as in Kafka. Raises KafkaError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE
+    (zstd before version 7), CORRUPT_MESSAGE.
     """
     batches = iter_headers(records)
     _, header = next(batches, (0, None))
@@ -136,7 +136,7 @@ def validate_produce_records(records: Buffer, version: int) -> BatchHeader:
 
 
 def check_client_header(header: BatchHeader) -> None:
-    """What the header of a client's batch must say. Raises KafkaError INVALID_RECORD."""
+    """Check the header of a client's batch. Raises KafkaError INVALID_RECORD."""
     if header.base_offset != 0:
         raise _invalid(f"The base offset of an appended record batch must be 0, but it is {header.base_offset}")
     spanned = header.last_offset_delta + 1
@@ -157,11 +157,12 @@ def check_client_header(header: BatchHeader) -> None:
 def validate_batch(
     buffer: Buffer, position: int, header: BatchHeader, *, max_uncompressed: int = DEFAULT_LIMIT, require_keys: bool = False
 ) -> BatchCheck:
-    """Checks size, CRC, record count and the framing of every record of the batch at `position`, decompressing if need be.
+    """Check size, CRC, record count and the framing of every record of the batch at `position`, decompressing if need be.
+
+    Only in an uncompressed batch are offsets out of order an error.
 
     Raises KafkaError: CORRUPT_MESSAGE (size, CRC), UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD (framing, count, offsets; keys as
-    RecordValidationError), MESSAGE_TOO_LARGE (more than `max_uncompressed` bytes). Only in an uncompressed batch are offsets out of order
-    an error.
+    RecordValidationError), MESSAGE_TOO_LARGE (more than `max_uncompressed` bytes).
     """
     check_integrity(buffer, position, header)
     check, _ = _walk(buffer, position, header, max_uncompressed, require_keys, None)
@@ -169,7 +170,7 @@ def validate_batch(
 
 
 def check_integrity(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Raises KafkaError CORRUPT_MESSAGE unless the whole batch is there and its CRC is right, INVALID_RECORD for magic 0 and 1."""
+    """Raise KafkaError CORRUPT_MESSAGE unless the batch is complete and its CRC is right, INVALID_RECORD for magic 0 and 1."""
     if header.magic != MAGIC_V2:
         raise _invalid(f"Batches of magic {header.magic} are not appended any more, only those of magic 2")
     if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or position + header.size > len(buffer):
@@ -181,11 +182,12 @@ def check_integrity(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def validate_append(
     buffer: Buffer, position: int, header: BatchHeader, rules: AppendRules, *, now_ms: int, from_client: bool = True
 ) -> ValidatedBatch:
-    """Turns one batch as it came into a batch to be written, with all checks, for every append on a leader.
+    """Check one received batch and return the batch to write, for every append on a leader.
 
-    `from_client` is false for batches of coordinators and the Raft leader, which may be control batches and carry offsets. This very
-    process has encoded them: only the header of those that need no change is looked at.
-    Raises KafkaError and RecordValidationError as the module says; MESSAGE_TOO_LARGE when the batch, as it came or rewritten, exceeds
+    `from_client` is false for batches of coordinators and the Raft leader, which may be control batches and carry offsets. This process
+    itself has encoded them: of a batch that needs no change only the header is checked.
+
+    Raises KafkaError and RecordValidationError as the module says; MESSAGE_TOO_LARGE when the batch, as received or rewritten, exceeds
     `rules.max_message_bytes`.
     """
     plain = (_plain_batch if from_client else _own_batch)(buffer, position, header, rules, now_ms)
@@ -202,7 +204,7 @@ def validate_append(
     target = header.compression if rules.compression is None or (header.is_control and not header.is_compressed) else rules.compression
     rewritten = False
     if (not check.offsets_in_order or target != header.compression) and check.min_timestamp < 0:
-        # Kafka's builder, which writes such a batch anew, takes no such timestamp (and answers UNKNOWN_SERVER_ERROR).
+        # Kafka's builder, which rewrites such a batch, accepts no negative timestamp (and answers UNKNOWN_SERVER_ERROR).
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"Invalid negative timestamp {check.min_timestamp}")
     if not check.offsets_in_order or (target != header.compression and header.is_log_append_time):
         batch = memoryview(_renumber(batch, header, target, rules))
@@ -221,9 +223,9 @@ def validate_append(
 
 
 def _plain_batch(buffer: Buffer, position: int, header: BatchHeader, rules: AppendRules, now_ms: int) -> ValidatedBatch | None:
-    """The quick way for what nearly every client sends: one uncompressed batch of magic 2 that is stored as it came.
+    """Validate quickly the common case: one uncompressed batch of magic 2 that is stored as it came.
 
-    It makes the same checks as the long way; None says only that something is out of the ordinary, and the long way finds out what.
+    The checks are those of the slow path. None says only that the batch is not of this kind or invalid; the slow path then decides.
     """
     (
         base_offset,
@@ -268,8 +270,10 @@ def _plain_batch(buffer: Buffer, position: int, header: BatchHeader, rules: Appe
 
 
 def _own_batch(buffer: Buffer, position: int, header: BatchHeader, rules: AppendRules, now_ms: int) -> ValidatedBatch | None:
-    """The quick way for a batch that a coordinator of this process has just encoded and that is stored as it is: its records are known to
-    be right, and its bytes have not left the process. Most of a transaction's batches are such.
+    """Validate quickly a batch that a coordinator of this process has just encoded and that is stored unchanged.
+
+    Its records are known to be right, and its bytes have not left the process. Most of a transaction's batches are of this kind. None says
+    that the slow path decides.
     """
     _, batch_length, _, magic, _, attributes, last_offset_delta, base_timestamp, max_timestamp, _, _, _, count = header
     size = batch_length + LOG_OVERHEAD
@@ -291,7 +295,10 @@ def _own_batch(buffer: Buffer, position: int, header: BatchHeader, rules: Append
 
 
 def recompress(batch: Buffer, compression: Compression, level: int | None = None, *, limit: int = DEFAULT_LIMIT) -> bytes:
-    """One whole batch with its records in another compression; everything else stays. Raises KafkaError when it does not decompress."""
+    """Return one whole batch with its records in another compression and everything else unchanged.
+
+    Raises KafkaError when the batch does not decompress.
+    """
     header = read_header(batch)
     return _recompress(records_of(batch, 0, header, limit), header, compression, level)
 
@@ -317,9 +324,9 @@ def _recompress(records: Buffer, header: BatchHeader, compression: Compression, 
 
 
 def _renumber(batch: memoryview, header: BatchHeader, compression: Compression, rules: AppendRules) -> bytes:
-    """Writes every record anew, with the offset and timestamp that a reader sees.
+    """Return the batch with every record rewritten, with the offset and timestamp that a reader sees.
 
-    The JVM does so for compressed records whose offset deltas do not count up, for the sake of old clients.
+    For the sake of old clients the JVM does so for compressed records whose offset deltas do not count up.
     """
     records = decode_batch(batch, 0, header, rules.max_uncompressed)
     return encode_batch(
@@ -345,7 +352,7 @@ def _walk(
     require_keys: bool,
     timestamps: tuple[AppendRules, int] | None,
 ) -> tuple[BatchCheck, Buffer]:
-    """Walks over the records; returns what it found and the uncompressed records. `timestamps`: rules to check them by, and the time."""
+    """Walk over the records; return the result and the uncompressed records. `timestamps` are the rules to check, and the time (ms)."""
     count = header.record_count
     if count < 0:
         raise _invalid(f"Found invalid record count {count}")
@@ -357,7 +364,7 @@ def _walk(
     if status:
         raise malformed(status, good, count)
     if header.is_log_append_time:
-        # Every record of such a batch reads as having the header's timestamp.
+        # Every record of such a batch is read with the header's timestamp.
         min_timestamp = header.max_timestamp if header.max_timestamp != NO_TIMESTAMP else _LONG_MAX
         max_timestamp = max(header.max_timestamp, NO_TIMESTAMP)
     if (require_keys and null_keys) or (timestamps is not None and not _timestamps_fit(header, min_timestamp, max_timestamp, *timestamps)):
@@ -369,14 +376,14 @@ def _walk(
 
 
 def _timestamps_fit(header: BatchHeader, least: int, greatest: int, rules: AppendRules, now_ms: int) -> bool:
-    """Quick answer for the whole batch; False only says that every record must be looked at."""
+    """Return a quick answer for the whole batch; False only says that every record must be checked."""
     if rules.log_append_time or least == _LONG_MAX:
         return not header.is_log_append_time
     return least >= now_ms - rules.before_max_ms and greatest <= now_ms + rules.after_max_ms
 
 
 def _refuse_records(records: bytes, header: BatchHeader, require_keys: bool, timestamps: tuple[AppendRules, int] | None) -> None:
-    """Names the records at fault; returns if none is."""
+    """Raise RecordValidationError with the invalid records; return if all are valid."""
     errors: list[RecordError] = []
     total = 0
     code = ErrorCode.INVALID_RECORD
@@ -413,7 +420,7 @@ def _timestamp_error(header: BatchHeader, timestamp: int, rules: AppendRules, no
 
 
 def _wrap(value: int) -> int:
-    """Wraps like Java's long arithmetic, so that extreme timestamps are judged as in Java."""
+    """Wrap like Java's long arithmetic, so that extreme timestamps are judged as in Java."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

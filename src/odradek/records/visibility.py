@@ -1,4 +1,4 @@
-"""Which batches a consumer sees (KIP-98, org.apache.kafka.clients.consumer.internals.CompletedFetch.nextFetchedRecord)."""
+"""Batches that a consumer sees (KIP-98, org.apache.kafka.clients.consumer.internals.CompletedFetch.nextFetchedRecord)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _ABORT = b"\0\0"
 
 
 class AbortedTransactions:
-    """The aborted transactions of a Fetch answer on the way through its records: which have begun and are not over.
+    """Progress through the aborted transactions of a Fetch response: those that have begun and not ended, and those to come.
 
-    For an answer that is read in several calls, which all get the same one; the pieces follow one another.
+    A response that is read in several calls needs the same object in all of them, with its parts in order.
     """
 
     __slots__ = ("active", "waiting")
 
     def __init__(self, listed: Iterable[tuple[int, int]] = ()) -> None:
-        """(producer id, first offset), in any order, as a Fetch answer with read_committed lists them."""
+        """`listed` are (producer id, first offset), in any order, as a Fetch response with read_committed lists them."""
         self.waiting = sorted(listed, key=_first_offset, reverse=True)
-        """Those that have not begun, the next one last."""
+        """Transactions that have not begun, the next one last."""
         self.active: set[int] = set()
-        """Producers whose transaction has begun and was not seen to end."""
+        """Producers whose transaction has begun and not ended yet."""
 
 
 def visible_batches(
@@ -33,13 +33,13 @@ def visible_batches(
     check_crcs: bool = True,
     name: object = "the log",
 ) -> Iterator[tuple[Buffer, int, BatchHeader]]:
-    """(buffer, position, header) of the data batches: no control batches, none of aborted transactions.
+    """Yield (buffer, position, header) of the data batches, without control batches and batches of aborted transactions.
 
-    The buffers hold consecutive pieces of one partition, called `name` in errors; a batch cut off at the end of one is ignored. `aborted`
-    is (producer id, first offset) as a Fetch answer with read_committed lists it for these pieces, in any order; without it everything is
-    seen that is not a marker. A transaction ends with its abort marker, in whichever piece that lies.
+    The buffers hold consecutive parts of one partition, called `name` in errors; an incomplete batch at the end of a buffer is ignored.
+    `aborted` is (producer id, first offset) as a Fetch response with read_committed lists it for these buffers, in any order. Without it
+    all batches but markers are visible. A transaction ends with its abort marker, in any of the buffers.
 
-    KafkaError: CORRUPT_MESSAGE for a checksum that does not fit, and what a malformed batch raises.
+    Raises KafkaError: CORRUPT_MESSAGE for a wrong checksum, and the errors of a malformed batch.
     """
     transactions = aborted if isinstance(aborted, AbortedTransactions) else AbortedTransactions(aborted)
     waiting, active = transactions.waiting, transactions.active
@@ -61,6 +61,6 @@ def _first_offset(transaction: tuple[int, int]) -> int:
 
 
 def _is_abort_marker(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """By its key: a version (int16), then the type (int16), 0 for abort."""
+    """Return whether the marker's key says abort: a version (int16), then the type (int16), 0 for abort."""
     records = decode_batch(buffer, position, header)
     return bool(records) and records[0].key is not None and records[0].key[2:4] == _ABORT
