@@ -1,1 +1,1 @@
-"""Ids, units, errors and the interfaces to the outside world (clock, disk); everything here is pure."""
+"""Ids, units, errors and the interfaces of clock and disk; everything here is pure."""

@@ -1,7 +1,7 @@
-"""IP addresses in the one form that the broker compares: that of Java's InetAddress.getHostAddress.
+"""IP addresses in the form that the broker compares, that of Java's InetAddress.getHostAddress.
 
-The same address has many texts (`::1`, `0:0:0:0:0:0:0:1`, `::ffff:10.0.0.1`). ACLs, quotas, connection limits and requests in envelopes
-bring texts of others; a text is brought into this form before it is compared, never after.
+An address has many texts (`::1`, `0:0:0:0:0:0:0:1`, `::ffff:10.0.0.1`). Texts in ACLs, quotas, connection limits and requests in envelopes
+come from other programs. Each text is converted to this form before it is compared, never after.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from ipaddress import IPv6Address, ip_address
 
 
 def host_address(text: str) -> str:
-    """Return `text` in the form of InetAddress.getHostAddress; a text that is no address is returned as it is.
+    """Return `text` in the form of InetAddress.getHostAddress, or unchanged when it is not an address.
 
-    IPv6 has eight groups without leading zeros, an IPv4-mapped address is written as IPv4, and a scope stays.
+    IPv6 has eight groups without leading zeros, an IPv4-mapped address is written as IPv4, and a scope is kept.
     """
     if ":" not in text:
         return text
@@ -29,20 +29,20 @@ def host_address(text: str) -> str:
 
 
 def host_port(host: str, port: int) -> str:
-    """Return the address as users write it in settings and on command lines: `HOST:PORT`, an IPv6 host in brackets.
+    """Return the address in the form of settings and command lines: `HOST:PORT`, an IPv6 host in brackets.
 
-    Messages, tables and settings have addresses in this form; tests/base/test_addresses.py finds those that are put together elsewhere.
+    Messages, tables and settings show addresses in this form; tests/base/test_addresses.py finds code that builds them differently.
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def without_scope(host: str) -> str:
-    """Return the address without its scope, by which Java compares two InetAddress."""
+    """Return the address without its scope, as Java compares two InetAddress."""
     return host.partition("%")[0]
 
 
 def address_of(text: str) -> str | None:
-    """Return the address in `text` in the form of `host_address`, without its scope; None when `text` is no address."""
+    """Return the address in `text` in the form of `host_address`, without its scope; None when `text` is not an address."""
     host = without_scope(text)
     try:
         ip_address(host)

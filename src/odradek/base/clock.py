@@ -1,7 +1,7 @@
 """Time as an argument.
 
-Every component that needs the time or a timer receives a `Clock`. The broker hands out one that wraps its event loop
-(`server.clock.LoopClock`); the simulator hands out one on virtual time.
+Every component that needs the time or a timer receives a `Clock`. The broker's clock wraps its event loop (`server.clock.LoopClock`); the
+simulator's clock runs on virtual time.
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 READING_TURNS: Final = 4
-"""Turns of a loop after which what lay in its sockets has been served: two bring at least one whole turn of reading, whichever part of a
-turn runs timers; two more serve what connections put by.
+"""Loop iterations after which the data that was in the sockets has been served.
+
+Two iterations contain at least one whole phase of reading, whichever phase of an iteration runs timers. Two more serve the data that
+connections have postponed.
 """
 
 
 class TimerHandle(Protocol):
-    """A scheduled callback. Cancelling twice, or after it ran, is harmless."""
+    """Scheduled callback. Cancelling twice, or after it ran, is harmless."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Wall time for what is stored, monotonic time for what is measured, timers for what is awaited."""
+    """Clock: wall time for stored timestamps, monotonic time for measurements, and timers."""
 
     def time_ms(self) -> int:
-        """Wall-clock milliseconds since the Unix epoch; may jump in either direction."""
+        """Return wall-clock milliseconds since the Unix epoch; they may jump in either direction."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; only differences mean anything."""
+        """Return seconds on a clock that never goes back; only differences are meaningful."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
-        """Runs `callback(*args)` once, after `delay_s` seconds (at once on the next turn when <= 0)."""
+        """Run `callback(*args)` once, after `delay_s` seconds (in the next loop iteration when <= 0)."""
         ...

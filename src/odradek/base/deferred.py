@@ -1,7 +1,7 @@
-"""A result that comes later, without an event loop.
+"""Result that becomes available later, without an event loop.
 
-Pure cores and runtimes hand out `Deferred`s where an answer waits for something (a commit, a high watermark, more data).
-Callbacks run synchronously, in the order they were added, inside `complete` or `fail`.
+Pure cores and runtimes return a `Deferred` where a response waits for an event (a commit, a high watermark, more data). Callbacks run
+synchronously, in the order they were added, inside `complete` or `fail`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ _PENDING = object()
 
 
 class Deferred(Generic[T]):
-    """Completed at most once, with a value or with an exception."""
+    """Result that is completed at most once, with a value or with an exception."""
 
     __slots__ = ("_callbacks", "_value", "error")
 
     def __init__(self) -> None:
         self._value: Any = _PENDING
         self.error: BaseException | None = None
-        """Why it failed; for `fail` to set."""
+        """Exception of a failure; set by `fail`."""
         self._callbacks: list[Callable[[Deferred[T]], object]] | None = None
 
     @staticmethod
     def of(value: V) -> Deferred[V]:
-        """A deferred that already has its value."""
+        """Return a deferred that already has its value."""
         deferred: Deferred[V] = Deferred()
         deferred._value = value
         return deferred
 
     @staticmethod
     def failed(error: BaseException) -> Deferred[Any]:
-        """A deferred that has already failed, whatever type its value would have had; see `fail`."""
+        """Return a deferred that has already failed, whatever the type of its value; see `fail`."""
         if isinstance(error, KafkaError):
             error.__traceback__ = None
         deferred: Deferred[Any] = Deferred()
@@ -50,7 +50,7 @@ class Deferred(Generic[T]):
         return self._value is not _PENDING
 
     def complete(self, value: T) -> bool:
-        """Sets the value and runs the callbacks; returns False and does nothing when the deferred was done already."""
+        """Set the value and run the callbacks. Return False, without effect, when the deferred was done already."""
         if self._value is not _PENDING:
             return False
         self._value = value
@@ -59,9 +59,9 @@ class Deferred(Generic[T]):
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Sets the exception and runs the callbacks; returns False and does nothing when the deferred was done already.
+        """Set the exception and run the callbacks. Return False, without effect, when the deferred was done already.
 
-        A KafkaError is an answer, so its traceback is dropped: it would keep the request and its buffers alive in a reference cycle until
+        A KafkaError is a response, so its traceback is dropped: it would keep the request and its buffers alive in a reference cycle until
         the garbage collector runs.
         """
         if self._value is not _PENDING:
@@ -75,7 +75,7 @@ class Deferred(Generic[T]):
         return True
 
     def result(self) -> T:
-        """The value, or raises the exception; RuntimeError while pending."""
+        """Return the value, or raise the exception. Raises RuntimeError while pending."""
         if self._value is _PENDING:
             raise RuntimeError("the result is not there yet")
         if self.error is not None:
@@ -84,7 +84,7 @@ class Deferred(Generic[T]):
         return value
 
     def add_callback(self, callback: Callable[[Deferred[T]], object]) -> None:
-        """Runs `callback(self)` on completion, at once when already done."""
+        """Run `callback(self)` on completion, at once when already done."""
         if self._value is not _PENDING:
             callback(self)
         elif self._callbacks is None:
@@ -99,6 +99,6 @@ class Deferred(Generic[T]):
 
 
 class Applied(Deferred[T]):
-    """The answer to a request that has taken effect already, and in its turn: what follows it on its connection need not wait for it."""
+    """Response to a request that has already taken effect in its order: the next requests of the connection need not wait for it."""
 
     __slots__ = ()

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """The codes of Kafka 4.3 (org.apache.kafka.common.protocol.Errors)."""
+    """Error codes of Kafka 4.3 (org.apache.kafka.common.protocol.Errors)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -146,7 +146,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again and hope."""
+        """Return whether a client may send the same request again."""
         return self in _RETRIABLE
 
 
@@ -189,7 +189,7 @@ _RETRIABLE = frozenset(
 
 
 def code_of(number: int) -> ErrorCode:
-    """The code of a number on the wire; a number of a later Kafka reads as UNKNOWN_SERVER_ERROR (Errors.forCode)."""
+    """Return the code of a number on the wire; an unknown number (of a later Kafka) becomes UNKNOWN_SERVER_ERROR (Errors.forCode)."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -197,13 +197,13 @@ def code_of(number: int) -> ErrorCode:
 
 
 class OdradekError(Exception):
-    """Base of every error that Odradek raises on purpose."""
+    """Base of all errors that Odradek raises on purpose."""
 
 
 class KafkaError(OdradekError):
-    """An error with a Kafka error code, to be answered on the wire.
+    """Error with a Kafka error code, for a response.
 
-    `message` is for people: it says what is wrong and, where that helps, what to do; None sends the code alone.
+    `message` is for people: it names the problem and, where that helps, the remedy. None sends only the code.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -213,7 +213,7 @@ class KafkaError(OdradekError):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may be sent again with hope."""
+        """Return whether the same request may be sent again with hope."""
         return self.code.retriable
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -221,12 +221,12 @@ class KafkaError(OdradekError):
 
 
 class ConfigError(OdradekError):
-    """A configuration that cannot be used; the text names the key, in one line."""
+    """Error of a configuration that cannot be used; the text names the key, in one line."""
 
 
 class ProtocolError(OdradekError):
-    """Bytes from a peer that are not what the protocol allows; the connection is closed."""
+    """Error for bytes from a peer that violate the protocol; the connection is closed."""
 
 
 class StorageError(OdradekError):
-    """A log directory that cannot be used: wrong owner, unreadable, locked, failing."""
+    """Error of a log directory that cannot be used: wrong owner, unreadable, locked, failing."""

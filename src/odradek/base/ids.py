@@ -1,4 +1,4 @@
-"""Names for things: topic partitions and Kafka's 128-bit ids."""
+"""Topic partitions and Kafka's 128-bit ids."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 from uuid import UUID
 
 ZERO_UUID = UUID(int=0)
-"""Kafka's "no id"."""
+"""Kafka's value for "no id"."""
 
 METADATA_TOPIC_ID = UUID(int=1)
-"""The id of `__cluster_metadata`."""
+"""Topic id of `__cluster_metadata`."""
 
 _RESERVED_BELOW = 100
-"""Ids with the value 0..99 are reserved by Kafka (org.apache.kafka.common.Uuid.RESERVED)."""
+"""Number of reserved ids: Kafka reserves the values 0 to 99 (org.apache.kafka.common.Uuid.RESERVED)."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name."""
+    """Partition by its topic's name."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by its topic's id and name."""
+    """Partition by its topic's id and name."""
 
     topic_id: UUID
     topic: str
@@ -40,12 +40,12 @@ class TopicIdPartition(NamedTuple):
 
 
 def uuid_to_string(value: UUID) -> str:
-    """Kafka's text form: 22 characters of unpadded URL-safe base64."""
+    """Return Kafka's text form: 22 characters of unpadded URL-safe base64."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def uuid_from_string(text: str) -> UUID:
-    """Parses Kafka's text form; ValueError when it is not 16 bytes of URL-safe base64."""
+    """Parse Kafka's text form. Raises ValueError when it is not 16 bytes of URL-safe base64."""
     if len(text) > 24:
         raise ValueError(f"{text[:24]!r}... is too long to be a base64-encoded UUID")
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -55,7 +55,7 @@ def uuid_from_string(text: str) -> UUID:
 
 
 def random_uuid(rng: random.Random) -> UUID:
-    """A version-4 id that is not reserved and whose text form does not begin with a dash, as Kafka's Uuid.randomUuid."""
+    """Return a version-4 id that is not reserved and whose text form does not begin with a dash, as Kafka's Uuid.randomUuid."""
     while True:
         value = UUID(int=rng.getrandbits(128), version=4)
         if value.int >= _RESERVED_BELOW and not uuid_to_string(value).startswith("-"):

@@ -1,8 +1,8 @@
-"""Names that a request repeats.
+"""Repeated names in a request.
 
-Kafka answers a name as often as it is asked for in most of its APIs. Answers can be a thousand times as long as names, so the first
-`MOST_REPEATS` repeats of a request are answered as in Kafka, and further ones are left out (docs/differences.md). Whatever answers names
-goes through here, unless what it answers for a name is not longer than the name, or Kafka answers each name once.
+In most of its APIs Kafka answers a name each time that a request contains it. An answer can be a thousand times as long as its name.
+Therefore the first `MOST_REPEATS` repeats of a request are answered as in Kafka, and further ones are left out (docs/differences.md). All
+code that answers names uses this module, unless the answer is not longer than the name, or Kafka answers each name once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_REPEATS: Final = 8
 
 
 class Repeats:
-    """The names of one request, counted."""
+    """Names of one request that have been answered."""
 
     __slots__ = ("_left", "_seen")
 
@@ -25,7 +25,7 @@ class Repeats:
         self._left = MOST_REPEATS
 
     def answered(self, name: Hashable) -> bool:
-        """Return whether a name is answered here: where it comes first, and where it is one of the first repeats of the request."""
+        """Return whether to answer a name: at its first occurrence, and for the first repeats of the request."""
         if name not in self._seen:
             self._seen.add(name)
             return True

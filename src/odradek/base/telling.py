@@ -1,7 +1,7 @@
-"""Telling several subscribers of one thing.
+"""Calls to several subscribers or callbacks.
 
-A subscriber that raises must not keep the news from those behind it: wherever several are told of one thing, or several answers go out
-together, `tell_each` calls them.
+A subscriber that raises must not prevent the calls of the following ones. Wherever several subscribers get an event, or several responses
+are sent together, `tell_each` calls them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def tell_each(subscribers: Iterable[Callable[..., object]], *news: object) -> int:
-    """Call each subscriber with `news`, in order; log the traceback of one that raises, and go on with the next.
-
-    Returns how many subscribers raised.
-    """
+    """Call each subscriber with `news`, in order. Log the traceback of a subscriber that raises, and continue with the next."""
     errors = 0
     for subscriber in list(subscribers):
         try:

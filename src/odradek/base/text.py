@@ -1,4 +1,4 @@
-"""Text of others (names, messages, exceptions) made fit for a line of a log or of a terminal."""
+"""Foreign text (names, messages, exceptions), made safe for a line of a log or of a terminal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def printable(text: str) -> str:
 
 
 def columns(line: str) -> str:
-    """Return `line` with each of its columns, which tabs part, printable."""
+    """Return `line` with each of its tab-separated columns made printable."""
     return "\t".join(map(printable, line.split("\t")))
 
 
 def indented(text: str, indent: str = "  ") -> str:
-    """Return the lines of `text` behind `indent`, each of them printable: whoever chose the text cannot begin a line of the log."""
+    """Return the lines of `text` behind `indent`, each made printable, so that foreign text cannot begin a line of the log."""
     return "\n".join([indent + printable(line.replace("\t", "    ")) for line in text.split("\n")])

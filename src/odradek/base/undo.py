@@ -1,8 +1,8 @@
-"""How state that was replayed before its commit is taken back.
+"""Undo of state that was replayed before its commit.
 
-The controller and the coordinators replay records as soon as they are appended, so that the next request already sees them. Should the
-append fail or the leadership go, the state returns to the last committed offset. Every mutation therefore leaves a call that takes it
-back, keyed by the offset of the record that caused it; a commit forgets calls, a failure makes them newest first.
+The controller and the coordinators replay records as soon as they are appended, so that the next request already sees them. If the append
+fails or the leadership is lost, the state returns to the last committed offset. Every mutation therefore records a call that undoes it,
+with the offset of the record that caused it. A commit drops these calls; a failure runs them, newest first.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ V = TypeVar("V")
 
 
 class UndoJournal:
-    """Calls in the order of their offsets. While `recording` is False (a replay of committed records) nothing is kept.
+    """Undo calls in the order of their offsets. While `recording` is False (a replay of committed records) no call is kept.
 
-    A mutation may also leave a call to be made at its commit: `VersionedDict` drops its copy of the former value in it.
+    A mutation may also record a call for its commit: `VersionedDict` then drops its copy of the former value.
     """
 
     __slots__ = ("_entries", "offset", "recording")
@@ -28,16 +28,15 @@ class UndoJournal:
         self._entries: deque[tuple[int, Callable[..., object], Callable[..., object] | None, tuple[Any, ...]]] = deque()
         self.recording = True
         self.offset = -1
-        """The offset of the record that is being replayed; `JournaledDict` records under it."""
+        """Offset of the record that is being replayed; `JournaledDict` records under it."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def record(self, offset: int, undo: Callable[..., object], committed: Callable[..., object] | None = None, *arguments: Any) -> None:
-        """Keeps `undo` for the mutation caused by the record at `offset`, and what to call when that is committed, both with `arguments`:
-        a tuple of them costs less than closures.
+        """Keep `undo` for the mutation caused by the record at `offset`, and `committed` for its commit.
 
-        ValueError when offsets go backwards.
+        Both are called with `arguments`: a tuple costs less than closures. Raises ValueError when offsets go backwards.
         """
         if not self.recording:
             return
@@ -46,7 +45,7 @@ class UndoJournal:
         self._entries.append((offset, undo, committed, arguments))
 
     def revert_to(self, offset: int) -> None:
-        """Takes back everything caused by records at `offset` or beyond, newest first; `offset` is the first that never happened."""
+        """Undo all mutations of records at or above `offset`, newest first."""
         entries = self._entries
         recording, self.recording = self.recording, False
         try:
@@ -57,7 +56,7 @@ class UndoJournal:
             self.recording = recording
 
     def commit_to(self, offset: int) -> None:
-        """Forgets what was caused by records below `offset`: they can no longer be taken back."""
+        """Drop the undo calls of records below `offset` and run their calls for the commit."""
         entries = self._entries
         while entries and entries[0][0] < offset:
             _, _, committed, arguments = entries.popleft()
@@ -65,12 +64,12 @@ class UndoJournal:
                 committed(*arguments)
 
     def clear(self) -> None:
-        """Forgets everything, without running it."""
+        """Drop all calls without running them."""
         self._entries.clear()
 
 
 class _Missing:
-    """Stands for "there was no such key"."""
+    """Marker for a missing key."""
 
     __slots__ = ()
 
@@ -79,9 +78,9 @@ _MISSING = _Missing()
 
 
 class JournaledDict(Generic[K, V]):
-    """A dictionary whose mutations can be taken back. Values must be replaced, never changed in place.
+    """Dictionary whose mutations can be undone. Values must be replaced, never changed in place.
 
-    Reverting restores keys and values, not the insertion order of keys that were deleted.
+    An undo restores keys and values, but not the insertion order of deleted keys.
     """
 
     __slots__ = ("_items", "_journal")
@@ -119,7 +118,7 @@ class JournaledDict(Generic[K, V]):
         return self._items.get(key)
 
     def pop(self, key: K) -> V | None:
-        """Removes the key; its value, or None when it was not there."""
+        """Remove the key and return its value, or None when it is missing."""
         if key not in self._items:
             return None
         self._remember(key, _MISSING)
@@ -130,7 +129,7 @@ class JournaledDict(Generic[K, V]):
             del self[key]
 
     def unjournaled(self) -> dict[K, V]:
-        """The dictionary itself, for many changes while nothing is recorded."""
+        """Return the underlying dictionary, for many changes while nothing is recorded."""
         return self._items
 
     def keys(self) -> KeysView[K]:
@@ -143,7 +142,7 @@ class JournaledDict(Generic[K, V]):
         return self._items.items()
 
     def _remember(self, key: K, value: V | _Missing) -> None:
-        """Called before a key gets its value, or goes."""
+        """Record the former value before a key is set or deleted."""
         journal = self._journal
         if not journal.recording:
             return
@@ -157,7 +156,7 @@ class JournaledDict(Generic[K, V]):
 
 
 class VersionedDict(JournaledDict[K, V]):
-    """Shows two states: the latest, and (by `committed*`) the committed one, without the changes that may still be taken back.
+    """Dictionary with two states: the latest, and (by `committed*`) the committed one, without the changes that may still be undone.
 
     Where the two differ, the committed value is kept beside the items.
     """
@@ -168,15 +167,15 @@ class VersionedDict(JournaledDict[K, V]):
         super().__init__(journal)
         self._former: dict[K, V | _Missing] = {}
         self._uncommitted = 0
-        """The number of changes that are neither committed nor taken back. At 0 both states are the same, and no key has to be compared."""
+        """Number of changes that are neither committed nor undone. At 0 both states are equal, and keys need not be compared."""
 
     @property
     def uncommitted(self) -> int:
-        """The number of keys that are kept twice, since their latest value may still be taken back."""
+        """Number of keys with two values, because the latest may still be undone."""
         return len(self._former)
 
     def committed(self, key: K) -> V | None:
-        """The committed value, None when the key was not there."""
+        """Return the committed value, None when the committed state lacks the key."""
         former = self._former
         if key not in former:
             return self._items.get(key)
@@ -184,7 +183,7 @@ class VersionedDict(JournaledDict[K, V]):
         return None if isinstance(value, _Missing) else value
 
     def committed_items(self) -> Iterator[tuple[K, V]]:
-        """All committed keys with their values; those whose deletion is not committed come last. Change nothing while iterating."""
+        """Yield all committed keys with their values. Keys whose deletion is not committed come last. Change nothing while iterating."""
         former = self._former
         for key, value in self._items.items():
             if key not in former:
@@ -194,7 +193,7 @@ class VersionedDict(JournaledDict[K, V]):
                 yield key, value_then
 
     def put_all(self, values: Mapping[K, V]) -> None:
-        """Sets all of them as one change, of the record at the journal's offset: committed or taken back together.
+        """Set all values as one change, of the record at the journal's offset: they are committed or undone together.
 
         `values` is kept until then, and must not be changed.
         """
@@ -255,7 +254,7 @@ class VersionedDict(JournaledDict[K, V]):
             self._show_committed(key, value)
 
     def _show_committed(self, key: K, value: V | _Missing) -> None:
-        """Notes that the key's committed value is `value`, unless the items hold it as well (that same object, not an equal one)."""
+        """Record `value` as the key's committed value, unless the items hold the same object (not only an equal one)."""
         if self._items.get(key, _MISSING) is value:
             self._former.pop(key, None)
         else:

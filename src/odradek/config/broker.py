@@ -1,4 +1,4 @@
-"""A node's configuration (kafka.server.KafkaConfig)."""
+"""Configuration of a node (kafka.server.KafkaConfig)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ MS_PER_HOUR = 3_600_000
 
 
 class BrokerConfig:
-    """Parsed and checked once, then immutable. `given` is what the file and the command line said, as text, their references followed."""
+    """Configuration of a node, parsed and checked once, then immutable.
+
+    `given` are the settings of file and command line as text, with references resolved.
+    """
 
     __slots__ = (
         "_defaults",
@@ -61,22 +64,22 @@ class BrokerConfig:
     )
 
     listeners: list[Endpoint]
-    """All listeners, those of the controller too, with the addresses they bind."""
+    """All listeners, controller listeners included, with the addresses they bind."""
     advertised_listeners: list[Endpoint]
-    """What clients and other brokers are told; never a controller listener."""
+    """Listeners advertised to clients and other brokers; never a controller listener."""
     advertised_controller_listeners: list[Endpoint]
-    """What other controllers are told."""
+    """Listeners advertised to other controllers."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        """ConfigError, one line naming the key, for a key that does not exist or a value that does not fit.
+        """Parse and check `given`, which must be `Resolved` if config.providers names providers.
 
-        Where config.providers names providers, `given` is `Resolved`.
+        Raises ConfigError, one line naming the key, for an unknown key or an invalid value.
         """
         self.given: dict[str, str] = dict(given)
         self.references: dict[str, str] = given.references if isinstance(given, Resolved) else {}
-        """Of the settings that a configuration provider has a part in: as they were given."""
+        """Original text of the settings that contain references to a configuration provider."""
         self.found: dict[str, str] = given.found if isinstance(given, Resolved) else {}
-        """What a configuration provider has put in -> the reference to it; never to be shown."""
+        """Reference by the value that a configuration provider returned for it; the values must never be shown."""
         if self.given.get(PROVIDERS) and not isinstance(given, Resolved):
             raise ConfigError(f"{PROVIDERS}: the references were not followed; odradek.providers.resolving.resolve_broker does")
         try:
@@ -89,7 +92,7 @@ class BrokerConfig:
 
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name in given and other not in given:
-                self.given[other] = given[name]  # two names for one thing; setting either sets both
+                self.given[other] = given[name]  # two names for one key; setting either sets both
         check_names(self.given)
         check_required(self.given)
         self._values: dict[str, ConfigValue] = BROKER_CONFIG.parse(self.given)
@@ -100,15 +103,15 @@ class BrokerConfig:
         check(self)
 
     def hide(self, line: str) -> str:
-        """The line without what a configuration provider has put in."""
+        """Return the line without values from a configuration provider."""
         return hide(self.found, line) if self.found else line
 
     # -- by name ----------------------------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> ConfigValue:
-        """The typed value: the given one, else the default.
+        """Return the typed value: the given one, else the default.
 
-        KeyError for a key that does not exist, ConfigError for a required one that was not given.
+        Raises KeyError for an unknown key, ConfigError for a required key that was not given.
         """
         if name in self._values:
             return self._values[name]
@@ -124,33 +127,33 @@ class BrokerConfig:
             return value
 
     def is_set(self, name: str) -> bool:
-        """Whether the key was given rather than defaulted."""
+        """Return whether the key was given rather than defaulted."""
         return name in self._values
 
     def integer(self, name: str) -> int:
-        """The value of a key of type INT, SHORT or LONG that always has one."""
+        """Return the value of a key of type INT, SHORT or LONG that always has a value."""
         return self.get(name)  # type: ignore[return-value]  # No cast: requests ask for some of them.
 
     def optional_integer(self, name: str) -> int | None:
         return cast("int | None", self.get(name))
 
     def number(self, name: str) -> float:
-        """The value of a key of type DOUBLE."""
+        """Return the value of a key of type DOUBLE."""
         return cast(float, self.get(name))
 
     def flag(self, name: str) -> bool:
-        """The value of a key of type BOOLEAN."""
+        """Return the value of a key of type BOOLEAN."""
         return cast(bool, self.get(name))
 
     def text(self, name: str) -> str:
-        """The value of a key of type STRING that always has one."""
+        """Return the value of a key of type STRING that always has a value."""
         return cast(str, self.get(name))
 
     def optional_text(self, name: str) -> str | None:
         return cast("str | None", self.get(name))
 
     def items(self, name: str) -> list[str]:
-        """The value of a key of type LIST; empty when it is not set."""
+        """Return the value of a key of type LIST; empty when it is not set."""
         return cast("list[str] | None", self.get(name)) or []
 
     # -- roles and the quorum ---------------------------------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ class BrokerConfig:
 
     @property
     def controller_quorum_voters(self) -> dict[int, tuple[str, int]]:
-        """Voter id -> (host, port) of controller.quorum.voters; empty with a dynamic quorum."""
+        """(host, port) of each voter id in controller.quorum.voters; empty with a dynamic quorum."""
         return parse_quorum_voters("controller.quorum.voters", self.items("controller.quorum.voters"))
 
     @property
@@ -179,7 +182,7 @@ class BrokerConfig:
 
     @property
     def metrics_listener(self) -> tuple[str, int] | None:
-        """(host, port) of odradek.metrics.listener, None where there is none; ConfigError naming the key."""
+        """(host, port) of odradek.metrics.listener, None without a value. Raises ConfigError naming the key."""
         text = self.text("odradek.metrics.listener").strip()
         if not text:
             return None
@@ -187,7 +190,7 @@ class BrokerConfig:
 
     @property
     def client_telemetry(self) -> str | None:
-        """Where clients' metrics go (odradek.client.telemetry), None where clients are not asked; ConfigError naming the key."""
+        """Destination of clients' metrics (odradek.client.telemetry), None when clients do not push. Raises ConfigError naming the key."""
         text = self.text("odradek.client.telemetry").strip()
         if text and text != "counted" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
             raise invalid("odradek.client.telemetry", text, "it must be counted, or http(s)://HOST:PORT/PATH of an OTLP receiver")
@@ -195,7 +198,7 @@ class BrokerConfig:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the configuration names no other node: one that is all of its cluster, or the first of it."""
+        """Return whether the configuration names no other node: the node is the whole cluster, or its first node."""
         voters = self.controller_quorum_voters
         return self.is_controller and len(voters) <= 1 and (bool(voters) or len(self.controller_quorum_bootstrap_servers) <= 1)
 
@@ -203,12 +206,12 @@ class BrokerConfig:
 
     @property
     def controller_listener_names(self) -> list[str]:
-        """In upper case and in the order given; this node sends its requests to controllers through the first."""
+        """Names in upper case and in the order given; this node sends its requests to controllers through the first."""
         return [name.upper() for name in self.items("controller.listener.names")]
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The listener between brokers: inter.broker.listener.name, else the one with the name of security.inter.broker.protocol."""
+        """Listener between brokers: inter.broker.listener.name, else the one with the name of security.inter.broker.protocol."""
         return (self.optional_text("inter.broker.listener.name") or self.text("security.inter.broker.protocol")).upper()
 
     @property
@@ -230,7 +233,7 @@ class BrokerConfig:
         return protocols
 
     def _advertise(self) -> tuple[list[Endpoint], list[Endpoint]]:
-        """What is advertised to clients and brokers, and what to controllers (KafkaConfig.effectiveAdvertised*Listeners)."""
+        """Return the listeners advertised to clients and brokers, and to controllers (KafkaConfig.effectiveAdvertised*Listeners)."""
         protocols = self.listener_security_protocols
         given = parse_listeners("advertised.listeners", self.items("advertised.listeners"), protocols, distinct_ports=False)
         names = self.controller_listener_names
@@ -242,35 +245,35 @@ class BrokerConfig:
 
     @property
     def log_dirs(self) -> list[str]:
-        """log.dirs, else log.dir."""
+        """Value of log.dirs, else log.dir."""
         return self.items("log.dirs") or self.items("log.dir")
 
     @property
     def cordoned_log_dirs(self) -> list[str]:
-        """cordoned.log.dirs, where `*` stands for all log dirs."""
+        """Value of cordoned.log.dirs, where `*` stands for all log dirs."""
         given = self.items("cordoned.log.dirs")
         return self.log_dirs if "*" in given else given
 
     @property
     def metadata_log_dir(self) -> str:
-        """metadata.log.dir, else the first of the log dirs."""
+        """Value of metadata.log.dir, else the first of the log dirs."""
         return self.optional_text("metadata.log.dir") or self.log_dirs[0]
 
     @property
     def log_roll_ms(self) -> int:
-        """log.roll.ms, else log.roll.hours."""
+        """Value of log.roll.ms, else log.roll.hours, in milliseconds."""
         given = self.optional_integer("log.roll.ms")
         return given if given is not None else self.integer("log.roll.hours") * MS_PER_HOUR
 
     @property
     def log_roll_jitter_ms(self) -> int:
-        """log.roll.jitter.ms, else log.roll.jitter.hours."""
+        """Value of log.roll.jitter.ms, else log.roll.jitter.hours, in milliseconds."""
         given = self.optional_integer("log.roll.jitter.ms")
         return given if given is not None else self.integer("log.roll.jitter.hours") * MS_PER_HOUR
 
     @property
     def log_retention_ms(self) -> int:
-        """log.retention.ms, else .minutes, else .hours; -1 keeps for ever."""
+        """Value of log.retention.ms, else .minutes, else .hours, in milliseconds; -1 without limit."""
         retention = self.optional_integer("log.retention.ms")
         if retention is None:
             minutes = self.optional_integer("log.retention.minutes")
@@ -279,7 +282,7 @@ class BrokerConfig:
 
     @property
     def log_flush_interval_ms(self) -> int:
-        """log.flush.interval.ms, else log.flush.scheduler.interval.ms."""
+        """Value of log.flush.interval.ms, else log.flush.scheduler.interval.ms, in milliseconds."""
         given = self.optional_integer("log.flush.interval.ms")
         return given if given is not None else self.integer("log.flush.scheduler.interval.ms")
 
@@ -329,16 +332,16 @@ STANDALONE = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
-"""The settings of a node that is the only one of its cluster, unless a file gives others."""
+"""Settings of a node that is the only one of its cluster, unless a file gives others."""
 
 
 _CONTROLLER_KEYS = frozenset({"controller.listener.names", "process.roles", "controller.quorum.voters"})
 
 
 def with_controller_listener(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a single node whose listeners include one for its controller.
+    """Return the settings of a single node whose listeners include a controller listener.
 
-    Whoever only says where clients are served needs no address for it: nobody else has to find it.
+    A user who gives only the listeners for clients need not choose an address for it, because no other node has to find it.
     """
     listeners = settings.get("listeners")
     if listeners and "CONTROLLER://" not in listeners and not settings.keys() & _CONTROLLER_KEYS:
@@ -347,5 +350,5 @@ def with_controller_listener(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def standalone_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
-    """The configuration of a single node, with `overrides` over `STANDALONE`."""
+    """Return the configuration of a single node, with `overrides` over `STANDALONE`."""
     return BrokerConfig(overrides.over(STANDALONE) if isinstance(overrides, Resolved) else {**STANDALONE, **(overrides or {})})

@@ -1,4 +1,4 @@
-"""A client-metrics subscription (org.apache.kafka.server.metrics.ClientMetricsConfigs, KIP-714)."""
+"""Client-metrics subscription (org.apache.kafka.server.metrics.ClientMetricsConfigs, KIP-714)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_PATTERN: Final = 10_000
 
 
 def check_client_metrics(settings: Mapping[str, str]) -> None:
-    """KafkaError for settings that are none of a subscription."""
+    """Check the settings of a subscription. Raises KafkaError for an unknown key or an invalid value."""
     for name in settings:
         if name not in CLIENT_METRICS_CONFIG:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
@@ -33,7 +33,7 @@ def check_client_metrics(settings: Mapping[str, str]) -> None:
 
 
 def subscription_of(settings: Mapping[str, str]) -> Subscription:
-    """The subscription of a resource; KafkaError for values that do not fit: INVALID_REQUEST out of bounds, else INVALID_CONFIG."""
+    """Return the subscription of a resource. Raises KafkaError: INVALID_REQUEST out of bounds, INVALID_CONFIG for other invalid values."""
     text = settings.get("interval.ms", str(DEFAULT_INTERVAL_MS)).strip()
     if re.fullmatch(r"[+-]?[0-9]{1,10}", text) is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid value {text} for configuration interval.ms: Not a number of type INT")
@@ -61,7 +61,10 @@ def _selectors(text: str) -> Iterator[tuple[str, Callable[[str], bool]]]:
 
 
 def _pattern(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole value matches, in time linear in it: clients choose their values."""
+    """Return a predicate on whole values, whose time is linear in the value, because clients choose the values.
+
+    Raises KafkaError INVALID_CONFIG for an invalid pattern.
+    """
     import re2
 
     options = re2.Options()

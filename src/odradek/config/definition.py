@@ -1,6 +1,6 @@
-"""What a configuration key is, and how its text becomes a value (org.apache.kafka.common.config.ConfigDef).
+"""Definition of configuration keys, and conversion of text to values (org.apache.kafka.common.config.ConfigDef).
 
-Defaults are kept as text and parsed when asked for, so that building a configuration costs only the keys that were given.
+Defaults are kept as text and parsed on request, so that a configuration parses only the keys that were given.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ ConfigValue = bool | int | float | str | list[str] | None
 """BOOLEAN -> bool; INT, SHORT, LONG -> int; DOUBLE -> float; STRING, CLASS, PASSWORD -> str; LIST -> list[str]; None: not set."""
 
 Validator = Callable[[str, ConfigValue], None]
-"""Called with the key's name and its parsed value; raises ConfigError."""
+"""Function of the key's name and its parsed value; raises ConfigError."""
 
 
 class ConfigType(IntEnum):
-    """The types of values; the numbers are those of DescribeConfigs (DescribeConfigsResponse.ConfigType)."""
+    """Types of values, with the numbers of DescribeConfigs (DescribeConfigsResponse.ConfigType)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -33,7 +33,7 @@ class ConfigType(IntEnum):
 
 
 class Importance(IntEnum):
-    """How likely an operator has to care."""
+    """Importance of a key to operators."""
 
     HIGH = 0
     MEDIUM = 1
@@ -45,13 +45,13 @@ DOUBLE, LIST, CLASS, PASSWORD = ConfigType.DOUBLE, ConfigType.LIST, ConfigType.C
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 REQUIRED = "\0required"
-"""As a default: the key has none, it must be given."""
+"""Default of a key that must be given."""
 
 _INTEGER_BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
 
 
 class Key:
-    """One configuration key. `default` is text as in a properties file, None for "not set", or REQUIRED."""
+    """Configuration key. `default` is text as in a properties file, None for "not set", or REQUIRED."""
 
     __slots__ = ("default", "doc", "importance", "internal", "name", "type", "validator")
 
@@ -79,21 +79,21 @@ class Key:
         return self.default is REQUIRED
 
     def parse(self, text: str | None) -> ConfigValue:
-        """The validated value of `text`; ConfigError, one line naming the key, when it does not fit."""
+        """Return the validated value of `text`. Raises ConfigError, one line naming the key, for an invalid value."""
         value = None if text is None else parse_value(self.name, self.type, text)
         if self.validator is not None:
             self.validator(self.name, value)
         return value
 
     def default_value(self) -> ConfigValue:
-        """The parsed default; ConfigError when the key is required."""
+        """Return the parsed default. Raises ConfigError when the key is required."""
         if self.required:
             raise ConfigError(f'Missing required configuration "{self.name}" which has no default value.')
         return self.parse(self.default)
 
 
 class ConfigDef:
-    """A set of keys."""
+    """Set of keys."""
 
     __slots__ = ("keys",)
 
@@ -110,13 +110,13 @@ class ConfigDef:
         return self.keys[name]
 
     def parse(self, given: Mapping[str, str | None]) -> dict[str, ConfigValue]:
-        """Parses what is given; keys that are not defined are left out (the caller decides what an unknown key means)."""
+        """Parse the given values; undefined keys are left out (the caller decides what an unknown key means)."""
         keys = self.keys
         return {name: keys[name].parse(text) for name, text in given.items() if name in keys}
 
 
 def invalid(name: str, value: object, why: str = "") -> ConfigError:
-    """The error of a value that does not fit its key, in Kafka's form."""
+    """Return the error for a value that does not fit its key, in Kafka's form."""
     shown = "null" if value is None else "true" if value is True else "false" if value is False else value
     if isinstance(shown, list):
         shown = ",".join(str(item) for item in shown)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -125,7 +125,10 @@ def invalid(name: str, value: object, why: str = "") -> ConfigError:
 
 
 def setting_text(name: str, value: object) -> str:
-    """Return a value given in Python as the text of a properties file; ConfigError that names the key for one that has no such text."""
+    """Return a value given in Python as the text of a properties file.
+
+    Raises ConfigError naming the key when the type has no such text.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -139,7 +142,7 @@ def setting_text(name: str, value: object) -> str:
 
 
 def parse_value(name: str, type: ConfigType, text: str) -> ConfigValue:
-    """Text to value by type, as ConfigDef.parseType; ConfigError naming the key."""
+    """Parse a value by type, as ConfigDef.parseType. Raises ConfigError naming the key."""
     trimmed = text.strip()
     if type is BOOLEAN:
         lowered = trimmed.lower()
@@ -178,7 +181,7 @@ def _parse_double(name: str, text: str, trimmed: str) -> float:
 
 
 def format_value(type: ConfigType, value: ConfigValue) -> str | None:
-    """Value to text, as ConfigDef.convertToString (a password's text is not hidden here)."""
+    """Return the text of a value, as ConfigDef.convertToString (passwords are not hidden here)."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -191,7 +194,7 @@ def format_value(type: ConfigType, value: ConfigValue) -> str | None:
 
 
 def format_double(value: float) -> str:
-    """Java's Double.toString for the values that configurations hold."""
+    """Return Java's Double.toString for the values of configurations."""
     text = repr(value)
     if "e" not in text and 1e-3 <= abs(value) < 1e7:
         return text
@@ -213,7 +216,7 @@ def _decimal_parts(text: str) -> tuple[str, str, int]:
 
 
 class Range:
-    """A number with inclusive bounds; None as a bound is open, None as a value is refused (ConfigDef.Range)."""
+    """Validator of a number with inclusive bounds; None as a bound is open, None as a value is refused (ConfigDef.Range)."""
 
     __slots__ = ("maximum", "minimum")
 
@@ -236,7 +239,7 @@ class Range:
 
 
 class OneOf:
-    """A string out of a fixed set (ConfigDef.ValidString)."""
+    """Validator of a string from a fixed set (ConfigDef.ValidString)."""
 
     __slots__ = ("ignore_case", "values")
 
@@ -256,7 +259,7 @@ class OneOf:
 
 
 class ListOf:
-    """A list without duplicates or empty items, whose items are in `values` when there are any (ConfigDef.ValidList)."""
+    """Validator of a list without duplicates or empty items, whose items are in `values` unless that is empty (ConfigDef.ValidList)."""
 
     __slots__ = ("empty", "null", "values")
 
@@ -287,22 +290,22 @@ class ListOf:
 
 
 def non_empty(name: str, value: ConfigValue) -> None:
-    """A string that has at least one character when it is set (ConfigDef.NonEmptyString)."""
+    """Check that a string is not empty (ConfigDef.NonEmptyString). Raises ConfigError."""
     if value == "":
         raise invalid(name, value, "String must be non-empty")
 
 
 def non_null(name: str, value: ConfigValue) -> None:
-    """A value that is there (ConfigDef.NonNullValidator)."""
+    """Check that a value is set (ConfigDef.NonNullValidator). Raises ConfigError."""
     if value is None:
         raise invalid(name, None, "entry must be non null")
 
 
 def at_least(minimum: float) -> Range:
-    """A range without an upper bound."""
+    """Return a range without an upper bound."""
     return Range(minimum)
 
 
 def between(minimum: float, maximum: float) -> Range:
-    """A range with both bounds, inclusive."""
+    """Return a range with both bounds, inclusive."""
     return Range(minimum, maximum)

@@ -1,4 +1,4 @@
-"""Where each value comes from, as DescribeConfigs shows it (kafka.server.ConfigHelper, kafka.server.DynamicBrokerConfig)."""
+"""Sources of configuration values, as DescribeConfigs shows them (kafka.server.ConfigHelper, kafka.server.DynamicBrokerConfig)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from odradek.config.topic import (
 
 
 class Synonym(NamedTuple):
-    """A key that can give the value; of a list of synonyms the first one gives it."""
+    """Key that can give the value; the first of a list of synonyms gives it."""
 
     name: str
     value: str | None
@@ -38,7 +38,7 @@ class Synonym(NamedTuple):
 
 
 class DescribedConfig(NamedTuple):
-    """A key as DescribeConfigs shows it; `value` is None for sensitive keys and where nothing is set."""
+    """Key as DescribeConfigs shows it; `value` is None for sensitive keys and for keys without a value."""
 
     name: str
     value: str | None
@@ -51,16 +51,16 @@ class DescribedConfig(NamedTuple):
 
 
 class BrokerLayers(NamedTuple):
-    """What a broker's values are made of: its properties file, and the keys set at run time for it and for all brokers."""
+    """Layers of a broker's configuration: its properties file, and the keys set at run time for this broker and for all brokers."""
 
     config: BrokerConfig
     dynamic: Mapping[str, str] = {}
     dynamic_default: Mapping[str, str] = {}
     current: BrokerConfig | None = None
-    """What holds, where it may be something else than what is set: a reference to a configuration provider."""
+    """Effective configuration, where it may differ from the settings because of references to a configuration provider."""
 
     def synonyms(self, name: str, *, sensitive: bool) -> tuple[Synonym, ...]:
-        """The keys that may give `name` its value, in each layer, the strongest first; those before `name` itself are left out."""
+        """Return the keys that may give `name` its value, in each layer, the strongest first; keys before `name` itself are left out."""
         found: list[Synonym] = []
         layers = (
             (self.dynamic, SOURCE_DYNAMIC_BROKER),
@@ -80,7 +80,7 @@ class BrokerLayers(NamedTuple):
 
 
 def default_text(name: str) -> str | None:
-    """The default of a broker key as text, ours where it deviates; None where there is none."""
+    """Return the default of a broker key as text, Odradek's where it deviates; None without a default."""
     own = OWN_DEFAULTS.get(name)
     if own is not None:
         return own.default
@@ -90,7 +90,7 @@ def default_text(name: str) -> str | None:
 
 
 def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
-    """A topic's keys, all or those named."""
+    """Return a topic's keys, all or those in `keys`."""
     overrides = {name: text for name, text in overrides.items() if override_problem(name, text) is None}
     if layers.current is not None:
         effective = TopicConfig.build(layers.current, overrides)
@@ -111,14 +111,14 @@ def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Col
 
 
 def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -> list[DescribedConfig]:
-    """A broker's keys, all or those named."""
+    """Return a broker's keys, all or those in `keys`."""
     config = layers.config
     described: list[DescribedConfig] = []
     for key in BROKER_CONFIG:
         name = key.name
         if (key.internal and name not in config.given) or (keys is not None and name not in keys):
             continue
-        # Kafka's brokers do not know their authorizer's keys, and what they do not know may be a secret.
+        # Kafka's brokers do not know their authorizer's keys, and the value of an unknown key may be a secret.
         foreign = name in authorizer.NAMES
         sensitive = foreign or key.type is PASSWORD
         kind = None if foreign else key.type
@@ -131,14 +131,14 @@ def describe_broker(layers: BrokerLayers, keys: Collection[str] | None = None) -
 
 
 def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> list[DescribedConfig]:
-    """What is set for single listeners, for configuration providers and policies, and at run time for keys that do not exist."""
+    """Return settings of single listeners, of configuration providers and policies, and run-time settings of unknown keys."""
     described: list[DescribedConfig] = []
     for name in {**layers.config.given, **layers.dynamic_default, **layers.dynamic}:
         key = key_of(name)
         if keys is not None and name not in keys:
             continue
         if is_of_plugins(name) or (is_only_kept(name) and key is None):
-            # As Kafka shows what it has no definition of: it may be a secret.
+            # As Kafka shows keys without a definition, whose values may be secret.
             synonyms = layers.synonyms(name, sensitive=True)
             described.append(DescribedConfig(name, None, True, synonyms[0].source, True, synonyms, None, ""))
         if key is None or key.name == name:
@@ -146,13 +146,13 @@ def _describe_listeners(layers: BrokerLayers, keys: Collection[str] | None) -> l
         sensitive = key.type is PASSWORD
         synonyms = layers.synonyms(name, sensitive=sensitive)
         value = None if sensitive else _set_value(layers, name)
-        # Kafka calls all of them read-only, also those that change.
+        # Kafka reports all of these keys as read-only, even those that can change.
         described.append(DescribedConfig(name, value, True, synonyms[0].source, sensitive, synonyms, key.type, key.doc))
     return described
 
 
 def _set_value(layers: BrokerLayers, name: str) -> str | None:
-    """What a setting says, the strongest first, and what a reference of it stands for; None where there is none."""
+    """Return the value of the strongest setting, with references resolved; None when the key is not set."""
     for layer in (layers.dynamic, layers.dynamic_default):
         if name in layer:
             current = layers.current
@@ -170,7 +170,7 @@ def _broker_value(layers: BrokerLayers, name: str) -> str | None:
 
 
 def describe_cluster_default(layers: BrokerLayers, keys: Collection[str] | None = None) -> list[DescribedConfig]:
-    """What is set at run time for all brokers (the broker resource named "")."""
+    """Return the keys set at run time for all brokers (the broker resource named "")."""
     described: list[DescribedConfig] = []
     for name, value in layers.dynamic_default.items():
         if keys is not None and name not in keys:
@@ -187,7 +187,7 @@ def describe_cluster_default(layers: BrokerLayers, keys: Collection[str] | None 
 
 
 def describe_group(layers: BrokerLayers, overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
-    """A group's keys, all or those named; their defaults are the broker's."""
+    """Return a group's keys, all or those in `keys`; their defaults are the broker's."""
     described: list[DescribedConfig] = []
     for key in GROUP_CONFIG:
         if keys is not None and key.name not in keys:
@@ -208,7 +208,7 @@ def describe_group(layers: BrokerLayers, overrides: Mapping[str, str], keys: Col
 
 
 def describe_client_metrics(overrides: Mapping[str, str], keys: Collection[str] | None = None) -> list[DescribedConfig]:
-    """The keys of a client-metrics subscription, all or those named."""
+    """Return the keys of a client-metrics subscription, all or those in `keys`."""
     described: list[DescribedConfig] = []
     for key in CLIENT_METRICS_CONFIG:
         if keys is not None and key.name not in keys:

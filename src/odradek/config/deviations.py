@@ -1,6 +1,6 @@
-"""Where our defaults are not Kafka's, and why. DescribeConfigs and the documentation show this table.
+"""Defaults that differ from Kafka's, with the reasons. DescribeConfigs and the documentation show this table.
 
-A key that is given, in the file or on the command line, is never touched.
+A key that is given, in the file or on the command line, is never changed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class OwnDefault(NamedTuple):
-    """Our default for a key, Kafka's, and the reason for the difference."""
+    """Odradek's default for a key, Kafka's, and the reason for the difference."""
 
     default: str
     kafka: str

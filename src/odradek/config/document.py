@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from the tables: `python -m odradek.config.document > docs/configuration.md`."""
+"""Generator of docs/configuration.md from the tables: `python -m odradek.config.document > docs/configuration.md`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ These take only the values that [are allowed in a file](#keys-that-are-refused).
 
 
 def document() -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page, in Markdown."""
     return "".join((_HEAD, *_defaults(), *_own(), *_refused(), *_without_effect(), *_at_run_time()))
 
 

@@ -1,8 +1,8 @@
 """Broker keys that may change while the broker runs (org.apache.kafka.server.config.DynamicBrokerConfig).
 
-What JVM Kafka takes at run time is taken: kept in the metadata, shown by DescribeConfigs, and, where it changes nothing here, warned of in
-the log of each broker (`without_effect_at_run_time`). Scripts and tests of clients set such keys. Only a value that would replace a part of
-the broker by a Java class (`unserved.UNSERVED`) is refused.
+Every key that JVM Kafka accepts at run time is accepted: kept in the metadata and shown by DescribeConfigs. If the key has no effect here,
+each broker logs a warning (`without_effect_at_run_time`). Scripts and tests of clients set such keys. Only a value that would replace a
+part of the broker by a Java class (`unserved.UNSERVED`) is refused.
 """
 
 from __future__ import annotations
@@ -125,18 +125,18 @@ DYNAMIC_KEYS: frozenset[str] = frozenset(
         "unclean.leader.election.enable",
     }
 )
-"""Set for one broker or for all of them; every other key is read-only."""
+"""Keys that can be set for one broker or for all of them; every other key is read-only."""
 
 SYNONYM_GROUPS: tuple[tuple[str, ...], ...] = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Keys for one thing in several units, in order of precedence."""
+"""Keys for the same setting in several units, in order of precedence."""
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The keys that may give a broker key its value, in order of precedence."""
+    """Return the keys that may give a broker key its value, in order of precedence."""
     for group in SYNONYM_GROUPS:
         if name in group:
             return group
@@ -159,13 +159,13 @@ RELOADED_FOR_LISTENERS: frozenset[str] = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Keys that change for a listener that is there (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
+"""Keys that can change for an existing listener (SslConfigs.RECONFIGURABLE_CONFIGS), for one broker, with the listener's prefix only."""
 
 LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
-"""Keys that change for a listener that is there, for one broker or for all (SocketServer.ListenerReconfigurableConfigs)."""
+"""Keys that can change for an existing listener, for one broker or for all (SocketServer.ListenerReconfigurableConfigs)."""
 
 _FOR_ONE_BROKER = frozenset({"listener.security.protocol.map", "listeners", "principal.builder.class"})
-"""Keys that are set for one broker only, beside those of TLS and SASL (DynamicBrokerConfig.PER_BROKER_CONFIGS)."""
+"""Keys that can be set for one broker only, besides those of TLS and SASL (DynamicBrokerConfig.PER_BROKER_CONFIGS)."""
 
 _UNLIMITED = str(0x7FFF_FFFF_FFFF_FFFF)
 
@@ -195,7 +195,7 @@ NEVER_IN_A_FILE: dict[str, Key] = {
         at_least(0),
     ),
 }
-"""Keys that can be set at run time only (QuotaConfig.brokerQuotaConfigs); the file of a broker does not know them."""
+"""Keys that can be set at run time only (QuotaConfig.brokerQuotaConfigs); they are unknown in a broker's file."""
 
 THREAD_COUNTS = (
     "background.threads",
@@ -214,7 +214,7 @@ _NO_SUCH_KEY = "there is no such key; it is kept, as Kafka keeps it for plugins"
 
 
 def is_only_kept(name: str) -> bool:
-    """Whether the brokers keep and show a key that is set at run time and take no value from it."""
+    """Return whether brokers only keep and show a key that is set at run time, without using its value."""
     from odradek.config.broker import BROKER_CONFIG
 
     if name in BROKER_CONFIG:
@@ -223,7 +223,7 @@ def is_only_kept(name: str) -> bool:
 
 
 def without_effect_at_run_time(name: str) -> str | None:
-    """Return why a key that may be set at run time changes nothing; None when it changes something, or may not be set."""
+    """Return the reason why a key set at run time has no effect; None when it has an effect, or may not be set."""
     setting = parse_listener_key(name)
     name = name if setting is None else setting.key
     for beginning, feature in {**UNSERVED_SECURITY, **UNSERVED_PREFIXES}.items():
@@ -235,7 +235,7 @@ def without_effect_at_run_time(name: str) -> str | None:
 
 
 def check_scope(name: str, *, for_node: bool) -> None:
-    """ConfigError for a key of listeners where Kafka takes none (DynamicBrokerConfig.validateConfigs)."""
+    """Raise ConfigError for a key of listeners in a scope where Kafka refuses it (DynamicBrokerConfig.validateConfigs)."""
     if name in RELOADED_FOR_LISTENERS:
         raise ConfigError(f"These security configs can be dynamically updated only per-listener using the listener prefix: {name}")
     setting = None if for_node else parse_listener_key(name)
@@ -245,18 +245,18 @@ def check_scope(name: str, *, for_node: bool) -> None:
 
 
 def check_listener_setting(name: str, setting: ListenerSetting) -> None:
-    """ConfigError for a setting that no listener takes over at run time."""
+    """Raise ConfigError for a setting that no listener adopts at run time."""
     if setting.key not in DYNAMIC_KEYS and not setting.key.startswith(("ssl.", "sasl.")) and setting.key not in MECHANISM_KEYS:
         raise ConfigError(f"Cannot update these configs dynamically: {name}")
 
 
 def is_fixed(setting: ListenerSetting) -> bool:
-    """Whether a listener that is there does not take the setting over (DynamicListenerConfig.validateReconfiguration)."""
+    """Return whether an existing listener does not adopt the setting (DynamicListenerConfig.validateReconfiguration)."""
     return setting.key not in RELOADED_FOR_LISTENERS and setting.key not in LIMITS_OF_LISTENERS
 
 
 def check_existing(old: BrokerConfig, new: BrokerConfig) -> None:
-    """ConfigError where a listener that is there would get another value of a setting that it does not take over."""
+    """Raise ConfigError if an existing listener would get a new value for a setting that it does not adopt."""
     there = {each.listener.lower() for each in old.listeners} & {each.listener.lower() for each in new.listeners}
     for name in {**old.given, **new.given}:
         if old.given.get(name) == new.given.get(name):
@@ -270,7 +270,7 @@ def check_existing(old: BrokerConfig, new: BrokerConfig) -> None:
 
 
 def check_thread_count(current: BrokerConfig, new: BrokerConfig) -> None:
-    """ConfigError when a pool would grow or shrink too much at once."""
+    """Raise ConfigError when a pool would grow or shrink too much at once."""
     for name in THREAD_COUNTS:
         old_count, count = current.integer(name), new.integer(name)
         if count == old_count:

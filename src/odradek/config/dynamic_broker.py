@@ -1,4 +1,4 @@
-"""A broker's configuration while it runs: keys set for it, over keys set for all brokers, over its file, over the defaults.
+"""Configuration of a running broker: keys set for this broker, over keys set for all brokers, over its file, over the defaults.
 
 (kafka.server.DynamicBrokerConfig, KIP-226)
 """
@@ -33,34 +33,37 @@ from odradek.config.unserved import check_served_setting
 _TOPIC_CONFIGS_KEPT = 1024
 
 Resolve = Callable[[Mapping[str, str], Mapping[str, str]], Resolved]
-"""Follows the references of settings (the first argument) to the providers that other settings (the second) name; raises ConfigError."""
+"""Function that resolves the references in settings (first argument) by the providers that other settings (second) name; raises
+ConfigError.
+"""
 
 
 Renewal = Callable[[BrokerConfig], Callable[[], object]]
-"""Reads files anew for a configuration, in any thread; the result, called on the loop, takes over what was read."""
+"""Function that rereads files for a configuration, in any thread; its result, called on the loop, puts the content into effect."""
 
 
 class SettingsRead(NamedTuple):
-    """Settings of this broker and of all brokers with what stands behind them, to be taken over by `DynamicBrokerConfig.take`."""
+    """Settings of this broker and of all brokers with references resolved, for `DynamicBrokerConfig.take`."""
 
     asked: Mapping[str, str]
-    """The settings for this broker as the metadata has them."""
+    """Settings for this broker as the metadata has them."""
     problems: list[str]
     node: Mapping[str, str]
     cluster: Mapping[str, str]
     effective: BrokerConfig | None
-    """The new configuration; None where it stays as it is."""
+    """New configuration; None when it does not change."""
     renewed: list[Callable[[], object]]
 
 
 class DynamicBrokerConfig:
-    """`static` is the file's configuration, `current` the effective one. Read single values through the accessors, each time anew.
+    """Configuration of a running broker: `static` is the file's configuration, `current` the effective one.
 
-    `update` takes over the settings in the metadata; whoever must act on a change subscribes. Everything runs on the event loop, but for
-    `check` and `read`, which open files; other threads may read single values as well.
+    Callers read single values through the accessors each time they need them. `update` takes over the settings in the metadata; code that
+    must act on a change subscribes. Everything runs on the event loop, except `check` and `read`, which open files; other threads may also
+    read single values.
 
-    A setting may have references to configuration providers in it, and stays as it is in `node` and `cluster`: each broker follows them
-    for itself, whenever settings change.
+    A setting may contain references to configuration providers, and is kept unresolved in `node` and `cluster`. Each broker resolves the
+    references itself, whenever settings change.
     """
 
     __slots__ = (
@@ -83,49 +86,50 @@ class DynamicBrokerConfig:
         self._resolve = resolve
         self.current = static
         self.node: Mapping[str, str] = {}
-        """The settings for this broker that are in effect."""
+        """Effective settings for this broker."""
         self.cluster: Mapping[str, str] = {}
-        """The settings for all brokers that are in effect."""
+        """Effective settings for all brokers."""
         self._subscribers: list[tuple[frozenset[str], Callable[[], object]]] = []
         self._defaults = topic_defaults(static)
         self._topic_configs: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
         self._seen: Mapping[str, str] = {}
         self.on_set: list[Callable[[], object]] = []
-        """Called after each update in which a key was set for this broker, be it to the value that it had."""
+        """Called after each update in which a key was set for this broker, even to the value that it had."""
         self.renewals: list[Renewal] = []
-        """Called with each update in which a key was set for this broker: Kafka then looks at all files, though no name has changed."""
+        """Called with each update in which a key was set for this broker: Kafka then rereads all files, even if no file name has changed.
+        """
         self.validators: list[Callable[[BrokerConfig], object]] = []
-        """Asked of each change besides, in a thread; they raise ConfigError, one line, for what cannot be followed, and change nothing."""
+        """Additional checks of each change, in a thread. They raise ConfigError, one line, for an invalid change, and change nothing."""
 
     # -- current values ---------------------------------------------------------------------------------------------------------------
 
     def integer(self, name: str) -> int:
-        """The current value; as `BrokerConfig.integer`."""
+        """Return the current value as `BrokerConfig.integer` does."""
         if name in NEVER_IN_A_FILE:
             key = NEVER_IN_A_FILE[name]
             return cast(int, key.parse(self.node.get(name, self.cluster.get(name, key.default))))
         return self.current.integer(name)
 
     def number(self, name: str) -> float:
-        """The current value; as `BrokerConfig.number`."""
+        """Return the current value as `BrokerConfig.number` does."""
         return self.current.number(name)
 
     def flag(self, name: str) -> bool:
-        """The current value; as `BrokerConfig.flag`."""
+        """Return the current value as `BrokerConfig.flag` does."""
         return self.current.flag(name)
 
     def text(self, name: str) -> str:
-        """The current value; as `BrokerConfig.text`."""
+        """Return the current value as `BrokerConfig.text` does."""
         return self.current.text(name)
 
     def items(self, name: str) -> list[str]:
-        """The current value; as `BrokerConfig.items`."""
+        """Return the current value as `BrokerConfig.items` does."""
         return self.current.items(name)
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """The configuration of a topic with these settings of its own, over the current broker's. Equal settings share one object.
+        """Return the configuration of a topic with the settings `overrides` over the current broker's. Equal settings share one object.
 
-        An invalid setting is left out (`without_effect.TopicWarnings` warns of it): a topic may have been made by another version.
+        An invalid setting is left out (`without_effect.TopicWarnings` warns of it), because another version may have created the topic.
         """
         key = tuple(sorted(overrides.items()))
         known = self._topic_configs.get(key)
@@ -140,9 +144,9 @@ class DynamicBrokerConfig:
     # -- changes ----------------------------------------------------------------------------------------------------------------------
 
     def subscribe(self, keys: Iterable[str], callback: Callable[[], object]) -> None:
-        """`callback` is called, on the loop, after each update in which one of the keys got another value.
+        """Call `callback`, on the loop, after each update in which one of the keys got another value.
 
-        KeyError for a key that cannot change at run time.
+        Raises KeyError for a key that cannot change at run time.
         """
         wanted = frozenset(keys)
         for key in wanted:
@@ -151,10 +155,10 @@ class DynamicBrokerConfig:
         self._subscribers.append((wanted, callback))
 
     def update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
-        """Takes over what is set for this broker and for all brokers.
+        """Take over the settings for this broker and for all brokers; return a line for each problem.
 
-        An invalid setting (of another implementation in the same metadata, say) is left out; a line for each such key is returned, and one
-        for each that was set and changes nothing. Where that opens files (`opens_files`), `read` is for a thread and `take` for the loop.
+        An invalid setting (for example of another implementation in the same metadata) is left out, with a line. A key that was set without
+        effect has a line, too. If the update opens files (`opens_files`), call `read` in a thread and `take` on the loop instead.
         """
         return self.take(self.read(node, cluster))
 
@@ -166,11 +170,11 @@ class DynamicBrokerConfig:
         return named or (self._resolve is not None and any(has_reference(text) for layer in (node, cluster) for text in layer.values()))
 
     def _is_set(self, node: Mapping[str, str]) -> bool:
-        """Whether these settings for this broker are others than those seen last, be they equal."""
+        """Return whether these settings for this broker are a new object since the last update, even if equal to the previous ones."""
         return node is not self._seen and bool(node or self._seen)
 
     def read(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> SettingsRead:
-        """Return what `take` needs; changes nothing, and may run in a thread as long as nothing else is taken over before."""
+        """Return the argument of `take`. Changes nothing, and may run in a thread if no other settings are taken over before `take`."""
         problems: list[str] = []
         named = self._providers(node, cluster)
         usable, node_values = self._usable(node, "this broker", problems, named)
@@ -188,7 +192,7 @@ class DynamicBrokerConfig:
         return SettingsRead(node, problems, usable, usable_of_all, effective, renewed)
 
     def take(self, settings: SettingsRead) -> list[str]:
-        """Take over what was read; return the lines that `update` returns."""
+        """Take over what was read. Return the lines that `update` returns."""
         problems, new = settings.problems, settings.effective
         if new is not None:
             problems += _ineffective(self.node, settings.node, "this broker") + _ineffective(self.cluster, settings.cluster, "all brokers")
@@ -203,11 +207,11 @@ class DynamicBrokerConfig:
         return problems
 
     def check(self, settings: Mapping[str, str], *, for_node: bool) -> None:
-        """Check the settings that would replace all those of this broker, or of all brokers. Opens files, so that it belongs in a thread.
+        """Check settings that would replace all those of this broker, or of all brokers. Opens files, so that it belongs in a thread.
 
-        Raises ConfigError, one line, when they may not.
+        Raises ConfigError, one line, for invalid settings.
         """
-        # Kafka follows what is set by the providers that are set with it, before it looks whether it fits.
+        # Kafka resolves references by the providers that are set in the same request, before it validates the values.
         alone = self._follow(settings, {name: text for name, text in settings.items() if is_of_providers(name)} | self._limit())
         for name in settings:
             check_scope(name, for_node=for_node)
@@ -233,7 +237,7 @@ class DynamicBrokerConfig:
         given = dict(self.static.given)
         for layer in (cluster, node):
             for name, text in layer.items():
-                # A key set at run time also overrides the file's keys for the same thing in a finer unit.
+                # A key set at run time also overrides the file's keys for the same setting in a finer unit.
                 for synonym in broker_synonyms(name):
                     given.pop(synonym, None)
                 if name not in NEVER_IN_A_FILE and not is_only_kept(name):
@@ -248,14 +252,14 @@ class DynamicBrokerConfig:
     # -- references --------------------------------------------------------------------------------------------------------------------
 
     def _providers(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> dict[str, str]:
-        """The settings that say which providers there are; what the file says of them besides is not set at run time."""
+        """Return the file's settings with the provider settings of both layers over them; `AUTOMATIC` comes from the file only."""
         found = dict(self.static.given)
         for layer in (cluster, node):
             found |= {name: text for name, text in layer.items() if is_of_providers(name)}
         return found
 
     def _limit(self) -> dict[str, str]:
-        """What the file says about the classes of providers."""
+        """Return the file's setting for the allowed classes of providers."""
         return {AUTOMATIC: self.static.given[AUTOMATIC]} if AUTOMATIC in self.static.given else {}
 
     def _follow(self, settings: Mapping[str, str], named: Mapping[str, str]) -> Resolved:
@@ -264,7 +268,7 @@ class DynamicBrokerConfig:
         return self._resolve(settings, named)
 
     def _check_static(self, name: str, text: str) -> None:
-        """ConfigError for a setting of a listener of the file that it does not take over, unless it says what the file says."""
+        """Raise ConfigError for a setting of the file's listener that it does not adopt, unless the value is the file's."""
         setting = parse_listener_key(name)
         names = [each.listener.lower() for each in self.static.listeners]
         if setting is not None and setting.listener in names and is_fixed(setting) and self.static.given.get(name) != text:
@@ -273,7 +277,7 @@ class DynamicBrokerConfig:
     def _usable(
         self, layer: Mapping[str, str], whose: str, problems: list[str], named: Mapping[str, str]
     ) -> tuple[dict[str, str], Resolved]:
-        """The settings that can hold, and what they stand for."""
+        """Return the valid settings of a layer, and their resolved values; append a line to `problems` for each invalid one."""
         usable: dict[str, str] = {}
         values: dict[str, str] = {}
         references: dict[str, str] = {}
@@ -298,8 +302,8 @@ def _renew(renewal: Renewal, config: BrokerConfig, renewed: list[Callable[[], ob
 
 
 def _check_followed(values: Resolved, name: str) -> None:
-    """ConfigError, which quotes nothing that is behind a reference, for a value that does not fit its key."""
-    # A key that no file has is read as it is set.
+    """Raise ConfigError, without showing resolved values, for a value that does not fit its key."""
+    # A key that no file contains is read without resolving.
     as_set = name in NEVER_IN_A_FILE and name in values.references
     try:
         check_setting(name, values.references[name] if as_set else values[name])
@@ -308,7 +312,10 @@ def _check_followed(values: Resolved, name: str) -> None:
 
 
 def check_setting(name: str, text: str, *, follows: bool = False) -> None:
-    """ConfigError when the key cannot be set at run time, or the value does not fit. `follows`: brokers follow a reference in it."""
+    """Raise ConfigError when the key cannot be set at run time, or the value is invalid.
+
+    `follows` says that brokers resolve a reference in the value, which is then not checked.
+    """
     elsewhere = follows and has_reference(text)
     if name in NEVER_IN_A_FILE:
         NEVER_IN_A_FILE[name].parse(text)
@@ -333,14 +340,14 @@ def check_setting(name: str, text: str, *, follows: bool = False) -> None:
 
 
 def _ineffective(before: Mapping[str, str], after: Mapping[str, str], whose: str) -> list[str]:
-    """Return a line for each key without effect that was set since `before`; values are not shown, as one may be a secret."""
+    """Return a line for each key without effect that was set since `before`; values are not shown, because they may be secret."""
     fresh = (name for name, text in after.items() if before.get(name) != text)
     reasons = ((name, without_effect_at_run_time(name)) for name in fresh)
     return [f"The setting {name} of {whose} has no effect: {reason}" for name, reason in reasons if reason is not None]
 
 
 def _value(config: BrokerConfig, name: str) -> object:
-    """What a subscriber to `name` sees: the value, also where a synonym gives it, and those of single listeners."""
+    """Return the values that a subscriber to `name` watches: its own, those of synonyms, and those of single listeners."""
     found = [config.get(synonym) for synonym in broker_synonyms(name)]
     if name in LIMITS_OF_LISTENERS:
         found += [own_value(config, listener, name) for listener in config.listener_security_protocols]

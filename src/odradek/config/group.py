@@ -1,4 +1,4 @@
-"""A group's configuration (org.apache.kafka.coordinator.group.GroupConfig)."""
+"""Configuration of a group (org.apache.kafka.coordinator.group.GroupConfig)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ GROUP_SYNONYMS: dict[str, str] = {
     for key in GROUP_CONFIG
     if key.name not in ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
 }
-"""Group key -> the broker key that holds its default (GroupConfig.ALL_GROUP_CONFIG_SYNONYMS)."""
+"""Broker key with the default by group key (GroupConfig.ALL_GROUP_CONFIG_SYNONYMS)."""
 
 _BOUNDED = ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms", "consumer.assignment.interval.ms")
 
 
 def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """ConfigError for overrides that are no keys, do not fit, are out of the broker's bounds, or for groups that are not served yet."""
+    """Raise ConfigError for unknown keys, invalid values, values out of the broker's bounds, or groups that are not served yet."""
     for name in overrides:
         if name not in GROUP_CONFIG:
             raise ConfigError(f"Unknown group config name: {name}")

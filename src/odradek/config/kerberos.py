@@ -1,6 +1,6 @@
-"""What the keys of GSSAPI say: whose ticket or key it is, from Java's Krb5LoginModule, and how principals are named.
+"""Settings of GSSAPI: principal and key of a node, from Java's Krb5LoginModule, and the naming of principals.
 
-ConfigError, one line that names the key, for what is missing or cannot be.
+Functions raise ConfigError, one line that names the key, for a missing or invalid option.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from odradek.security.jaas import LoginModule
 from odradek.security.kerberos_names import KerberosShortNamer
 
 _WITHOUT_MEANING = ("doNotPrompt", "isInitiator", "refreshKrb5Config", "renewTGT")
-"""Options that may be either: nobody is prompted, and the library reads its configuration and gets tickets when it needs them."""
+"""Options whose values do not matter: there is no prompt, and the library reads its configuration and gets tickets when it needs them."""
 
 
 class KerberosSettings(NamedTuple):
-    """A node's principal and its key, and the rules for the names of others."""
+    """Principal of a node and its key, and the rules for the names of other principals."""
 
     principal: str
     keytab: str
@@ -25,7 +25,7 @@ class KerberosSettings(NamedTuple):
 
 
 def kerberos_settings(module: LoginModule, key: str, rules: Sequence[str]) -> KerberosSettings:
-    """Of a listener whose line, the value of `key`, names `module`."""
+    """Return the settings of a listener whose JAAS line, the value of `key`, names `module`. Raises ConfigError."""
     options = dict(module.options)
     if not flag(options, "useKeyTab", key):
         raise ConfigError(f"{key} needs useKeyTab=true: a node has its key from a keytab")
@@ -48,7 +48,10 @@ def kerberos_settings(module: LoginModule, key: str, rules: Sequence[str]) -> Ke
 
 
 def service_name(module: LoginModule, key: str, given: str | None) -> str:
-    """The service of the other side: the line's serviceName or the value of sasl.kerberos.service.name, which must not differ."""
+    """Return the service of the other side: the line's serviceName or sasl.kerberos.service.name, which must not differ.
+
+    Raises ConfigError without a name, or for different names.
+    """
     of_line = module.options.get("serviceName")
     if of_line and given and of_line != given:
         raise ConfigError(
@@ -61,7 +64,7 @@ def service_name(module: LoginModule, key: str, given: str | None) -> str:
 
 
 def flag(options: dict[str, str], name: str, key: str) -> bool:
-    """Takes an option that is true or false out; false where it is not given."""
+    """Remove a boolean option and return its value, False when it is missing. Raises ConfigError for any other value."""
     text = options.pop(name, "false").lower()
     if text not in ("true", "false"):
         raise ConfigError(f"{key}: {name} must be true or false")
@@ -69,7 +72,7 @@ def flag(options: dict[str, str], name: str, key: str) -> bool:
 
 
 def check_options(options: dict[str, str], key: str) -> None:
-    """ConfigError for what is left of the options of a Krb5LoginModule and has a meaning that nothing here has."""
+    """Raise ConfigError for a remaining option of a Krb5LoginModule that has an effect in Java but not here."""
     for name in _WITHOUT_MEANING:
         flag(options, name, key)
     if flag(options, "debug", key):

@@ -102,7 +102,7 @@ def own_value(config: BrokerConfig, listener: str, key: str, mechanism: str = ""
 
 
 def is_set_for(config: BrokerConfig, listener: str, key: str) -> bool:
-    """Whether the key was given for the listener, or for all."""
+    """Return whether the key was given for the listener, or for all."""
     return listener_key(listener, key) in config.given or config.is_set(key)
 
 

@@ -1,4 +1,4 @@
-"""Listeners: `NAME://host:port` (org.apache.kafka.common.Endpoint, SocketServerConfigs.listenerListToEndPoints)."""
+"""Listeners in the form `NAME://host:port` (org.apache.kafka.common.Endpoint, SocketServerConfigs.listenerListToEndPoints)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.base.errors import ConfigError
 from odradek.config.definition import invalid
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""Names and wire ids (org.apache.kafka.common.security.auth.SecurityProtocol)."""
+"""Wire id by name (org.apache.kafka.common.security.auth.SecurityProtocol)."""
 
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 
@@ -18,7 +18,7 @@ _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 
 
 class Endpoint(NamedTuple):
-    """The address of a listener. `host` is "" for all interfaces; IPv6 addresses come without brackets."""
+    """Address of a listener. `host` is "" for all interfaces; IPv6 addresses have no brackets."""
 
     listener: str
     security_protocol: str
@@ -30,7 +30,7 @@ class Endpoint(NamedTuple):
 
 
 def parse_security_protocol_map(name: str, text: str) -> dict[str, str]:
-    """`NAME:PROTOCOL,...` -> listener name -> protocol; ConfigError naming the key."""
+    """Parse `NAME:PROTOCOL,...` into protocol by listener name. Raises ConfigError naming the key."""
     found: dict[str, str] = {}
     for entry in text.split(","):
         if not entry.strip():
@@ -46,9 +46,10 @@ def parse_security_protocol_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_listeners(name: str, entries: list[str], protocols: dict[str, str], *, distinct_ports: bool = True) -> list[Endpoint]:
-    """The endpoints of a list of listeners; ConfigError naming the key.
+    """Return the endpoints of a list of listeners. Raises ConfigError naming the key.
 
-    Listener names must differ; ports (other than 0) too when `distinct_ports`, unless one port is bound once on IPv4 and once on IPv6.
+    Listener names must differ. With `distinct_ports` ports other than 0 must differ too, unless one port is bound once on IPv4 and once on
+    IPv6.
     """
     endpoints: list[Endpoint] = []
     for entry in entries:

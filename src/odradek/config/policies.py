@@ -20,5 +20,5 @@ def policy_of_setting(name: str) -> str | None:
 
 
 def is_of_plugins(name: str) -> bool:
-    """Whether a setting is for a configuration provider or a policy, and means nothing to the node itself."""
+    """Return whether a setting is for a configuration provider or a policy, and means nothing to the node itself."""
     return is_provider_setting(name) or policy_of_setting(name) is not None

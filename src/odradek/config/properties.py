@@ -1,6 +1,6 @@
 """Java's .properties format, as java.util.Properties.load reads it.
 
-Rules: `#` and `!` begin comment lines; key and value are parted by `=`, `:` or white space; a line ending in an odd number of backslashes
+Rules: `#` and `!` begin comment lines; `=`, `:` or white space separates key and value; a line ending in an odd number of backslashes
 continues on the next, whose leading white space is dropped; `\\t \\n \\r \\f \\uXXXX` are escapes, any other escaped character is itself.
 The last of several values for a key wins.
 """
@@ -17,7 +17,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Setting(NamedTuple):
-    """One setting; `line` is the number of the line with the key, counted from 1."""
+    """Setting of a properties file; `line` is the number of the line with the key, counted from 1."""
 
     key: str
     value: str
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
 
 
 class MalformedProperties(ConfigError):
-    """A line that is not in the format."""
+    """Error for a line that is not in the format."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
@@ -33,12 +33,12 @@ class MalformedProperties(ConfigError):
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values in the order of the file; MalformedProperties on a malformed `\\u` escape."""
+    """Return keys and values in the order of the file. Raises MalformedProperties on a malformed `\\u` escape."""
     return {setting.key: setting.value for setting in read_settings(text)}
 
 
 def read_settings(text: str) -> list[Setting]:
-    """All settings in the order of the file, repeated keys included; MalformedProperties on a malformed `\\u` escape."""
+    """Return all settings in the order of the file, repeated keys included. Raises MalformedProperties on a malformed `\\u` escape."""
     found: list[Setting] = []
     for number, line in _logical_lines(text):
         end = _key_end(line)
@@ -54,7 +54,7 @@ def read_settings(text: str) -> list[Setting]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments, continued ones put together, with the number of their first natural line."""
+    """Yield lines without comments, with continuation lines joined, and the number of their first natural line."""
     pending: str | None = None
     first = 0
     for number, natural in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
@@ -112,5 +112,5 @@ def _unescape(text: str, line: int) -> str:
         except ValueError:
             raise MalformedProperties(f"Malformed \\uxxxx encoding: \\u{digits} (a backslash itself is written \\\\)", line) from None
         position += 4
-    # Two \u escapes may be the halves of one character outside the basic plane.
+    # Two \u escapes may be the surrogates of one character outside the basic plane.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

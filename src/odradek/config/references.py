@@ -70,12 +70,12 @@ def hide(found: Mapping[str, str], line: str) -> str:
 
 
 def is_provider_setting(name: str) -> bool:
-    """Whether a key has the form config.providers.NAME.class or config.providers.NAME.param.PARAMETER."""
+    """Return whether a key has the form config.providers.NAME.class or config.providers.NAME.param.PARAMETER."""
     return _SETTING.fullmatch(name) is not None
 
 
 def is_of_providers(name: str) -> bool:
-    """Whether a key says which providers there are."""
+    """Return whether a key says which providers there are."""
     return name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)
 
 
@@ -95,7 +95,7 @@ def provider_settings(settings: Mapping[str, str]) -> list[ProviderSettings]:
 
 
 def has_reference(text: str) -> bool:
-    """Whether a value has the form of a reference in it."""
+    """Return whether a value has the form of a reference in it."""
     return "${" in text and _REFERENCE.search(text) is not None
 
 

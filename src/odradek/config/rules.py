@@ -1,4 +1,4 @@
-"""Rules between keys (kafka.server.KafkaConfig.validateValues) and the names that may be used."""
+"""Rules between keys (kafka.server.KafkaConfig.validateValues), and the valid names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """ConfigError for the first name that is no key, or a key of something not served yet."""
+    """Raise ConfigError for the first unknown name, or for a key of a feature that is not served yet."""
     from odradek.config.broker import BROKER_CONFIG
 
     for name in names:
@@ -36,7 +36,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_required(given: Mapping[str, str]) -> None:
-    """ConfigError for the keys without a default that were not given, with example values for a node that is alone in its cluster."""
+    """Raise ConfigError for the required keys that were not given, with example values for a node that is alone in its cluster."""
     from odradek.config.broker import BROKER_CONFIG, STANDALONE
 
     missing = [f"{key.name} (such as {key.name}={STANDALONE[key.name]})" for key in BROKER_CONFIG if key.required and key.name not in given]
@@ -45,7 +45,7 @@ def check_required(given: Mapping[str, str]) -> None:
 
 
 def check(config: BrokerConfig) -> None:
-    """ConfigError, one line naming the key, when keys contradict one another or ask for what is not served."""
+    """Raise ConfigError, one line naming the key, when keys contradict each other or require a feature that is not served."""
     if config.is_set("broker.id") and config.is_set("node.id") and config.integer("broker.id") != config.integer("node.id"):
         raise ConfigError("broker.id must be the same as node.id where both are set")
     check_listener_settings(config)
@@ -156,7 +156,7 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
 
 
 def _check_sasl(config: BrokerConfig) -> None:
-    """What there is about SASL fits; most nodes have none, and read nothing of it."""
+    """Check the SASL settings. Most nodes have none, and then nothing is parsed."""
     listeners = {each.listener for each in config.listeners} | set(config.controller_listener_names[:1])
     asked = any("SASL" in config.listener_security_protocols.get(name, "") for name in listeners)
     if asked or any("sasl." in name for name in config.given):
@@ -225,7 +225,7 @@ _ORDERED = (
     ("group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"),
     ("group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"),
 )
-"""Pairs of keys; the value of the first must not be more than that of the second."""
+"""Pairs of keys; the value of the first must not exceed that of the second."""
 
 
 def _check_groups(config: BrokerConfig) -> None:
@@ -242,7 +242,7 @@ def _check_groups(config: BrokerConfig) -> None:
 
 
 def _check_cordoned(config: BrokerConfig) -> None:
-    """ConfigError unless cordoned.log.dirs names log directories, or `*` alone (KafkaConfig.validateCordonedLogDirs)."""
+    """Raise ConfigError unless cordoned.log.dirs names log directories, or only `*` (KafkaConfig.validateCordonedLogDirs)."""
     given = config.items("cordoned.log.dirs")
     if "*" in given and len(given) > 1:
         raise ConfigError("cordoned.log.dirs: when it is set to *, it must not contain other values")

@@ -60,7 +60,7 @@ class BearerSettings(NamedTuple):
     """How bearer tokens are checked."""
 
     unsecured: UnsecuredRules | None = None
-    """Whether tokens that nobody signs are taken, which say what they like."""
+    """True if tokens that nobody signs are taken, which say what they like."""
     url: str = ""
     """Where the keys of the provider are."""
     issuer: str | None = None

@@ -1,4 +1,4 @@
-"""A topic's configuration (org.apache.kafka.storage.internals.log.LogConfig): its overrides over the broker's keys over the defaults."""
+"""Configuration of a topic (org.apache.kafka.storage.internals.log.LogConfig): its overrides over the broker's keys over the defaults."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "local.retention.ms": (("log.local.retention.ms", 1),),
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
 }
-"""Topic key -> the broker keys that stand in for it, in order of precedence, with the factor from their unit to the topic key's
-(org.apache.kafka.server.config.ServerTopicConfigSynonyms)."""
+"""Broker keys that give a topic key its value, in order of precedence, with the factor from their unit to the topic key's.
+
+(org.apache.kafka.server.config.ServerTopicConfigSynonyms)
+"""
 
 
 SOURCE_TOPIC = 1
@@ -60,11 +62,11 @@ SOURCE_DEFAULT = 5
 SOURCE_DYNAMIC_BROKER_LOGGER = 6
 SOURCE_CLIENT_METRICS = 7
 SOURCE_GROUP = 8
-"""Where a value comes from, as DescribeConfigs and CreateTopics number it (DescribeConfigsResponse.ConfigSource)."""
+"""Sources of a value, as DescribeConfigs and CreateTopics number them (DescribeConfigsResponse.ConfigSource)."""
 
 
 class EffectiveValue(NamedTuple):
-    """A value as text, and its source."""
+    """Value as text, and its source."""
 
     value: str | None
     source: int
@@ -73,7 +75,7 @@ class EffectiveValue(NamedTuple):
 def effective_topic_value(
     name: str, static: Mapping[str, str], cluster: Mapping[str, str], node: Mapping[str, str], own: Mapping[str, str]
 ) -> EffectiveValue:
-    """A topic key's value as the controller resolves it (KafkaConfigSchema.resolveEffectiveTopicConfig).
+    """Return a topic key's value as the controller resolves it (KafkaConfigSchema.resolveEffectiveTopicConfig).
 
     `own` are the topic's overrides; `node`, `cluster` and `static` are a broker's dynamic keys, those of all brokers, and its file.
     """
@@ -82,7 +84,7 @@ def effective_topic_value(
     layers = ((node, SOURCE_DYNAMIC_BROKER), (cluster, SOURCE_DYNAMIC_DEFAULT_BROKER), (static, SOURCE_STATIC_BROKER))
     for layer, source in layers:
         for synonym, factor in SYNONYMS.get(name, ()):
-            # What a reference stands for is known to the broker that follows it; the controller passes it over.
+            # Only the broker that resolves a reference knows its value; the controller ignores the key.
             if synonym in layer and not has_reference(layer[synonym]):
                 text = layer[synonym]
                 return EffectiveValue(text if factor == 1 else str(int(text) * factor), source)
@@ -91,7 +93,7 @@ def effective_topic_value(
 
 
 class TopicConfig:
-    """Immutable. Sizes are bytes, times milliseconds; `overrides` are the topic's own settings as text."""
+    """Configuration of one topic, immutable. Sizes are bytes, times milliseconds; `overrides` are the topic's own settings as text."""
 
     __slots__ = (
         "_values",
@@ -166,22 +168,23 @@ class TopicConfig:
         self.follower_throttled_replicas: list[str] = cast("list[str]", values["follower.replication.throttled.replicas"])
 
     def _max_segment_ms(self) -> int:
-        """The time after which the active segment is rolled, so that its records can be compacted in time (LogConfig.maxSegmentMs)."""
+        """Return the time after which the active segment is rolled, so that its records can be compacted in time (LogConfig.maxSegmentMs)."""
         return min(self.max_compaction_lag_ms, self.segment_ms) if self.compact and self.max_compaction_lag_ms > 0 else self.segment_ms
 
     def _integer(self, name: str) -> int:
         return cast(int, self._values[name])
 
     def get(self, name: str) -> ConfigValue:
-        """The effective value by key; KeyError when there is no such key."""
+        """Return the effective value of a key. Raises KeyError for an unknown key."""
         return self._values[name]
 
     @classmethod
     def build(cls, broker: BrokerConfig | None, overrides: Mapping[str, str], dynamic: Sequence[Mapping[str, str]] = ()) -> TopicConfig:
-        """The effective configuration, over the defaults where no broker is given.
+        """Return the effective configuration, over the defaults where no broker is given.
 
         `dynamic` are broker keys set at run time, the strongest layer first: those of the broker, then those of all brokers.
-        ConfigError for an override that is no topic key or does not fit.
+
+        Raises ConfigError for an override that is unknown or invalid.
         """
         values = topic_defaults(broker)
         for layer in reversed(dynamic):
@@ -190,7 +193,7 @@ class TopicConfig:
 
     @classmethod
     def over(cls, defaults: Mapping[str, ConfigValue], overrides: Mapping[str, str]) -> TopicConfig:
-        """As `build`, over defaults that come from `topic_defaults`."""
+        """Return a configuration as `build` does, over defaults that come from `topic_defaults`."""
         values = dict(defaults)
         for name, text in overrides.items():
             if name not in TOPIC_CONFIG:
@@ -200,7 +203,7 @@ class TopicConfig:
 
 
 def override_problem(name: str, text: str) -> str | None:
-    """Why a setting in the metadata is invalid here (another version's key, say); None when it is valid."""
+    """Return the reason why a setting in the metadata is invalid here (for example a key of another version); None when it is valid."""
     if name not in TOPIC_CONFIG:
         return f"Unknown topic config name: {name}"
     try:
@@ -211,7 +214,7 @@ def override_problem(name: str, text: str) -> str | None:
 
 
 def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
-    """ConfigError for overrides that are no keys, do not fit, contradict one another or ask for what is not served (LogConfig.validate)."""
+    """Raise ConfigError for overrides that are unknown, invalid, contradictory or not served (LogConfig.validate)."""
     from odradek.config.unserved import check_served_topic
 
     for name in overrides:
@@ -227,7 +230,7 @@ def check_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | N
 
 
 def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:
-    """Every topic key with the value it has where a topic does not override it (KafkaConfig.extractLogConfigMap)."""
+    """Return every topic key with its value for topics that do not override it (KafkaConfig.extractLogConfigMap)."""
     values: dict[str, ConfigValue] = {}
     for key in TOPIC_CONFIG:
         values[key.name] = key.default_value() if broker is None else _broker_value(broker, key.name)
@@ -235,7 +238,7 @@ def topic_defaults(broker: BrokerConfig | None) -> dict[str, ConfigValue]:
 
 
 def _dynamic_values(layer: Mapping[str, str]) -> dict[str, ConfigValue]:
-    """The topic keys that broker keys set at run time give a value."""
+    """Return the topic keys that get their value from broker keys set at run time."""
     found: dict[str, ConfigValue] = {}
     for name in SYNONYMS if layer else ():
         value, source = effective_topic_value(name, layer, {}, {}, {})

@@ -1,6 +1,6 @@
-"""Keys of features that are not served yet, with the values that do without the feature.
+"""Keys of features that are not served yet, with the values that do not need the feature.
 
-Any other value is refused: an operator must never believe that a setting works when it does nothing.
+Any other value is refused: an operator must never believe that a setting works when it has no effect.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNSERVED: dict[str, tuple[tuple[str, ...], str]] = {
     "ssl.trustmanager.algorithm": (("PKIX", "SunX509"), "Java's trust managers"),
     "unstable.feature.versions.enable": (("false",), "unstable feature levels"),
 }
-"""Key -> (values that need no missing feature, what is missing)."""
+"""(values that need no missing feature, missing feature) by key."""
 
 UNSERVED_SECURITY: dict[str, str] = {
     "sasl.client.callback.handler.class": "callback handlers of Java",
@@ -52,28 +52,28 @@ UNSERVED_SECURITY: dict[str, str] = {
     "sasl.oauthbearer.jwt.retriever.": "logins of nodes by OAUTHBEARER",
     "sasl.oauthbearer.token.": "logins of nodes by OAUTHBEARER",
 }
-"""Beginning of a key -> what is missing; such a key may be given with its default only."""
+"""Missing feature by beginning of a key; such a key may be given only with its default."""
 
 UNSERVED_PREFIXES: dict[str, str] = {
     "rlmm.config.": "tiered storage",
     "rsm.config.": "tiered storage",
     "zookeeper.": "ZooKeeper",
 }
-"""Beginning of a key -> what is missing."""
+"""Missing feature by beginning of a key."""
 
 UNSERVED_TOPIC: dict[str, tuple[tuple[str, ...], str]] = {
     "remote.storage.enable": (("false",), "tiered storage"),
     "remote.log.copy.disable": (("false",), "tiered storage"),
     "remote.log.delete.on.disable": (("false",), "tiered storage"),
 }
-"""Topic keys: as `UNSERVED`."""
+"""Topic keys, in the form of `UNSERVED`."""
 
 SERVED_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-"""Security protocols a listener may have."""
+"""Security protocols that a listener may have."""
 
 
 def unserved_prefix(name: str) -> str | None:
-    """What is missing for a key that begins with one of the prefixes."""
+    """Return the missing feature for a key that begins with one of the prefixes."""
     for prefix, feature in UNSERVED_PREFIXES.items():
         if name.startswith(prefix):
             return feature
@@ -81,7 +81,7 @@ def unserved_prefix(name: str) -> str | None:
 
 
 def check_served(config: BrokerConfig) -> None:
-    """ConfigError for the first key that is set to something not served yet."""
+    """Raise ConfigError for the first key whose value needs a feature that is not served yet."""
     for name, text in config.given.items():
         check_served_setting(name, text)
     for endpoint in config.listeners:
@@ -90,7 +90,7 @@ def check_served(config: BrokerConfig) -> None:
 
 
 def check_served_setting(name: str, text: str) -> None:
-    """ConfigError when a broker key, or a listener's, is set to something not served yet."""
+    """Raise ConfigError when the value of a broker's or listener's key needs a feature that is not served yet."""
     from odradek.config.broker import BROKER_CONFIG
 
     if is_of_plugins(name):
@@ -104,7 +104,7 @@ def check_served_setting(name: str, text: str) -> None:
 
 
 def _missing(key: Key, text: str) -> str | None:
-    """What is not served yet and would be needed for the value."""
+    """Return the feature that the value needs and that is not served yet."""
     if key.name in UNSERVED:
         allowed, feature = UNSERVED[key.name]
         if text.strip() not in allowed:
@@ -116,7 +116,7 @@ def _missing(key: Key, text: str) -> str | None:
 
 
 def check_served_topic(overrides: Mapping[str, str]) -> None:
-    """ConfigError for the first topic key that is set to something not served yet."""
+    """Raise ConfigError for the first topic key whose value needs a feature that is not served yet."""
     for name, (allowed, feature) in UNSERVED_TOPIC.items():
         text = overrides.get(name)
         if text is not None and text.strip().lower() not in allowed:

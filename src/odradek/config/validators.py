@@ -1,4 +1,4 @@
-"""Validators of single keys that have rules of their own."""
+"""Validators of single keys with special rules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from odradek.config.definition import ConfigValue, invalid
 
 
 def gzip_level(name: str, value: ConfigValue) -> None:
-    """A deflate level 1..9, or -1 for zlib's own choice."""
+    """Check a deflate level: 1 to 9, or -1 for zlib's default. Raises ConfigError."""
     if not isinstance(value, int) or not (1 <= value <= 9 or value == -1):
         raise invalid(name, value, "Value must be between 1 and 9 or equal to -1")
 
 
 def throttled_replicas(name: str, value: ConfigValue) -> None:
-    """`*`, or a list of partition:broker (ThrottledReplicaListValidator)."""
+    """Check `*`, or a list of partition:broker (ThrottledReplicaListValidator). Raises ConfigError."""
     items: list[str] = value if isinstance(value, list) else []
     if items == ["*"] or all(re.fullmatch(r"([0-9]+:[0-9]+)?", item) for item in items):
         return
@@ -23,7 +23,7 @@ def throttled_replicas(name: str, value: ConfigValue) -> None:
 
 
 def share_offset_reset(name: str, value: ConfigValue) -> None:
-    """latest, earliest, or by_duration: and a non-negative ISO 8601 duration (ShareGroupAutoOffsetResetStrategy)."""
+    """Check latest, earliest, or by_duration: and a non-negative ISO 8601 duration (ShareGroupAutoOffsetResetStrategy). Raises ConfigError."""
     text = value if isinstance(value, str) else ""
     if text in ("latest", "earliest"):
         return
@@ -34,18 +34,18 @@ def share_offset_reset(name: str, value: ConfigValue) -> None:
 
 
 def bootstrap_servers(name: str, value: ConfigValue) -> None:
-    """A list of host:port (QuorumConfig.parseBootstrapServers)."""
+    """Check a list of host:port (QuorumConfig.parseBootstrapServers). Raises ConfigError."""
     for entry in value if isinstance(value, list) else ():
         parse_host_port(name, entry)
 
 
 def quorum_voters(name: str, value: ConfigValue) -> None:
-    """A list of id@host:port (QuorumConfig.parseVoterConnections)."""
+    """Check a list of id@host:port (QuorumConfig.parseVoterConnections). Raises ConfigError."""
     parse_quorum_voters(name, value if isinstance(value, list) else [])
 
 
 def parse_quorum_voters(name: str, entries: list[str]) -> dict[int, tuple[str, int]]:
-    """Voter id -> (host, port); ConfigError naming the key on anything else."""
+    """Parse a list of id@host:port into (host, port) by voter id. Raises ConfigError naming the key."""
     voters: dict[int, tuple[str, int]] = {}
     for entry in entries:
         parts = entry.split("@")
@@ -62,7 +62,7 @@ def parse_quorum_voters(name: str, entries: list[str]) -> dict[int, tuple[str, i
 
 
 def parse_host_port(name: str, entry: str) -> tuple[str, int]:
-    """`host:port` or `[v6]:port` -> (host, port) without brackets; ConfigError naming the key."""
+    """Parse `host:port` or `[v6]:port` into (host, port) without brackets. Raises ConfigError naming the key."""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^:\[\]\s]+)):([0-9]{1,5})", entry.strip())
     if match is None:
         raise invalid(name, entry, "it must be host:port")

@@ -1,6 +1,6 @@
-"""Keys that are accepted and change nothing, each with the reason; an operator who sets one is told so once.
+"""Keys that are accepted and have no effect, each with the reason; the operator gets one warning for each.
 
-What an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unserved`.
+A key whose effect an operator must be able to rely on (security, tiered storage, quotas) is refused instead: `config.unserved`.
 """
 
 from __future__ import annotations
@@ -141,19 +141,19 @@ WITHOUT_EFFECT_BY_REASON: dict[str, tuple[str, ...]] = {
         "metrics.sample.window.ms",
     ),
 }
-"""Reason -> broker keys."""
+"""Broker keys by reason."""
 
 WITHOUT_EFFECT: dict[str, str] = {name: reason for reason, names in WITHOUT_EFFECT_BY_REASON.items() for name in names}
-"""Broker key -> reason."""
+"""Reason by broker key."""
 
 TOPIC_WITHOUT_EFFECT: dict[str, str] = {
     **dict.fromkeys(("local.retention.bytes", "local.retention.ms"), _TIERED),
 }
-"""Topic key -> reason."""
+"""Reason by topic key."""
 
 
 def ineffective(given: dict[str, str]) -> Iterator[str]:
-    """One line for each broker key that is given and changes nothing."""
+    """Yield one line for each given broker key without effect."""
     providers = [each.strip() for each in given.get(PROVIDERS, "").split(",")]
     for name, text in given.items():
         setting = parse_listener_key(name)
@@ -168,7 +168,7 @@ def ineffective(given: dict[str, str]) -> Iterator[str]:
 
 
 class TopicWarnings:
-    """Warns once for each topic key without effect, or with an invalid value, that a topic sets."""
+    """Warnings, one for each topic key without effect, or with an invalid value, that a topic sets."""
 
     __slots__ = ("_said",)
 
@@ -176,7 +176,7 @@ class TopicWarnings:
         self._said: set[str] = set()
 
     def lines(self, topic: str, overrides: Collection[tuple[str, str]]) -> Iterator[str]:
-        """The lines for the keys that no topic had set before; `topic` is named as the first that does."""
+        """Yield lines for the keys that no topic had set before; `topic` is named as the first."""
         from odradek.config.topic import override_problem
 
         for name, text in overrides:

@@ -1,1 +1,1 @@
-"""Kafka's wire protocol: every message declared once for all its versions, readers and writers generated on first use."""
+"""Kafka's wire protocol: each message is declared once for all versions; readers and writers are generated on first use."""

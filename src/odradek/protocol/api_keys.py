@@ -1,4 +1,4 @@
-"""The APIs of Kafka 4.3 and the four that only ZooKeeper-era brokers speak, without importing their messages."""
+"""APIs of Kafka 4.3 and the four APIs that only ZooKeeper-era brokers serve, without importing their messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class ApiKey(IntEnum):
-    """The number that opens a request (org.apache.kafka.common.protocol.ApiKeys)."""
+    """Number at the beginning of a request (org.apache.kafka.common.protocol.ApiKeys)."""
 
     PRODUCE = 0
     FETCH = 1
@@ -105,20 +105,20 @@ class ApiKey(IntEnum):
 
 
 class ApiInfo(NamedTuple):
-    """What is known of an API without its messages."""
+    """Properties of an API that are known without importing its messages."""
 
     name: str
     """Kafka's name, the common prefix of the two message classes."""
     min_version: int
     max_version: int
     latest_version_unstable: bool
-    """Whether `max_version` must not be advertised unless unstable versions are enabled."""
+    """True if `max_version` must not be advertised unless unstable versions are enabled."""
     flexible_since: int | None
-    """The first version with tagged fields and the longer headers (KIP-482)."""
+    """First version with tagged fields and the longer headers (KIP-482)."""
     listeners: tuple[str, ...]
-    """Who serves it in Kafka: "broker", "controller", or "zkBroker" for a broker under a ZooKeeper-era controller."""
+    """Kinds of node that serve the API in Kafka: "broker", "controller", or "zkBroker" for a broker under a ZooKeeper-era controller."""
     module: str
-    """The module of the messages."""
+    """Module of the messages."""
 
     def is_flexible(self, version: int) -> bool:
         return self.flexible_since is not None and version >= self.flexible_since

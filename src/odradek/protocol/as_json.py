@@ -1,4 +1,4 @@
-"""Messages as JSON, as Kafka's generated JsonConverter classes and Jackson write them.
+"""JSON form of messages, as Kafka's generated JsonConverter classes and Jackson write them.
 
 Names are those of Kafka's message definitions (`leader_epoch` is `leaderEpoch`); bytes are base64, ids their text form. A field that the
 version does not have is left out, and so is a tagged field at its default.
@@ -17,7 +17,7 @@ from odradek.protocol.errors import UnsupportedVersionError
 from odradek.protocol.schema import Array, Field, Scalar, Struct
 
 Json: TypeAlias = "bool | int | float | str | bytes | Sequence[Json] | Mapping[str, Json] | None"
-"""Bytes stand for base64 text, so that whoever knows what is in them can put that in their place."""
+"""JSON values; bytes stand for base64 text, so that a caller who knows their content can replace them by it."""
 
 _ESCAPES: Final = {
     **{code: f"\\u{code:04X}" for code in range(0x20)},
@@ -26,7 +26,10 @@ _ESCAPES: Final = {
 
 
 def message_json(message: Struct, version: int) -> dict[str, Json]:
-    """The fields that `version` has. UnsupportedVersionError for a field that it lacks, that is set and that must not get lost."""
+    """Return the fields that `version` has.
+
+    Raises UnsupportedVersionError when a field that `version` lacks is set and must not be dropped.
+    """
     found: dict[str, Json] = {}
     for field in message.FIELDS:
         value = getattr(message, field.name)
@@ -39,7 +42,7 @@ def message_json(message: Struct, version: int) -> dict[str, Json]:
 
 
 def json_text(value: Json) -> str:
-    """As Jackson's JsonNode.toString: no spaces, no escapes but those that JSON demands."""
+    """Return the text as Jackson's JsonNode.toString: no spaces, and only the escapes that JSON requires."""
     match value:
         case None:
             return "null"
@@ -89,7 +92,7 @@ def _value(value: object, version: int) -> Json:
 
 
 def _double(value: float) -> str:
-    """As Java's Double.toString."""
+    """Return the text as Java's Double.toString."""
     if not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else f'"{"-" if value < 0 else ""}Infinity"'
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -1,7 +1,7 @@
-"""Turns declarations into Python source: the shared parts of the reader and the writer generator, and constructors.
+"""Generation of Python source from declarations: the shared parts of the reader and the writer generator, and constructors.
 
-What is generated is one function without branches on types or versions: nested structs and arrays become nested loops,
-neighbouring values of fixed size (with the length of what follows) become one `struct` call.
+The result is one function without branches on types or versions: nested structs and arrays become nested loops, and neighbouring values of
+fixed size (with the length of the following value) become one `struct` call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.protocol.schema import Array, Field, Message, Scalar, Struct
 MISSING: Final = object()
 UUID_CACHE_LIMIT: Final = 4_096
 MAX_TAGS: Final = 512
-"""How many tagged fields a struct may carry; Kafka's own stay below 10."""
+"""Limit of tagged fields in a struct; Kafka's own structs have fewer than 10."""
 
 
 class Source:
@@ -43,21 +43,21 @@ class Source:
         return name
 
     def struct_method(self, codes: str, method: str) -> str:
-        """The name of the bound `pack` or `unpack_from` of a big-endian struct."""
+        """Return the name of the bound `pack` or `unpack_from` of a big-endian struct."""
         key = f"{method} {codes}"
         if key not in self._structs:
             self._structs[key] = self.constant(getattr(struct.Struct(">" + codes), method), method + "_")
         return self._structs[key]
 
     def compile(self, title: str) -> Any:
-        """Compiles the function `f`."""
+        """Compile and return the function `f`."""
         namespace = dict(self.names)
         exec(compile("\n".join(self.lines), f"<{title}>", "exec"), namespace)
         return namespace["f"]
 
 
 def build_constructor(cls: type[Struct]) -> Callable[..., None]:
-    """A keyword-only `__init__` with the declared defaults; a list or struct is made anew for each instance."""
+    """Return a keyword-only `__init__` with the declared defaults; each instance gets a new list or struct."""
     parameters: list[str] = []
     source = Source("")
     source.names["MISSING"] = MISSING
@@ -78,7 +78,7 @@ def build_constructor(cls: type[Struct]) -> Callable[..., None]:
 
 
 def literal(source: Source, item: Field) -> str:
-    """An expression for a default that need not be made anew."""
+    """Return an expression for a default that instances can share."""
     if item.default_is_none:
         return "None"
     value = item.default
@@ -86,7 +86,7 @@ def literal(source: Source, item: Field) -> str:
 
 
 def empty(source: Source, cls: type[Struct], item: Field) -> str:
-    """An expression that makes the empty list or the default struct."""
+    """Return an expression that creates the empty list or the default struct."""
     if isinstance(item.type, Array):
         return "[]"
     assert isinstance(item.type, str)
@@ -98,7 +98,7 @@ def is_tagged(item: Field, version: int) -> bool:
 
 
 def smallest_size(cls: type[Struct], version: int) -> int:
-    """The fewest bytes that an instance takes in `version`: the bound for how long an array can be."""
+    """Return the minimal size in bytes of an instance in `version`, which bounds the length of an array."""
     flexible = is_flexible(cls, version)
     total = 1 if flexible else 0
     for item in cls.FIELDS:
@@ -112,7 +112,7 @@ def smallest_size(cls: type[Struct], version: int) -> int:
 
 
 def element_size(cls: type[Struct], wire_type: Scalar | Array | str, version: int) -> int:
-    """The fewest bytes that a value of `wire_type` takes in `version`."""
+    """Return the minimal size in bytes of a value of `wire_type` in `version`."""
     if isinstance(wire_type, str):
         return smallest_size(cls.struct(wire_type), version)
     if isinstance(wire_type, Scalar) and wire_type.code:
@@ -131,7 +131,10 @@ _uuids: dict[bytes, UUID] = {}
 
 
 def uuid_of(raw: bytes) -> UUID:
-    """The id with these 16 bytes. Topic ids come again and again, and making a UUID is slow: the last ones are kept."""
+    """Return the id with these 16 bytes. Topic ids repeat often and creating a UUID is slow, so recent ones are cached.
+
+    Raises ProtocolError for fewer bytes.
+    """
     value = _uuids.get(raw)
     if value is None:
         if len(raw) != 16:

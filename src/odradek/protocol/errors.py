@@ -1,4 +1,4 @@
-"""What can go wrong between bytes and messages."""
+"""Errors of the conversion between bytes and messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["InvalidMessageError", "ProtocolError", "UnsupportedVersionError"]
 
 
 class UnsupportedVersionError(ProtocolError):
-    """The message, or a field of it that must not be dropped, does not exist in the version asked for."""
+    """Error when the requested version lacks the message, or a field of it that must not be dropped."""
 
 
 class InvalidMessageError(OdradekError, ValueError):
-    """A message of ours that cannot be written: a null where none is allowed, a number or a text out of range."""
+    """Error when a message of this node cannot be written: a null where none is allowed, a number or a text out of range."""

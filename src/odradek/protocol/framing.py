@@ -12,24 +12,27 @@ _SIZE: Final = struct.Struct(">i")
 
 
 def encode_size(size: int) -> bytes:
-    """The prefix of a frame of `size` bytes."""
+    """Return the prefix of a frame of `size` bytes."""
     return _SIZE.pack(size)
 
 
 def chunk_size(chunk: Chunk) -> int:
-    """Bytes in a chunk, in memory or not."""
+    """Return the size of a chunk in bytes, in memory or not."""
     # A tuple: checking against a union takes several times as long.
     return len(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.size
 
 
 def frame(*parts: bytes) -> bytes:
-    """A whole frame of the given parts."""
+    """Return a whole frame of the given parts."""
     body = b"".join(parts)
     return _SIZE.pack(len(body)) + body
 
 
 def frame_chunks(header: bytes, chunks: Iterable[Any]) -> list[Any]:
-    """A frame of a header and the chunks of a message (`Message.encode_chunks`), size and header joined to the first chunk in memory."""
+    """Return a frame of a header and the chunks of a message (`Message.encode_chunks`).
+
+    Size and header are joined to the first chunk if that is in memory.
+    """
     body = list(chunks)
     if len(body) == 1 and type(body[0]) is bytes:
         whole = body[0]

@@ -1,7 +1,7 @@
 """Request and response headers.
 
-Three oddities, all Kafka's: the client id keeps its int16 length in flexible headers; ControlledShutdown version 0 has no client id;
-the response to ApiVersions always has the oldest header, so that clients can read it before they know what the broker speaks (KIP-511).
+Kafka's exceptions: the client id keeps its int16 length in flexible headers; ControlledShutdown version 0 has no client id; the response to
+ApiVersions always has the oldest header, so that clients can read it before they know the broker's versions (KIP-511).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request. The keys and versions are those sent, known or not."""
+    """Header of a request. Key and version are those sent, known or not."""
 
     api_key: int
     api_version: int
@@ -29,7 +29,7 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-# Looked up for every request and response: by plain number, without making an ApiKey of it.
+# Looked up for every request and response by number, without creating an ApiKey.
 _FLEXIBLE_SINCE: Final[dict[int, int]] = {
     int(api_key): 1 << 15 if info.flexible_since is None else info.flexible_since for api_key, info in API_INFO.items()
 }
@@ -37,7 +37,7 @@ _FLEXIBLE_ANSWER_SINCE: Final[dict[int, int]] = {**_FLEXIBLE_SINCE, _API_VERSION
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """0, 1 or 2; ProtocolError for an unknown key."""
+    """Return 0, 1 or 2. Raises ProtocolError for an unknown key."""
     flexible_since = _FLEXIBLE_SINCE.get(api_key)
     if flexible_since is None:
         raise ProtocolError(f"unknown API key {api_key}")
@@ -47,7 +47,7 @@ def request_header_version(api_key: int, version: int) -> int:
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """0 or 1; ProtocolError for an unknown key."""
+    """Return 0 or 1. Raises ProtocolError for an unknown key."""
     flexible_since = _FLEXIBLE_ANSWER_SINCE.get(api_key)
     if flexible_since is None:
         raise ProtocolError(f"unknown API key {api_key}")
@@ -55,10 +55,10 @@ def response_header_version(api_key: int, version: int) -> int:
 
 
 def decode_request_header(buffer: bytes | bytearray | memoryview) -> tuple[RequestHeader, int]:
-    """The header at the start of a request, and the offset of the body.
+    """Return the header at the start of a request, and the offset of the body.
 
-    Raises ProtocolError for an unknown key (the header's form is unknown, too) and for anything malformed. Versions are
-    not checked: ApiVersions in a version too new must be answered.
+    Versions are not checked, because ApiVersions in a too new version must be answered. Raises ProtocolError for an unknown key (the
+    header's form is then unknown, too) and for a malformed header.
     """
     try:
         api_key, version, correlation_id, size = _WITH_CLIENT.unpack_from(buffer)
@@ -81,13 +81,13 @@ def decode_request_header(buffer: bytes | bytearray | memoryview) -> tuple[Reque
     elif size != -1:
         raise ProtocolError("the client id has a negative length")
     if header_version == 2:
-        # Nearly never are there any.
+        # Tagged fields are rare.
         offset = offset + 1 if offset < len(buffer) and buffer[offset] == 0 else _skip_tags(buffer, offset)
     return RequestHeader(api_key, version, correlation_id, client_id), offset
 
 
 def _decode_short_header(buffer: bytes | bytearray | memoryview) -> tuple[RequestHeader, int]:
-    """Too short for a client id: ControlledShutdown version 0, or malformed."""
+    """Return a header too short for a client id: that of ControlledShutdown version 0. Raises ProtocolError for any other."""
     if len(buffer) >= _FIXED.size:
         api_key, version, correlation_id = _FIXED.unpack_from(buffer)
         if request_header_version(api_key, version) == 0:
@@ -103,7 +103,10 @@ def _skip_tags(buffer: bytes | bytearray | memoryview, offset: int) -> int:
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The header of a request; ProtocolError for an unknown key, InvalidMessageError for values that do not fit."""
+    """Return the header of a request.
+
+    Raises ProtocolError for an unknown key, InvalidMessageError for values out of range.
+    """
     header_version = request_header_version(api_key, api_version)
     try:
         if header_version == 0:
@@ -118,13 +121,13 @@ def encode_request_header(api_key: int, api_version: int, correlation_id: int, c
 
 
 def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """The header of the response to a request of `api_key` in `version`."""
+    """Return the header of the response to a request of `api_key` in `version`."""
     header = _CORRELATION.pack(correlation_id)
     return header + b"\0" if response_header_version(api_key, version) == 1 else header
 
 
 def decode_response_header(buffer: bytes | bytearray | memoryview, api_key: int, version: int) -> tuple[int, int]:
-    """The correlation id, and the offset of the body. ProtocolError for anything malformed."""
+    """Return the correlation id, and the offset of the body. Raises ProtocolError for a malformed header."""
     try:
         (correlation_id,) = _CORRELATION.unpack_from(buffer)
     except struct.error:

@@ -1,4 +1,4 @@
-"""Which version of a request to send: the highest that both sides know (KIP-35), asked for once per connection (KIP-511)."""
+"""Choice of request versions: the highest that both sides know (KIP-35), after one exchange per connection (KIP-511)."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 NEWEST_API_VERSIONS = 4
-"""The version of ApiVersions that is tried first."""
+"""Version of ApiVersions that is tried first."""
 
 
 class ApiVersionTable:
-    """The version ranges that one node has announced."""
+    """Version ranges that one node has announced."""
 
     __slots__ = ("features", "node", "ranges")
 
     def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
         self.ranges: dict[int, tuple[int, int]] = dict(ranges)
         self.node = "the broker"
-        """What errors call the node."""
+        """Name of the node in errors."""
         self.features: dict[str, int] = {}
-        """The levels of the cluster's features, as far as the node has said (KIP-584)."""
+        """Levels of the cluster's features, as far as the node has announced them (KIP-584)."""
 
     @classmethod
     def announced(cls, api_keys: Iterable[tuple[int, int, int]]) -> ApiVersionTable:
-        """From (key, minimum, maximum) as an ApiVersions answer lists them."""
+        """Return the table of (key, minimum, maximum), as an ApiVersions response lists them."""
         return cls({key: (low, high) for key, low, high in api_keys})
 
     def supports(self, api_key: ApiKey, version: int) -> bool:
-        """Whether the node serves this version of the API."""
+        """Return whether the node serves this version of the API."""
         low, high = self.ranges.get(api_key, (0, -1))
         return low <= version <= high
 
     def choose(self, api_key: ApiKey, *, at_most: int | None = None, at_least: int = 0) -> int:
-        """The highest version that both sides serve, within the caller's bounds.
+        """Return the highest version that both sides serve, within the caller's bounds.
 
-        KafkaError(UNSUPPORTED_VERSION), naming the API and both ranges, when there is none.
+        Raises KafkaError UNSUPPORTED_VERSION, naming the API and both ranges, without a common version.
         """
         ours_low, ours_high = own_range(api_key)
-        ours_high = max(ours_high, at_least)  # A version that is not stable yet is sent where the caller asks for it.
+        ours_high = max(ours_high, at_least)  # A version that is not stable yet is sent if the caller asks for it.
         low, high = max(ours_low, at_least), ours_high if at_most is None else min(ours_high, at_most)
         announced = self.ranges.get(api_key)
         if announced is None:
@@ -55,13 +55,13 @@ class ApiVersionTable:
 
 
 def own_range(api_key: ApiKey) -> tuple[int, int]:
-    """The versions of the API that this client sends: all stable ones."""
+    """Return the versions of the API that this client sends: all stable ones."""
     info = API_INFO[api_key]
     return info.min_version, info.max_version - 1 if info.latest_version_unstable else info.max_version
 
 
 class Negotiation:
-    """The first exchange on a connection. Whoever does not know our newest ApiVersions names the one it knows, and is asked again.
+    """First exchange on a connection. A node that does not know the newest ApiVersions names its own version, and is asked again.
 
     negotiation = Negotiation("1.0")
     while (table := negotiation.answered(send(ApiKey.API_VERSIONS, negotiation.version, negotiation.question()))) is None: ...
@@ -72,20 +72,20 @@ class Negotiation:
     def __init__(self, software_version: str) -> None:
         self._software_version = software_version
         self.version = NEWEST_API_VERSIONS
-        """The version of the question to send."""
+        """Version of the request to send."""
 
     def question(self) -> bytes:
-        """The body of the ApiVersions request, in `version`."""
+        """Return the body of the ApiVersions request, in `version`."""
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=self._software_version)
         return request.encode(self.version)
 
     def answered(self, body: memoryview) -> ApiVersionTable | None:
-        """What the node serves, or None: ask again, in the `version` that it knows.
+        """Return the node's version ranges, or None: ask again, in the new `version`.
 
-        KafkaError when it refuses to say, ProtocolError when the answer is none.
+        Raises KafkaError when the node answers with an error, ProtocolError for a malformed response.
         """
         if bytes(body[:2]) == b"\x00\x23":
-            # UNSUPPORTED_VERSION comes in version 0, whatever was asked.
+            # UNSUPPORTED_VERSION comes in version 0, whatever the version of the request.
             refused = ApiVersionsResponse.decode(body, 0)
             highest = max((entry.max_version for entry in refused.api_keys if entry.api_key == ApiKey.API_VERSIONS), default=0)
             if self.version == 0 or highest >= self.version:

@@ -1,4 +1,4 @@
-"""Generates readers: bytes in, message out, every length checked against what remains before anything is made of it."""
+"""Generation of readers from bytes to messages. Every length is checked against the remaining bytes before anything is allocated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from odradek.protocol.varint import decode_uvarint, decode_uvarint_rest
 
 
 def build_reader(message: type[Message], version: int) -> Reader:
-    """The reader of `message` in `version`: `(buffer, start, end, budget)` to the message and the offset after it.
+    """Return the reader of `message` in `version`: a function of `(buffer, start, end, budget)`.
 
-    `end` must be the length of the buffer: reading past it shows as IndexError or struct.error.
+    The function returns the message and the offset after it. `end` must be the length of the buffer: reading past it raises IndexError or
+    struct.error.
     """
     generator = _ReaderGenerator(version)
     source = generator.source
@@ -148,7 +149,7 @@ class _ReaderGenerator:
             self.sized(cls, wire_type, target, nullable, name)
 
     def length(self, cls: type[Struct], code: str) -> tuple[str, bool]:
-        """Reads a length. Returns the variable that holds it (one more than the length if flexible), and whether it is flexible."""
+        """Add the reading of a length. Return its variable (one more than the length if flexible), and whether it is flexible."""
         size = self.source.fresh("n")
         if is_flexible(cls, self.version):
             self.fixed("B", size)
@@ -178,7 +179,7 @@ class _ReaderGenerator:
         self.null(target, size, nullable, flexible, name)
 
     def null(self, target: str, size: str, nullable: bool, flexible: bool, name: str) -> None:
-        """The branch for a length that says null."""
+        """Add the branch for a length that means null."""
         source = self.source
         if nullable:
             source.add("else:" if flexible else f"elif {size} == -1:")
@@ -254,7 +255,7 @@ def _tag_count(buffer: bytes | memoryview, offset: int, end: int) -> tuple[int, 
 
 
 def skip_tags(buffer: bytes | memoryview, offset: int, end: int) -> int:
-    """Passes over a section of tagged fields none of which is known."""
+    """Skip a section of unknown tagged fields and return the offset after it. Raises ProtocolError for a malformed section."""
     count, offset = _tag_count(buffer, offset, end)
     last = -1
     for _ in range(count):

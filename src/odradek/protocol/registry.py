@@ -1,4 +1,4 @@
-"""From numbers to message classes, importing a family's module when it is first asked for; framing of stored records."""
+"""Message classes by number, importing a module on first use; framing of stored records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.protocol.schema import DEFAULT_OBJECT_BUDGET, Message
 from odradek.protocol.varint import decode_uvarint, encode_uvarint
 
 FRAME_VERSION = 1
-"""The version of the framing of metadata records (org.apache.kafka.server.common.serialization.AbstractApiMessageSerde)."""
+"""Version of the framing of metadata records (org.apache.kafka.server.common.serialization.AbstractApiMessageSerde)."""
 
 _requests: dict[int, type[Message]] = {}
 _responses: dict[int, type[Message]] = {}
@@ -20,12 +20,12 @@ _metadata_records: dict[int, type[Message]] = {}
 
 
 def request_class(api_key: int) -> type[Message]:
-    """The request of an API; ProtocolError for an unknown key."""
+    """Return the request class of an API. Raises ProtocolError for an unknown key."""
     return _requests.get(api_key) or _load(api_key, "Request", _requests)
 
 
 def response_class(api_key: int) -> type[Message]:
-    """The response of an API; ProtocolError for an unknown key."""
+    """Return the response class of an API. Raises ProtocolError for an unknown key."""
     return _responses.get(api_key) or _load(api_key, "Response", _responses)
 
 
@@ -40,19 +40,19 @@ def _load(api_key: int, suffix: str, known: dict[int, type[Message]]) -> type[Me
 
 
 def decode_response(frame: bytes | memoryview, api_key: int, version: int) -> Message:
-    """The response in a frame (without its size) that answers a request of that API and version. ProtocolError for anything malformed."""
+    """Return the response in a frame (without its size) to a request of that API and version. Raises ProtocolError for malformed bytes."""
     _, offset = decode_response_header(frame, api_key, version)
     return response_class(api_key).decode(memoryview(frame)[offset:], version)
 
 
 def message_classes(module: str) -> list[type[Message]]:
-    """The messages that a module under `odradek.protocol.messages`, named by its last part, declares, in order."""
+    """Return the messages that a module under `odradek.protocol.messages`, named by its last part, declares, in order."""
     loaded = import_module(f"odradek.protocol.messages.{module}")
     return [value for value in vars(loaded).values() if isinstance(value, type) and issubclass(value, Message) and value is not Message]
 
 
 def metadata_record_class(record_type: int) -> type[Message]:
-    """The metadata record of a type; ProtocolError for an unknown one."""
+    """Return the class of a metadata record type. Raises ProtocolError for an unknown type."""
     if not _metadata_records:
         for cls in message_classes("metadata_records"):
             _metadata_records[cls.API_KEY] = cls
@@ -63,15 +63,18 @@ def metadata_record_class(record_type: int) -> type[Message]:
 
 
 def encode_metadata_record(record: Message, version: int) -> bytes:
-    """A record of the metadata log as the value of a log record: frame version, type and version as unsigned varints, then the record."""
+    """Return a record of the metadata log as the value of a log record.
+
+    The value is frame version, type and version as unsigned varints, then the record.
+    """
     return b"".join((encode_uvarint(FRAME_VERSION), encode_uvarint(record.API_KEY), encode_uvarint(version), record.encode(version)))
 
 
 def decode_metadata_record(buffer: bytes | memoryview, *, budget: int = DEFAULT_OBJECT_BUDGET) -> tuple[Message, int]:
-    """The record in the value of a log record, and its version.
+    """Return the record in the value of a log record, and its version.
 
-    Raises ProtocolError for anything malformed, an unknown frame version or type, and bytes left over;
-    UnsupportedVersionError for a record version that we do not know.
+    Raises ProtocolError for malformed bytes, an unknown type, and remaining bytes, and UnsupportedVersionError for an unknown frame version
+    or record version.
     """
     try:
         frame_version, offset = decode_uvarint(buffer, 0)

@@ -1,4 +1,4 @@
-"""How a message is declared: one class for all versions, which is schema, type and constructor in one.
+"""Declaration of messages: one class for all versions, which is schema, type and constructor in one.
 
     class HeartbeatRequest(Message):
         API_KEY = 12
@@ -8,10 +8,10 @@
         group_id: str = field(String, "0+")
         group_instance_id: str | None = field(String, "3+", nullable="3+", default=None)
 
-The class has slots, a keyword-only constructor in which every field may be left out, equality by value, and a repr.
-Structs are classes nested directly in their message and are named in field types by their bare name, so that the
-declaration can be read top down. Declaring is cheap: constructor, readers and writers are generated on first use
-(`odradek.protocol.codegen`). Source of the model: KIP-482 and org.apache.kafka.message in Kafka's build.
+The class has slots, a keyword-only constructor in which every field may be left out, equality by value, and a repr. Structs are classes
+nested directly in their message and are named in field types by their bare name, so that the declaration can be read top down. Declaring is
+cheap: constructor, readers and writers are generated on first use (`odradek.protocol.codegen`). Source of the model: KIP-482 and
+org.apache.kafka.message in Kafka's build.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ from odradek.protocol.errors import InvalidMessageError, ProtocolError, Unsuppor
 
 LAST_VERSION: Final = 32767
 DEFAULT_OBJECT_BUDGET: Final = 1_000_000
-"""How many structs and texts in arrays one message may decode into; eight plain numbers count as one."""
+"""Limit of structs and texts in arrays that one message may decode into; eight plain numbers count as one."""
 
 FREE_OBJECTS: Final = 32_768
 BYTES_PER_OBJECT: Final = 16
 """Bytes that a message must have for each object beyond FREE_OBJECTS: arrays of tiny elements cannot fill the memory."""
 
 COPY_LIMIT: Final = 16_384
-"""Buffers up to this many bytes are copied to `bytes` before they are read: slicing those is faster than slicing views."""
+"""Buffers up to this many bytes are copied to `bytes` before they are read: slicing bytes is faster than slicing views."""
 
 INLINE_LIMIT: Final = 4_096
-"""Records larger than this many bytes leave `encode_chunks` as a chunk of their own instead of being copied."""
+"""Records larger than this many bytes leave `encode_chunks` as separate chunks instead of being copied."""
 
 
 class SizedChunk(Protocol):
-    """Bytes that are not in memory, such as a slice of a segment file: whoever sends the chunk reads them."""
+    """Bytes that are not in memory, such as a slice of a segment file: the sender of the chunk reads them."""
 
     @property
     def size(self) -> int:
-        """The exact number of bytes."""
+        """Exact number of bytes."""
         ...
 
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Chunk: TypeAlias = "bytes | bytearray | memoryview | SizedChunk"
 RecordsData: TypeAlias = "bytes | bytearray | memoryview | SizedChunk | Sequence[bytes | bytearray | memoryview | SizedChunk]"
-"""What a field of type records may hold when it is written. Reading always yields a memoryview (see `records_view`)."""
+"""Values of a field of type records for writing. Reading always yields a memoryview (see `records_view`)."""
 
 Reader: TypeAlias = "Callable[[bytes | memoryview, int, int, int], tuple[Any, int]]"
 Writer: TypeAlias = "Callable[[Struct, list[Chunk], list[int]], None]"
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included; empty when `low` is above `high`."""
+    """Range of versions, both ends included; empty when `low` is above `high`."""
 
     low: int
     high: int
 
     @classmethod
     def since(cls, low: int) -> Versions:
-        """`low` and everything after it."""
+        """Return the range of `low` and all later versions."""
         return cls(low, LAST_VERSION)
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Reads "3+", "0-4", "7" or "none"."""
+        """Parse "3+", "0-4", "7" or "none"."""
         if text == "none":
             return NO_VERSIONS
         if text.endswith("+"):
@@ -84,7 +84,7 @@ NO_VERSIONS: Final = Versions(0, -1)
 
 
 class Scalar:
-    """A wire type without parts. `code` is its `struct` format, empty where the size varies."""
+    """Wire type without parts. `code` is its `struct` format, empty where the size varies."""
 
     __slots__ = ("code", "name", "zero")
 
@@ -112,7 +112,7 @@ Records: Final = Scalar("Records", "", None)
 
 
 class Array:
-    """A list of scalars or of structs; a struct is named by its class name within the message."""
+    """List of scalars or of structs; a struct is named by its class name within the message."""
 
     __slots__ = ("element",)
 
@@ -128,7 +128,7 @@ _UNSET: Final = object()
 
 
 class Field:
-    """The declaration of one field. `default` is None or a plain value; absent defaults are the type's zero."""
+    """Declaration of one field. `default` is None or a plain value; without a default the type's zero is used."""
 
     __slots__ = ("_default", "ignorable", "name", "nullable_text", "tag", "tagged_text", "type", "versions_text")
 
@@ -154,7 +154,7 @@ class Field:
 
     @property
     def tagged(self) -> Versions:
-        """The versions in which the field travels in the tagged section."""
+        """Versions in which the field is written in the tagged section."""
         if self.tag is None:
             return NO_VERSIONS
         return Versions.parse(self.versions_text if self.tagged_text is None else self.tagged_text)
@@ -165,7 +165,7 @@ class Field:
 
     @property
     def default(self) -> object:
-        """The default of a scalar field; arrays and structs start empty unless `default_is_none`."""
+        """Default of a scalar field; arrays and structs start empty unless `default_is_none`."""
         if self._default is not _UNSET:
             return self._default
         if isinstance(self.type, Scalar):
@@ -190,19 +190,18 @@ def field(
     ignorable: bool = False,
     default: object = _UNSET,
 ) -> Any:
-    """Declares a field.
+    """Declare a field.
 
-    `versions` are those that have the field, `nullable` those in which it may be None, `tagged` those in which it is
-    written as tagged field number `tag` (all, when `tag` alone is given). An `ignorable` field is left out silently
-    where the version lacks it; any other raises unless it holds its default. Typed as Any because the attribute's type
-    stands in the annotation; a test compares the two.
+    `versions` are those that have the field, `nullable` those in which it may be None, `tagged` those in which it is written as tagged
+    field number `tag` (all, when only `tag` is given). An `ignorable` field is left out silently where the version lacks it; any other
+    raises unless it holds its default. Typed as Any because the annotation has the attribute's type; a test compares the two.
     """
     return Field(wire_type, versions, nullable, tagged, tag, ignorable, default)
 
 
 @dataclass_transform(kw_only_default=True)
 class MessageType(type):
-    """Turns field declarations into slots and tells nested structs their message."""
+    """Metaclass that turns field declarations into slots and gives nested structs a reference to their message."""
 
     FIELDS: tuple[Field, ...]
     declaring_message: type[Message]
@@ -230,17 +229,17 @@ class MessageType(type):
         return cls
 
     def struct(cls, name: str) -> type[Struct]:
-        """The struct class that this class's message declares under `name`."""
+        """Return the struct class that this class's message declares under `name`."""
         return cast("type[Struct]", getattr(cls.declaring_message, name))
 
 
 class Struct(metaclass=MessageType):  # noqa: PLW1641 (mutable: the metaclass makes it unhashable)
-    """A group of fields inside a message."""
+    """Group of fields inside a message."""
 
     FIELDS: ClassVar[tuple[Field, ...]]
 
     def __init__(self, **values: Any) -> None:
-        # Runs once per class: the generated constructor takes this one's place.
+        # Runs once per class: the generated constructor replaces this one.
         from odradek.protocol.codegen import build_constructor
 
         cls = type(self)
@@ -249,9 +248,9 @@ class Struct(metaclass=MessageType):  # noqa: PLW1641 (mutable: the metaclass ma
         constructor(self, **values)
 
     def encode_entry(self, version: int) -> bytes:
-        """Return the struct as it stands in an array of its message in `version`; errors as for `Message.encode`.
+        """Return the struct's bytes in an array of its message in `version`. Raises as `Message.encode`.
 
-        The message takes the bytes in the place of the struct: a long answer is encoded entry by entry.
+        The message accepts the bytes in place of the struct: a long response is encoded entry by entry.
         """
         writer = _entry_writers.get((type(self), version))
         if writer is None:
@@ -271,35 +270,35 @@ class Struct(metaclass=MessageType):  # noqa: PLW1641 (mutable: the metaclass ma
 
 
 class Message(Struct):
-    """A request, a response or a stored record."""
+    """Request, response or stored record."""
 
     API_KEY: ClassVar[int] = -1
-    """The API key of requests and responses, the record type of stored records, -1 for the rest."""
+    """API key of requests and responses, record type of stored records, -1 for other messages."""
     VALID_VERSIONS: ClassVar[Versions] = NO_VERSIONS
     FLEXIBLE_VERSIONS: ClassVar[Versions] = NO_VERSIONS
-    """The versions with compact lengths and tagged fields (KIP-482)."""
+    """Versions with compact lengths and tagged fields (KIP-482)."""
     LATEST_UNSTABLE: ClassVar[bool] = False
-    """Whether the highest version may still change and must not be used unless asked for."""
+    """True if the highest version may still change and must be used only on request."""
 
     _readers: ClassVar[dict[int, Reader]] = {}
     _writers: ClassVar[dict[int, Writer]] = {}
 
     def encode(self, version: int) -> bytes:
-        """The message in `version`, without header or size.
+        """Return the bytes of the message in `version`, without header or size.
 
-        Raises UnsupportedVersionError for a version outside VALID_VERSIONS and for a field that this version lacks, is not
-        ignorable and is not at its default; InvalidMessageError for values that do not fit; TypeError for records outside
-        memory (those need `encode_chunks`).
+        Raises UnsupportedVersionError for a version outside VALID_VERSIONS, and for a field that this version lacks, is not ignorable and
+        is not at its default. Raises InvalidMessageError for invalid values, TypeError for records outside memory (those need
+        `encode_chunks`).
         """
         chunks: list[Any] = []
         self._write(version, chunks, [])
         return b"".join(chunks)
 
     def encode_chunks(self, version: int) -> list[Any]:
-        """The message in `version` as chunks to be sent one after the other; errors as for `encode`.
+        """Return the message in `version` as chunks to be sent one after the other. Raises as `encode`.
 
-        Records larger than INLINE_LIMIT and records outside memory are chunks of their own, the object that the field
-        held; everything between them is joined.
+        Records larger than INLINE_LIMIT and records outside memory are separate chunks, the object that the field held; everything between
+        them is joined.
         """
         parts: list[Any] = []
         cuts: list[int] = []
@@ -325,17 +324,18 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, *, budget: int = DEFAULT_OBJECT_BUDGET) -> Self:
-        """Reads a message of `version` from the start of `buffer`; bytes after it are ignored, as in Kafka.
+        """Read a message of `version` from the start of `buffer`; bytes after it are ignored, as in Kafka.
 
-        Fields of type records come back as memoryviews, of `buffer` itself where it is larger than COPY_LIMIT.
-        Raises ProtocolError for anything malformed and for more objects than `budget` or the size of the buffer allow
-        (see FREE_OBJECTS), UnsupportedVersionError for a version outside VALID_VERSIONS.
+        Fields of type records are returned as memoryviews, of `buffer` itself where it is larger than COPY_LIMIT.
+
+        Raises ProtocolError for malformed bytes and for more objects than `budget` or the size of the buffer allow (see FREE_OBJECTS),
+        UnsupportedVersionError for a version outside VALID_VERSIONS.
         """
         return cls.decode_prefix(buffer, version, budget=budget)[0]
 
     @classmethod
     def decode_prefix(cls, buffer: Buffer, version: int, offset: int = 0, *, budget: int = DEFAULT_OBJECT_BUDGET) -> tuple[Self, int]:
-        """As `decode`, from `offset` on; also returns the offset of the first byte after the message."""
+        """Read a message as `decode` does, from `offset` on; also return the offset of the first byte after it."""
         reader = cls._readers.get(version)
         if reader is None:
             reader = cls._readers[version] = _build_reader(cls, version)
@@ -387,7 +387,7 @@ def _check_version(message: type[Message], version: int) -> None:
 
 
 def records_view(records: RecordsData | None) -> memoryview:
-    """The records of a decoded message, or of one whose records are in memory, as one view; empty for None.
+    """Return the records of a message as one view, empty for None. The records must be in memory.
 
     Raises TypeError for records outside memory.
     """

@@ -1,4 +1,4 @@
-"""Variable-length integers: unsigned for lengths and tags, zig-zag for the signed ones (KIP-482)."""
+"""Variable-length integers: unsigned for lengths and tags, zig-zag for signed ones (KIP-482)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.protocol.errors import ProtocolError
 
 
 def encode_uvarint(value: int) -> bytes:
-    """Seven bits a byte, lowest first; `value` must not be negative."""
+    """Return seven bits a byte, lowest first; `value` must not be negative."""
     if value < 128:
         return bytes((value,))
     if value < 16_384:
@@ -20,7 +20,10 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(buffer: bytes | memoryview, offset: int) -> tuple[int, int]:
-    """The value of at most 32 bits at `offset`, and the offset after it. IndexError where the buffer ends first."""
+    """Return the value of at most 32 bits at `offset`, and the offset after it.
+
+    Raises IndexError where the buffer ends first, ProtocolError beyond 32 bits.
+    """
     value = buffer[offset]
     offset += 1
     if value < 128:
@@ -29,7 +32,7 @@ def decode_uvarint(buffer: bytes | memoryview, offset: int) -> tuple[int, int]:
 
 
 def decode_uvarint_rest(buffer: bytes | memoryview, offset: int, first: int) -> tuple[int, int]:
-    """As `decode_uvarint` for a value whose `first` byte, of more than 127, stands before `offset`."""
+    """Return value and offset as `decode_uvarint`, for a value whose `first` byte, above 127, precedes `offset`."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[offset]
@@ -43,18 +46,21 @@ def decode_uvarint_rest(buffer: bytes | memoryview, offset: int, first: int) -> 
 
 
 def encode_varint(value: int) -> bytes:
-    """Zig-zag of a signed number of at most 64 bits."""
+    """Return the zig-zag encoding of a signed number of at most 64 bits."""
     return encode_uvarint(value << 1 ^ value >> 63)
 
 
 def decode_varint(buffer: bytes | memoryview, offset: int) -> tuple[int, int]:
-    """The signed value of at most 32 bits at `offset`, and the offset after it."""
+    """Return the signed value of at most 32 bits at `offset`, and the offset after it. Raises as `decode_uvarint`."""
     value, offset = decode_uvarint(buffer, offset)
     return value >> 1 ^ -(value & 1), offset
 
 
 def decode_varlong(buffer: bytes | memoryview, offset: int) -> tuple[int, int]:
-    """The signed value of at most 64 bits at `offset`, and the offset after it."""
+    """Return the signed value of at most 64 bits at `offset`, and the offset after it.
+
+    Raises IndexError where the buffer ends first, ProtocolError beyond 64 bits.
+    """
     value = 0
     for shift in range(0, 70, 7):
         byte = buffer[offset]

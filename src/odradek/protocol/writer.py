@@ -1,4 +1,4 @@
-"""Generates writers: message in, byte strings appended to a list."""
+"""Generation of writers: a message is appended to a list as byte strings."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NULL_STRUCT: Final = b"\xff"
 
 
 def build_writer(message: type[Struct], version: int) -> Writer:
-    """Return the writer of a message, or of one of its structs alone: `(message, parts, cuts)`.
+    """Return the writer of a message, or of a single struct of it: a function of `(message, parts, cuts)`.
 
-    `cuts` gets the indexes of parts to be sent apart.
+    The function appends to `cuts` the indexes of parts that are sent separately.
     """
     generator = _WriterGenerator(version)
     source = generator.source
@@ -57,7 +57,7 @@ class _WriterGenerator:
         self.append = "a"
         self._run: list[tuple[str, str]] = []
 
-    # Values of fixed size are collected and written by one call, once something of variable size follows.
+    # Values of fixed size are collected and written by one call when a value of variable size follows.
 
     def fixed(self, code: str, expression: str) -> None:
         self._run.append((code, expression))
@@ -100,7 +100,7 @@ class _WriterGenerator:
                 self.fixed("x", "")
 
     def differs(self, cls: type[Struct], item: Field, value: str) -> str:
-        """The condition under which a field does not hold its default."""
+        """Return the condition under which a field does not hold its default."""
         nullable = item.nullable_text != "none"
         if item.default_is_none:
             return f"{value} is not None"
@@ -148,7 +148,7 @@ class _WriterGenerator:
         inner = source.fresh("s")
         source.add(f"{inner} = []; {self.append} = {inner}.append")
         if isinstance(item.type, str) and nullable:
-            # A nullable struct's size counts its marker, an unsigned varint (not the signed byte used elsewhere).
+            # The size of a nullable struct includes its marker, an unsigned varint (not the signed byte used elsewhere).
             source.add(f"if {value} is None: {self.append}({bytes(1)!r})")
             source.add("else:")
             source.depth += 1
@@ -198,7 +198,7 @@ class _WriterGenerator:
         self.sized(cls, variable, nullable, "i")
 
     def sized(self, cls: type[Struct], variable: str, nullable: bool, code: str) -> None:
-        """A length and the bytes that `variable` names."""
+        """Add the writing of a length and of the bytes in `variable`."""
         source = self.source
         if is_flexible(cls, self.version):
             self.flush()
@@ -285,7 +285,7 @@ def _tag(item: Field) -> int:
 
 
 def _uuid_bytes(value: str) -> str:
-    # Its property `bytes` is a call in Python.
+    # The property `UUID.bytes` would be a slower call in Python.
     return f"{value}.int.to_bytes(16, 'big')"
 
 

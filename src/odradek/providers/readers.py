@@ -1,4 +1,4 @@
-"""What reads the values: one class for each of Kafka's providers."""
+"""Readers of values: one class for each of Kafka's providers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ logger = logging.getLogger(__name__)
 _ALLOWED_PATHS: Final = "allowed.paths"
 _ALLOWLIST: Final = "allowlist.pattern"
 _LARGEST: Final = 1 << 20
-"""Bytes of a file; Kafka has no limit."""
+"""Limit in bytes of a file; Kafka has none."""
 
 
 class Reader(Protocol):
-    """One provider, as its settings have it."""
+    """Configured provider."""
 
     def get(self, path: str, key: str) -> str | None:
-        """What stands under the key; None where nothing does, ConfigError for what cannot be read."""
+        """Return the value of the key; None without a value. Raises ConfigError for an unreadable one."""
         ...
 
 
 class AllowedPaths:
-    """The files and directories that a provider may look at (org.apache.kafka.common.config.internals.AllowedPaths), by where links lead:
-    one within an allowed directory leads nobody out of it (KAFKA-20700).
+    """Files and directories that a provider may read (org.apache.kafka.common.config.internals.AllowedPaths).
+
+    Links are followed first: a link in an allowed directory gives no access outside of it (KAFKA-20700).
     """
 
     def __init__(self, settings: ProviderSettings) -> None:
-        """ConfigError for an entry of allowed.paths that is not absolute or does not exist."""
+        """Raise ConfigError for an entry of allowed.paths that is not absolute or does not exist."""
         self._allowed: list[PurePosixPath] | None = None
         text = settings.parameters.get(_ALLOWED_PATHS, "")
         if not text:
@@ -47,7 +48,7 @@ class AllowedPaths:
             self._allowed.append(_real(entry))
 
     def find(self, path: str) -> Path | None:
-        """Where the path leads; None, and a line in the log, for one that is not allowed."""
+        """Return the path with links followed; None, with a warning in the log, when it is not allowed."""
         if self._allowed is None:
             return Path(path)
         real = _real(path)
@@ -62,7 +63,7 @@ def _real(path: str) -> PurePosixPath:
 
 
 def _content(path: Path) -> bytes:
-    """What a file holds. OSError, also for a pipe or a device, whose reader might wait for good."""
+    """Return the content of a file. Raises OSError, also for a pipe or a device, whose reader might wait without end."""
     if not path.is_file():
         raise OSError(0, "it is no file" if path.exists() else "No such file or directory")
     with path.open("rb") as file:
@@ -73,14 +74,14 @@ def _content(path: Path) -> bytes:
 
 
 class FileReader:
-    """The keys of a properties file: `${file:/path/to.properties:key}` (FileConfigProvider). Each file is read once in the life of this."""
+    """Keys of a properties file: `${file:/path/to.properties:key}` (FileConfigProvider). Each instance reads a file only once."""
 
     def __init__(self, settings: ProviderSettings) -> None:
         self._paths = AllowedPaths(settings)
         self._read: dict[Path, dict[str, str]] = {}
 
     def get(self, path: str, key: str) -> str | None:
-        """See `Reader`."""
+        """Return a value as `Reader.get`."""
         where = self._paths.find(path) if path else None
         if where is None:
             return None
@@ -98,13 +99,13 @@ class FileReader:
 
 
 class DirectoryReader:
-    """The files of a directory, each of which is a value: `${directory:/path:file}` (DirectoryConfigProvider)."""
+    """Files of a directory, each of which is a value: `${directory:/path:file}` (DirectoryConfigProvider)."""
 
     def __init__(self, settings: ProviderSettings) -> None:
         self._paths = AllowedPaths(settings)
 
     def get(self, path: str, key: str) -> str | None:
-        """See `Reader`."""
+        """Return a value as `Reader.get`."""
         where = self._paths.find(path) if path else None
         if where is None:
             return None
@@ -128,7 +129,7 @@ class EnvironmentReader:
     """Variables of the environment: `${env:NAME}` (EnvVarConfigProvider)."""
 
     def __init__(self, settings: ProviderSettings) -> None:
-        """ConfigError for an allowlist.pattern that is none."""
+        """Raise ConfigError for an invalid allowlist.pattern."""
         pattern = settings.parameters.get(_ALLOWLIST, ".*")
         try:
             self._pattern = compile_pattern(pattern)
@@ -136,7 +137,7 @@ class EnvironmentReader:
             raise ConfigError(f"Invalid value {pattern} for configuration {settings.shown(_ALLOWLIST)}: {error}") from None
 
     def get(self, path: str, key: str) -> str | None:
-        """See `Reader`."""
+        """Return a value as `Reader.get`."""
         if path:
             raise ConfigError(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
         return os.environ[key] if key in os.environ and self._pattern.fullmatch(key) else None

@@ -1,7 +1,7 @@
-"""The references of settings are followed (org.apache.kafka.common.config.AbstractConfig.resolveConfigVariables).
+"""Resolution of the references in settings (org.apache.kafka.common.config.AbstractConfig.resolveConfigVariables).
 
-Which providers there are stands in the settings themselves: config.providers names them, config.providers.NAME.class says which of Kafka's
-each one is, config.providers.NAME.param.* are its own settings.
+The settings themselves define the providers: config.providers names them, config.providers.NAME.class is the class of each, and
+config.providers.NAME.param.* are its parameters.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ CLASSES: Final[Mapping[str, Callable[[ProviderSettings], Reader]]] = {
     f"{_PACKAGE}.DirectoryConfigProvider": DirectoryReader,
     f"{_PACKAGE}.EnvVarConfigProvider": EnvironmentReader,
 }
-"""Kafka's names of the providers that there are."""
+"""Providers by Kafka's class name."""
 
 AUTOMATIC_VARIABLE: Final = "ODRADEK_AUTOMATIC_CONFIG_PROVIDERS"
-"""The variable of the environment that says so for clients: who writes a client's settings may not be who runs it."""
+"""Environment variable with the allowed classes for clients: the author of a client's settings may not be the operator of its process."""
 
 
 def resolve(settings: Mapping[str, Any], providers: Mapping[str, str] | None = None, allowed: Collection[str] | None = None) -> Resolved:
-    """The settings with what their references stand for.
+    """Return the settings with their references resolved. Only text can contain references.
 
-    `providers`: the settings that name the providers, where these do not. `allowed`: the classes that may be, None for all.
-    ConfigError, one line, for a provider that there is not, or may not be, and for what it cannot read. Only text can have references.
+    `providers` are the settings that name the providers, if not `settings` itself. `allowed` are the allowed classes, None for all.
+
+    Raises ConfigError, one line, for a provider that is unknown or not allowed, and for a value that cannot be read.
     """
     named = {name: value for name, value in settings.items() if isinstance(value, str)} if providers is None else providers
     if not named.get(PROVIDERS):
@@ -64,14 +65,14 @@ def resolve(settings: Mapping[str, Any], providers: Mapping[str, str] | None = N
 
 
 def resolve_broker(settings: Mapping[str, str], providers: Mapping[str, str] | None = None) -> Resolved:
-    """As `resolve` for settings of a broker, whose file may limit the classes (`AUTOMATIC`)."""
+    """Resolve the settings of a broker, whose file may limit the classes (`AUTOMATIC`), as `resolve` does."""
     named = settings if providers is None else providers
     text = named.get(AUTOMATIC)
     return resolve(settings, providers, None if text is None else _classes(text))
 
 
 def resolve_client(settings: Mapping[str, Any], providers: Mapping[str, str]) -> Resolved:
-    """As `resolve` for settings of a client, whose environment may limit the classes (`AUTOMATIC_VARIABLE`)."""
+    """Resolve the settings of a client, whose environment may limit the classes (`AUTOMATIC_VARIABLE`), as `resolve` does."""
     text = os.environ.get(AUTOMATIC_VARIABLE)
     return resolve(settings, providers, None if text is None else _classes(text))
 

@@ -1,1 +1,1 @@
-"""The keys, in groups; each row is name, type, default, importance, documentation, validator."""
+"""Keys in groups; each row is name, type, default, importance, documentation, validator."""

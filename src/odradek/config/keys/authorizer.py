@@ -1,4 +1,4 @@
-"""Keys of Kafka's own authorizer, which are not among those of its brokers: DescribeConfigs shows them when they are given, as secrets."""
+"""Keys of Kafka's own authorizer, which Kafka's brokers do not define: DescribeConfigs shows them when they are given, as secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles, the controller quorum, the metadata log, broker registration, topics by default."""
+"""Keys of roles, the controller quorum, the metadata log, broker registration and topic defaults."""
 
 from __future__ import annotations
 

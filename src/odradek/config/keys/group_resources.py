@@ -1,4 +1,4 @@
-"""What a group may override (org.apache.kafka.coordinator.group.GroupConfig)."""
+"""Keys that a group may override (org.apache.kafka.coordinator.group.GroupConfig)."""
 
 from __future__ import annotations
 

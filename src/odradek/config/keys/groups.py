@@ -1,4 +1,4 @@
-"""Consumer groups: the group coordinator and its defaults."""
+"""Keys of consumer groups: the group coordinator and its defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs: directories, segments, retention, cleaning, compression."""
+"""Keys of logs: directories, segments, retention, cleaning, compression."""
 
 from __future__ import annotations
 

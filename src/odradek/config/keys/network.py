@@ -1,4 +1,4 @@
-"""Listeners, sockets, connections, threads."""
+"""Keys of listeners, sockets, connections, threads."""
 
 from __future__ import annotations
 

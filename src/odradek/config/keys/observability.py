@@ -1,4 +1,4 @@
-"""Metrics, quotas, telemetry, plug-ins."""
+"""Keys of metrics, quotas, telemetry, plug-ins."""
 
 from __future__ import annotations
 

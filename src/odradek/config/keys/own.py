@@ -1,4 +1,4 @@
-"""Keys that Kafka has not; DescribeConfigs does not show them."""
+"""Keys that Kafka does not have; DescribeConfigs does not show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiered storage."""
+"""Keys of tiered storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas, fetching, leader election."""
+"""Keys of replicas, fetching, leader election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS, SASL, tokens, authorization."""
+"""Keys of TLS, SASL, tokens, authorization."""
 
 from __future__ import annotations
 

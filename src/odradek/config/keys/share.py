@@ -1,4 +1,4 @@
-"""Share groups: the share coordinator."""
+"""Keys of share groups: the share coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a topic may override (org.apache.kafka.storage.internals.log.LogConfig)."""
+"""Keys that a topic may override (org.apache.kafka.storage.internals.log.LogConfig)."""
 
 from __future__ import annotations
 

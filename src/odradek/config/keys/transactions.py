@@ -1,4 +1,4 @@
-"""Transactions and producer ids."""
+"""Keys of transactions and producer ids."""
 
 from __future__ import annotations
 
