@@ -213,7 +213,7 @@ class KafkaError(OdradekError):
 
     @property
     def retriable(self) -> bool:
-        """Return whether the same request may be sent again with hope."""
+        """Return whether the same request may be sent again."""
         return self.code.retriable
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -1,8 +1,10 @@
-"""Settings of one listener: `listener.name.NAME.KEY`, which stands over KEY for that listener, and `listener.name.NAME.MECHANISM.KEY` for
-one SASL mechanism there (org.apache.kafka.common.network.ListenerName.configPrefix, AbstractConfig.valuesWithPrefixOverride).
+"""Settings of one listener: `listener.name.NAME.KEY` overrides KEY for that listener.
 
-The name is written in lower case, as Kafka wants it. Kafka ignores a setting of a listener that it does not know, or of a key that does
-nothing there; here it is refused.
+`listener.name.NAME.MECHANISM.KEY` does so for one SASL mechanism there (org.apache.kafka.common.network.ListenerName.configPrefix,
+AbstractConfig.valuesWithPrefixOverride).
+
+The name is written in lower case, as Kafka requires. Kafka ignores a setting of a listener that it does not know, or of a key without
+effect there; here such a setting is refused.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ _SINGLE_KEYS = frozenset(
     {"connections.max.reauth.ms", "max.connection.creation.rate", "max.connections", "num.network.threads", "principal.builder.class"}
 )
 MECHANISM_KEYS = frozenset({"connections.max.reauth.ms"})
-"""Keys that may stand behind a mechanism, beside all of sasl.*."""
+"""Keys that may follow a mechanism, besides all of sasl.*."""
 
 
 class ListenerSetting(NamedTuple):
-    """What the name of a setting says. `mechanism` is "" where none is named; all in lower case."""
+    """Parts of a setting's name, all in lower case. `mechanism` is "" when the name contains none."""
 
     listener: str
     mechanism: str
@@ -35,13 +37,16 @@ class ListenerSetting(NamedTuple):
 
 
 def listener_key(listener: str, key: str, mechanism: str = "") -> str:
-    """The name of a listener's setting."""
+    """Return the name of a listener's setting."""
     behind = f"{mechanism.lower()}.{key}" if mechanism else key
     return f"{LISTENER_PREFIX}{listener.lower()}.{behind}"
 
 
 def parse_listener_key(name: str) -> ListenerSetting | None:
-    """None where the name does not begin with listener.name.; ConfigError where it does and says nothing that a listener could follow."""
+    """Return the parts of a listener setting's name; None when it does not begin with listener.name.
+
+    Raises ConfigError when the rest of the name is not valid for a listener.
+    """
     from odradek.config.broker import BROKER_CONFIG
 
     if not name.startswith(LISTENER_PREFIX):
@@ -64,7 +69,7 @@ def parse_listener_key(name: str) -> ListenerSetting | None:
 
 
 def key_of(name: str) -> Key | None:
-    """What defines the setting, with or without the prefix of a listener; None for a name that is no key."""
+    """Return the definition of a setting, with or without the prefix of a listener; None for an unknown name."""
     from odradek.config.broker import BROKER_CONFIG
 
     if name in BROKER_CONFIG:
@@ -77,7 +82,7 @@ def key_of(name: str) -> Key | None:
 
 
 def listener_synonyms(name: str) -> tuple[str, ...]:
-    """The settings that may give a listener's setting its value, the strongest first; empty for any other name."""
+    """Return the settings that may give a listener's setting its value, the strongest first; empty for any other name."""
     try:
         setting = parse_listener_key(name)
     except ConfigError:
@@ -86,28 +91,28 @@ def listener_synonyms(name: str) -> tuple[str, ...]:
 
 
 def listener_value(config: BrokerConfig, listener: str, key: str) -> ConfigValue:
-    """The value that holds for the listener (its name in any case): its own, else that of all.
+    """Return the value for the listener (its name in any case): the listener's own value, else the general one.
 
-    KeyError for a key that does not exist; ConfigError, naming the setting, for a value that does not fit (`check` has seen them all).
+    Raises KeyError for an unknown key, and ConfigError, naming the setting, for an invalid value (`check` has validated all of them).
     """
     own = own_value(config, listener, key)
     return config.get(key) if own is None else own
 
 
 def own_value(config: BrokerConfig, listener: str, key: str, mechanism: str = "") -> ConfigValue:
-    """What is set for the listener alone, or for a mechanism there; None where nothing is. Errors as of `listener_value`."""
+    """Return the value set for the listener itself, or for a mechanism there; None when it is not set. Raises as `listener_value`."""
     name = listener_key(listener, key, mechanism)
     text = config.given.get(name)
     return None if text is None else parse_setting(name, key, text)
 
 
 def is_set_for(config: BrokerConfig, listener: str, key: str) -> bool:
-    """Return whether the key was given for the listener, or for all."""
+    """Return whether the key was given for the listener or in general."""
     return listener_key(listener, key) in config.given or config.is_set(key)
 
 
 def parse_setting(name: str, key: str, text: str) -> ConfigValue:
-    """The value of a listener's setting by its key's definition; ConfigError has the whole name."""
+    """Return the value of a listener's setting by its key's definition. Raises ConfigError with the whole name."""
     from odradek.config.broker import BROKER_CONFIG
 
     defined = BROKER_CONFIG[key]
@@ -115,7 +120,7 @@ def parse_setting(name: str, key: str, text: str) -> ConfigValue:
 
 
 def check_listener_settings(config: BrokerConfig) -> None:
-    """ConfigError for the first setting of a listener that does not exist, or whose value does not fit."""
+    """Raise ConfigError for the first setting of an unknown listener, or with an invalid value."""
     for name, text in config.given.items():
         setting = parse_listener_key(name)
         if setting is None:

@@ -1,4 +1,4 @@
-"""Keys of policies: what names one, and settings of its own, which only the policy knows."""
+"""Keys of policies: the names of their classes, and settings that only the policy itself knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PREFIXES: Final = {"create.topic.policy.": CREATE_TOPIC, "alter.config.policy."
 
 
 def policy_of_setting(name: str) -> str | None:
-    """The key of the policy that a setting is for; None for any other setting."""
+    """Return the key of the policy that a setting is for; None for any other setting."""
     for prefix, key in _PREFIXES.items():
         if name.startswith(prefix) and name != key and len(name) > len(prefix):
             return key
@@ -20,5 +20,5 @@ def policy_of_setting(name: str) -> str | None:
 
 
 def is_of_plugins(name: str) -> bool:
-    """Return whether a setting is for a configuration provider or a policy, and means nothing to the node itself."""
+    """Return whether a setting is for a configuration provider or a policy, and not for the node itself."""
     return is_provider_setting(name) or policy_of_setting(name) is not None

@@ -1,7 +1,8 @@
-"""References in values: `${PROVIDER:[PATH:]KEY}` stands for what a configuration provider has under the key
-(org.apache.kafka.common.config.ConfigTransformer, KIP-297, KIP-421).
+"""References in values: `${PROVIDER:[PATH:]KEY}` is replaced by the value that a configuration provider has for the key.
 
-Here is what is a reference and where values are put in; `odradek.providers` reads files and the environment.
+(org.apache.kafka.common.config.ConfigTransformer, KIP-297, KIP-421)
+
+This module finds references and replaces them; `odradek.providers` reads files and the environment.
 """
 
 from __future__ import annotations
@@ -15,32 +16,35 @@ from odradek.base.errors import ConfigError
 PROVIDERS: Final = "config.providers"
 PROVIDERS_PREFIX: Final = f"{PROVIDERS}."
 AUTOMATIC: Final = "org.apache.kafka.automatic.config.providers"
-"""The key of a broker's file that says which classes may be named; Kafka has it as a property of the JVM, for clients."""
+"""Key of a broker's file with the allowed classes of providers; in Kafka a property of the JVM, for clients only."""
 _PARAMETER: Final = "param."
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _SHORT: Final = 4
-"""What is shorter is hidden where it stands alone: it may be a part of any word."""
+"""Shorter values are hidden only where they are whole words: they may be a part of any word."""
 _SETTING: Final = re.compile(r"config\.providers\.[^.]+\.(class|param\..+)")
 
 Lookup = Callable[[str, str, str], str | None]
-"""What a provider (its name, a path, a key) has; None where it has nothing, and for a name that is no provider. Raises ConfigError."""
+"""Function that returns a provider's value (from its name, a path, a key); None without a value or without the provider. Raises
+ConfigError.
+"""
 
 
 class ProviderSettings(NamedTuple):
-    """What the settings say of one provider."""
+    """Settings of one provider."""
 
     name: str
     class_name: str
     parameters: Mapping[str, str]
 
     def shown(self, parameter: str) -> str:
-        """The setting that a parameter is."""
+        """Return the full name of a parameter's setting."""
         return f"{PROVIDERS_PREFIX}{self.name}.{_PARAMETER}{parameter}"
 
 
 class Resolved(dict[str, Any]):
-    """Settings whose references were followed: each value as it holds. `references` has, by key, those that were given otherwise; `found`
-    the values that were put in, and the references that they stand for.
+    """Settings with resolved references. Each value is the effective one.
+
+    `references` has, by key, the original values that contained references; `found` has the reference by inserted value.
     """
 
     def __init__(self, settings: Mapping[str, Any], references: Mapping[str, str], found: Mapping[str, str]) -> None:
@@ -49,18 +53,18 @@ class Resolved(dict[str, Any]):
         self.found = dict(found)
 
     def over(self, settings: Mapping[str, Any]) -> Resolved:
-        """These above others, which have no references of their own."""
+        """Return these settings over `settings`, which must not contain references."""
         return Resolved({**settings, **self}, self.references, self.found)
 
     def hide(self, line: str) -> str:
-        """As `hide` of what was found here."""
+        """Return the line with the values found here hidden, as `hide` does."""
         return hide(self.found, line)
 
 
 def hide(found: Mapping[str, str], line: str) -> str:
-    """The line with references in the place of what they stand for: it may be a secret, and lines are logged.
+    """Return the line with values replaced by their references: a value may be secret, and lines are logged.
 
-    `found`: value -> reference.
+    `found` has the reference by value.
     """
     for value, reference in sorted(found.items(), key=lambda each: -len(each[0])):
         for shown in filter(None, dict.fromkeys((" ".join(value.split()), value.strip()))):
@@ -75,12 +79,12 @@ def is_provider_setting(name: str) -> bool:
 
 
 def is_of_providers(name: str) -> bool:
-    """Return whether a key says which providers there are."""
+    """Return whether a key names or configures providers."""
     return name == PROVIDERS or name.startswith(PROVIDERS_PREFIX)
 
 
 def provider_settings(settings: Mapping[str, str]) -> list[ProviderSettings]:
-    """The providers that config.providers names; ConfigError for one that has no class."""
+    """Return the providers that config.providers names. Raises ConfigError for a provider without a class."""
     found: list[ProviderSettings] = []
     for name in (each.strip() for each in settings.get(PROVIDERS, "").split(",")):
         if not name:
@@ -95,14 +99,14 @@ def provider_settings(settings: Mapping[str, str]) -> list[ProviderSettings]:
 
 
 def has_reference(text: str) -> bool:
-    """Return whether a value has the form of a reference in it."""
+    """Return whether a value contains the form of a reference."""
     return "${" in text and _REFERENCE.search(text) is not None
 
 
 def substitute(text: str, lookup: Lookup, put_in: dict[str, str]) -> str:
-    """The text with values in the place of references. One that leads nowhere stays as it is; what is put in is not looked at again.
+    """Return the text with references replaced by their values. Inserted values are not searched for references.
 
-    `put_in` takes up each value that was, and its reference.
+    A reference without a value is kept. `put_in` receives each inserted value with its reference.
     """
 
     def found(match: re.Match[str]) -> str:

@@ -1,7 +1,8 @@
-"""What the keys of SASL say about each listener, and about how this node logs in to others (BrokerSecurityConfigs, JaasContext).
+"""SASL settings of each listener, and of this node's logins to other nodes (BrokerSecurityConfigs, JaasContext).
 
-A key may stand for one mechanism of a listener, for the listener, or for all; the most exact one holds. `sasl.jaas.config` exists for a
-mechanism of a listener only. Everything is checked at the start: ConfigError, one line that names the key and quotes no secret.
+A key may be given for one mechanism of a listener, for the listener, or in general; the most specific one applies. `sasl.jaas.config`
+exists for a mechanism of a listener only. All settings are checked at the start. Errors are ConfigError, one line that names the key and
+quotes no secret.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER, GSSAPI)
-"""Those that are served."""
+"""Mechanisms that are served."""
 
 _JAAS = "sasl.jaas.config"
 _SERVER_HANDLER = "sasl.server.callback.handler.class"
@@ -40,7 +41,7 @@ _MODULES = {
 }
 _USER = "user_"
 _WAIT_MS = 10_000
-"""For a provider of keys to be connected, and to answer, where nothing is set."""
+"""Time limit for connecting to a provider of keys, and for its response, when none is set."""
 UNSECURED_HANDLER = f"{_JAVA}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 SIGNED_HANDLER = f"{_JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 _JWT_VALIDATORS = (f"{_JAVA}.oauthbearer.DefaultJwtValidator", f"{_JAVA}.oauthbearer.BrokerJwtValidator")
@@ -53,16 +54,16 @@ _SERVER_HANDLERS = {
     "SCRAM-SHA-256": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
     "SCRAM-SHA-512": (f"{_JAVA}.scram.internals.ScramServerCallbackHandler",),
 }
-"""Classes that may be named, because what they do is what is done anyway."""
+"""Classes that may be named, because the broker behaves as they do."""
 
 
 class BearerSettings(NamedTuple):
-    """How bearer tokens are checked."""
+    """Rules for checking bearer tokens."""
 
     unsecured: UnsecuredRules | None = None
-    """True if tokens that nobody signs are taken, which say what they like."""
+    """Rules for unsigned tokens, whose content is not protected; None when unsigned tokens are refused."""
     url: str = ""
-    """Where the keys of the provider are."""
+    """Location of the provider's keys."""
     issuer: str | None = None
     audiences: tuple[str, ...] = ()
     skew_s: float = 30.0
@@ -76,43 +77,43 @@ class BearerSettings(NamedTuple):
 
 
 class ListenerSasl(NamedTuple):
-    """How clients of a listener authenticate. Its text form has no secret."""
+    """Authentication of a listener's clients. Its repr shows no secret."""
 
     listener: str
     mechanisms: tuple[str, ...]
-    """In the order in which they are offered."""
+    """Mechanisms in the order in which they are offered."""
     max_receive_size: int
-    """Bytes of a message before its sender has authenticated."""
+    """Limit in bytes of a message whose sender has not authenticated yet."""
     max_reauth_ms: Mapping[str, int]
-    """Mechanism -> how long a session lasts, 0 for ever."""
+    """Duration of a session in milliseconds by mechanism; 0 without limit."""
     users: Mapping[str, str]
-    """Of PLAIN: name -> password."""
+    """Password by user name, for PLAIN."""
     bearer: BearerSettings | None = None
-    """Of OAUTHBEARER."""
+    """Settings for OAUTHBEARER."""
     kerberos: KerberosSettings | None = None
-    """Of GSSAPI."""
+    """Settings for GSSAPI."""
 
     def __repr__(self) -> str:
         return f"ListenerSasl({self.listener}, {','.join(self.mechanisms)})"
 
 
 class NodeLogin(NamedTuple):
-    """As whom this node logs in to others. Its text form has no secret."""
+    """Credentials with which this node logs in to other nodes. Its repr shows no secret."""
 
     mechanism: str
     name: str = ""
     password: str = ""
     kerberos: KerberosSettings | None = None
-    """Of GSSAPI, where `name` is the principal."""
+    """Settings for GSSAPI, where `name` is the principal."""
     service: str = ""
-    """Of GSSAPI: the service that the others are."""
+    """Service name of the other nodes, for GSSAPI."""
 
     def __repr__(self) -> str:
         return f"NodeLogin({self.mechanism}, {self.name})"
 
 
 def sasl_value(config: BrokerConfig, listener: str, mechanism: str, key: str) -> ConfigValue:
-    """The value that holds for a mechanism of a listener."""
+    """Return the value that applies to a mechanism of a listener."""
     for each in (mechanism, ""):
         own = own_value(config, listener, key, each)
         if own is not None:
@@ -121,7 +122,7 @@ def sasl_value(config: BrokerConfig, listener: str, mechanism: str, key: str) ->
 
 
 def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
-    """The settings of a listener that asks for SASL."""
+    """Return the settings of a listener that requires SASL. Raises ConfigError."""
     name = "sasl.enabled.mechanisms"
     own = own_value(config, listener, name)
     mechanisms = tuple(cast("list[str]", own if own is not None else config.get(name)))
@@ -145,7 +146,9 @@ def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
 
 
 def node_login(config: BrokerConfig, listener: str, mechanism_key: str) -> NodeLogin | None:
-    """As whom the node logs in to that listener of others, by the mechanism that the key names; None where it has no SASL."""
+    """Return the login of this node at `listener` of other nodes, by the mechanism in `mechanism_key`; None without SASL. Raises
+    ConfigError.
+    """
     if config.listener_security_protocols.get(listener) not in SASL_PROTOCOLS:
         return None
     mechanism = config.text(mechanism_key)
@@ -168,7 +171,7 @@ def node_login(config: BrokerConfig, listener: str, mechanism_key: str) -> NodeL
 
 
 def check_sasl(config: BrokerConfig) -> None:
-    """ConfigError for the first thing about SASL that does not fit."""
+    """Raise ConfigError for the first invalid SASL setting."""
     _check_jaas_names(config)
     for endpoint in config.listeners:
         if endpoint.security_protocol in SASL_PROTOCOLS:
@@ -189,7 +192,7 @@ def _check_inter_broker(config: BrokerConfig) -> None:
 
 
 def _login_listeners(config: BrokerConfig) -> list[tuple[str, str]]:
-    """The listeners of others that this node connects to, and the keys of their mechanisms."""
+    """Return the listeners of other nodes that this node connects to, and the keys of their mechanisms."""
     found = [(name, "sasl.mechanism.controller.protocol") for name in config.controller_listener_names[:1]]
     if config.is_broker:
         found.append((config.inter_broker_listener_name, "sasl.mechanism.inter.broker.protocol"))
@@ -294,7 +297,7 @@ def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
 
 
 def _check_allowed(config: BrokerConfig, url: str) -> None:
-    """What a node reads is only what its operator has named a second time (ConfigurationUtils.throwIfURLIsNotAllowed)."""
+    """Raise ConfigError unless the operator has also listed the URL as allowed (ConfigurationUtils.throwIfURLIsNotAllowed)."""
     scheme = urlsplit(url).scheme.lower()
     if scheme not in ("file", "http", "https"):
         raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: it must begin with file:, http: or https:")

@@ -168,7 +168,7 @@ class TopicConfig:
         self.follower_throttled_replicas: list[str] = cast("list[str]", values["follower.replication.throttled.replicas"])
 
     def _max_segment_ms(self) -> int:
-        """Return the time after which the active segment is rolled, so that its records can be compacted in time (LogConfig.maxSegmentMs)."""
+        """Return the time (ms) after which the active segment rolls, so that its records are compacted in time (LogConfig.maxSegmentMs)."""
         return min(self.max_compaction_lag_ms, self.segment_ms) if self.compact and self.max_compaction_lag_ms > 0 else self.segment_ms
 
     def _integer(self, name: str) -> int:

@@ -23,7 +23,7 @@ def throttled_replicas(name: str, value: ConfigValue) -> None:
 
 
 def share_offset_reset(name: str, value: ConfigValue) -> None:
-    """Check latest, earliest, or by_duration: and a non-negative ISO 8601 duration (ShareGroupAutoOffsetResetStrategy). Raises ConfigError."""
+    """Check latest, earliest, or by_duration: and an ISO 8601 duration (ShareGroupAutoOffsetResetStrategy). Raises ConfigError."""
     text = value if isinstance(value, str) else ""
     if text in ("latest", "earliest"):
         return
