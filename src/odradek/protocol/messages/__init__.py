@@ -1,1 +1,1 @@
-"""One module per RPC, and one per family of stored records; imported on demand through `odradek.protocol.registry`."""
+"""Modules of messages: one per RPC, one per family of stored records; imported on demand through `odradek.protocol.registry`."""

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Int16, Int32, Int64, Message, String, Versio
 
 
 class AddOffsetsToTxnRequest(Message):
-    """Adds the offsets partition of a group to a transaction (KIP-98)."""
+    """Request to add the offsets partition of a group to a transaction (KIP-98)."""
 
     API_KEY = 25
     VALID_VERSIONS = Versions(0, 4)
@@ -19,7 +19,7 @@ class AddOffsetsToTxnRequest(Message):
 
 
 class AddOffsetsToTxnResponse(Message):
-    """The outcome."""
+    """Result."""
 
     API_KEY = 25
     VALID_VERSIONS = Versions(0, 4)

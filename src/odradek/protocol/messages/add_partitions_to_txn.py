@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class AddPartitionsToTxnRequest(Message):
-    """Adds partitions to transactions: from a producer, or in batches from brokers (KIP-98, KIP-890)."""
+    """Request to add partitions to transactions: from a producer, or in batches from brokers (KIP-98, KIP-890)."""
 
     API_KEY = 24
     VALID_VERSIONS = Versions(0, 5)
@@ -31,7 +31,7 @@ class AddPartitionsToTxnRequest(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 24
     VALID_VERSIONS = Versions(0, 5)

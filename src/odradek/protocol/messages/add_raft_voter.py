@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Message, String, 
 
 
 class AddRaftVoterRequest(Message):
-    """Adds a voter to the Raft quorum (KIP-853)."""
+    """Request to add a voter to the Raft quorum (KIP-853)."""
 
     API_KEY = 80
     VALID_VERSIONS = Versions(0, 1)
@@ -28,7 +28,7 @@ class AddRaftVoterRequest(Message):
 
 
 class AddRaftVoterResponse(Message):
-    """The outcome."""
+    """Result."""
 
     API_KEY = 80
     VALID_VERSIONS = Versions(0, 1)

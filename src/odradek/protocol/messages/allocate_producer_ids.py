@@ -6,7 +6,7 @@ from odradek.protocol.schema import Int16, Int32, Int64, Message, Versions, fiel
 
 
 class AllocateProducerIdsRequest(Message):
-    """A broker asks the controller for a block of producer ids (KIP-730)."""
+    """Broker's request to the controller for a block of producer ids (KIP-730)."""
 
     API_KEY = 67
     VALID_VERSIONS = Versions(0, 0)
@@ -17,7 +17,7 @@ class AllocateProducerIdsRequest(Message):
 
 
 class AllocateProducerIdsResponse(Message):
-    """The block."""
+    """Allocated block of producer ids."""
 
     API_KEY = 67
     VALID_VERSIONS = Versions(0, 0)

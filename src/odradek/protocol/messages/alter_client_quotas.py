@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Float64, Int16, Int32, Message,
 
 
 class AlterClientQuotasRequest(Message):
-    """Sets or removes quotas of client entities (KIP-546)."""
+    """Request to set or remove quotas of client entities (KIP-546)."""
 
     API_KEY = 49
     VALID_VERSIONS = Versions(0, 1)
@@ -30,7 +30,7 @@ class AlterClientQuotasRequest(Message):
 
 
 class AlterClientQuotasResponse(Message):
-    """The outcome for every entity."""
+    """Result for every entity."""
 
     API_KEY = 49
     VALID_VERSIONS = Versions(0, 1)

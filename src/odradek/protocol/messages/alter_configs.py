@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class AlterConfigsRequest(Message):
-    """Replaces whole configurations (KIP-133; superseded by IncrementalAlterConfigs)."""
+    """Request to replace whole configurations (KIP-133; superseded by IncrementalAlterConfigs)."""
 
     API_KEY = 33
     VALID_VERSIONS = Versions(0, 2)
@@ -26,7 +26,7 @@ class AlterConfigsRequest(Message):
 
 
 class AlterConfigsResponse(Message):
-    """The outcome for every resource."""
+    """Result for every resource."""
 
     API_KEY = 33
     VALID_VERSIONS = Versions(0, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, S
 
 
 class AlterPartitionRequest(Message):
-    """Partition leader to controller: a changed ISR (KIP-497, KIP-841)."""
+    """Partition leader's request to the controller to change an ISR (KIP-497, KIP-841)."""
 
     API_KEY = 56
     VALID_VERSIONS = Versions(2, 3)
@@ -36,7 +36,7 @@ class AlterPartitionRequest(Message):
 
 
 class AlterPartitionResponse(Message):
-    """The partition states as the controller has them now."""
+    """Current partition states of the controller."""
 
     API_KEY = 56
     VALID_VERSIONS = Versions(2, 3)

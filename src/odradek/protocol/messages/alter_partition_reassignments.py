@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Message, String, 
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    """Starts or cancels moves of replicas (KIP-455)."""
+    """Request to start or cancel moves of replicas (KIP-455)."""
 
     API_KEY = 45
     VALID_VERSIONS = Versions(0, 1)
@@ -26,7 +26,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 45
     VALID_VERSIONS = Versions(0, 1)

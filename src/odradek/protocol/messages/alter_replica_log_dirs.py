@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class AlterReplicaLogDirsRequest(Message):
-    """Moves replicas between the log directories of one broker (KIP-113)."""
+    """Request to move replicas between the log directories of one broker (KIP-113)."""
 
     API_KEY = 34
     VALID_VERSIONS = Versions(1, 2)
@@ -24,7 +24,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 34
     VALID_VERSIONS = Versions(1, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class AlterShareGroupOffsetsRequest(Message):
-    """Sets the start offsets of an empty share group (KIP-932)."""
+    """Request to set the start offsets of an empty share group (KIP-932)."""
 
     API_KEY = 91
     VALID_VERSIONS = Versions(0, 0)
@@ -29,7 +29,7 @@ class AlterShareGroupOffsetsRequest(Message):
 
 
 class AlterShareGroupOffsetsResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 91
     VALID_VERSIONS = Versions(0, 0)

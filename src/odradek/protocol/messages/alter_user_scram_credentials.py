@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bytes, Int8, Int16, Int32, Message, S
 
 
 class AlterUserScramCredentialsRequest(Message):
-    """Sets or deletes SCRAM credentials (KIP-554)."""
+    """Request to set or delete SCRAM credentials (KIP-554)."""
 
     API_KEY = 51
     VALID_VERSIONS = Versions(0, 0)
@@ -28,7 +28,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 
 class AlterUserScramCredentialsResponse(Message):
-    """The outcome for every user."""
+    """Result for every user."""
 
     API_KEY = 51
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class ApiVersionsRequest(Message):
-    """Asks which APIs and versions the peer serves; names the client's software (KIP-35, KIP-511)."""
+    """Request for the APIs and versions of the peer, with the client's software (KIP-35, KIP-511)."""
 
     API_KEY = 18
     VALID_VERSIONS = Versions(0, 4)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, Struct,
 
 
 class AssignReplicasToDirsRequest(Message):
-    """A broker tells the controller in which directories replicas lie (KIP-858)."""
+    """Broker's report to the controller of the directories of its replicas (KIP-858)."""
 
     API_KEY = 73
     VALID_VERSIONS = Versions(0, 0)
@@ -31,7 +31,7 @@ class AssignReplicasToDirsRequest(Message):
 
 
 class AssignReplicasToDirsResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 73
     VALID_VERSIONS = Versions(0, 0)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class BeginQuorumEpochRequest(Message):
-    """A new Raft leader makes itself known (KIP-595, KIP-853)."""
+    """Announcement of a new Raft leader (KIP-595, KIP-853)."""
 
     API_KEY = 53
     VALID_VERSIONS = Versions(0, 1)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, U
 
 
 class BrokerHeartbeatRequest(Message):
-    """A broker reports its metadata offset, wishes and failed directories (KIP-631, KIP-858)."""
+    """Broker's report of its metadata offset, its requests to be fenced or shut down, and its failed directories (KIP-631, KIP-858)."""
 
     API_KEY = 63
     VALID_VERSIONS = Versions(0, 2)
@@ -24,7 +24,7 @@ class BrokerHeartbeatRequest(Message):
 
 
 class BrokerHeartbeatResponse(Message):
-    """Whether the broker is caught up, fenced, or may shut down."""
+    """State of the broker: caught up, fenced, allowed to shut down."""
 
     API_KEY = 63
     VALID_VERSIONS = Versions(0, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class BrokerRegistrationRequest(Message):
-    """A broker, or a migrating one, registers with the controller (KIP-631, KIP-858, KIP-866)."""
+    """Registration of a broker, or of a migrating one, with the controller (KIP-631, KIP-858, KIP-866)."""
 
     API_KEY = 62
     VALID_VERSIONS = Versions(0, 4)
@@ -37,7 +37,7 @@ class BrokerRegistrationRequest(Message):
 
 
 class BrokerRegistrationResponse(Message):
-    """The broker epoch."""
+    """Broker epoch."""
 
     API_KEY = 62
     VALID_VERSIONS = Versions(0, 4)

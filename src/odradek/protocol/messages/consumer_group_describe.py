@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class ConsumerGroupDescribeRequest(Message):
-    """Asks for consumer groups (KIP-848)."""
+    """Request for consumer groups (KIP-848)."""
 
     API_KEY = 69
     VALID_VERSIONS = Versions(0, 1)

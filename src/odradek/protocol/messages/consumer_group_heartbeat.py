@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class ConsumerGroupHeartbeatRequest(Message):
-    """Joins, keeps alive in, changes or leaves a consumer group (KIP-848)."""
+    """Request to join, stay in, change or leave a consumer group (KIP-848)."""
 
     API_KEY = 68
     VALID_VERSIONS = Versions(0, 1)

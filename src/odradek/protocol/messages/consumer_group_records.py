@@ -113,7 +113,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message):
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message):
-    """Key: what a member of a consumer group should own."""
+    """Key: the target assignment of a member of a consumer group."""
 
     API_KEY = 7
     VALID_VERSIONS = Versions(0, 0)
@@ -137,7 +137,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    """Key: what a member of a consumer group owns now."""
+    """Key: the current assignment of a member of a consumer group."""
 
     API_KEY = 8
     VALID_VERSIONS = Versions(0, 0)
@@ -147,7 +147,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """Value: the epochs of a member, its partitions, and those it has still to give up."""
+    """Value: the epochs of a member, its partitions, and the partitions to be revoked."""
 
     API_KEY = 8
     VALID_VERSIONS = Versions(0, 0)
@@ -176,7 +176,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 
 class ConsumerGroupRegularExpressionValue(Message):
-    """Value: the topics that the expression resolved to, and as of when."""
+    """Value: the topics that match the expression, with version and time of the evaluation."""
 
     API_KEY = 16
     VALID_VERSIONS = Versions(0, 0)

@@ -1,4 +1,4 @@
-"""The embedded protocol of classic consumer groups; the version stands before the message as an int16."""
+"""Embedded protocol of classic consumer groups; the version precedes the message as an int16."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bytes, Int32, Message, String, Struct
 
 
 class ConsumerProtocolAssignment(Message):
-    """What the leader of a classic consumer group assigns to a member (embedded protocol "consumer", KIP-429)."""
+    """Assignment of a member by the leader of a classic consumer group (embedded protocol "consumer", KIP-429)."""
 
     VALID_VERSIONS = Versions(0, 3)
 
@@ -19,7 +19,7 @@ class ConsumerProtocolAssignment(Message):
 
 
 class ConsumerProtocolSubscription(Message):
-    """What a member of a classic consumer group subscribes to and owns (KIP-429, KIP-881)."""
+    """Subscription and owned partitions of a member of a classic consumer group (KIP-429, KIP-881)."""
 
     VALID_VERSIONS = Versions(0, 3)
 

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Int16, Int32, Message, Versions, field
 
 
 class ControlRecordTypeSchema(Message):
-    """The key of a control record (KIP-98); the version stands before it as an int16."""
+    """Key of a control record (KIP-98); the version precedes it as an int16."""
 
     VALID_VERSIONS = Versions(0, 0)
 
@@ -14,7 +14,7 @@ class ControlRecordTypeSchema(Message):
 
 
 class EndTxnMarker(Message):
-    """The value of a commit or abort marker (KIP-98); the version stands before it as an int16."""
+    """Value of a commit or abort marker (KIP-98); the version precedes it as an int16."""
 
     VALID_VERSIONS = Versions(0, 0)
 

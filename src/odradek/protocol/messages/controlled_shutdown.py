@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class ControlledShutdownRequest(Message):
-    """Broker to ZooKeeper-era controller: move leaders away, I am about to stop."""
+    """Request of a stopping broker to a ZooKeeper-era controller to move the broker's leaders."""
 
     API_KEY = 7
     VALID_VERSIONS = Versions(0, 3)
@@ -17,7 +17,7 @@ class ControlledShutdownRequest(Message):
 
 
 class ControlledShutdownResponse(Message):
-    """The partitions that the broker still leads."""
+    """Partitions that the broker still leads."""
 
     API_KEY = 7
     VALID_VERSIONS = Versions(0, 3)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Message, String, 
 
 
 class ControllerRegistrationRequest(Message):
-    """A controller registers with the active one (KIP-919)."""
+    """Registration of a controller with the active one (KIP-919)."""
 
     API_KEY = 70
     VALID_VERSIONS = Versions(0, 0)
@@ -33,7 +33,7 @@ class ControllerRegistrationRequest(Message):
 
 
 class ControllerRegistrationResponse(Message):
-    """The outcome."""
+    """Result."""
 
     API_KEY = 70
     VALID_VERSIONS = Versions(0, 0)

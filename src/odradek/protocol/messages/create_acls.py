@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Message, String, 
 
 
 class CreateAclsRequest(Message):
-    """Creates ACLs (KIP-140)."""
+    """Request to create ACLs (KIP-140)."""
 
     API_KEY = 30
     VALID_VERSIONS = Versions(1, 3)
@@ -25,7 +25,7 @@ class CreateAclsRequest(Message):
 
 
 class CreateAclsResponse(Message):
-    """The outcome for every ACL."""
+    """Result for every ACL."""
 
     API_KEY = 30
     VALID_VERSIONS = Versions(1, 3)

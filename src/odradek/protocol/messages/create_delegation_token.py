@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bytes, Int16, Int32, Int64, Message, 
 
 
 class CreateDelegationTokenRequest(Message):
-    """Creates a delegation token (KIP-48, KIP-373)."""
+    """Request to create a delegation token (KIP-48, KIP-373)."""
 
     API_KEY = 38
     VALID_VERSIONS = Versions(1, 3)
@@ -23,7 +23,7 @@ class CreateDelegationTokenRequest(Message):
 
 
 class CreateDelegationTokenResponse(Message):
-    """The token with its secret."""
+    """Token with its secret."""
 
     API_KEY = 38
     VALID_VERSIONS = Versions(1, 3)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Message, String, 
 
 
 class CreatePartitionsRequest(Message):
-    """Raises the partition counts of topics (KIP-195)."""
+    """Request to raise the partition counts of topics (KIP-195)."""
 
     API_KEY = 37
     VALID_VERSIONS = Versions(0, 3)
@@ -28,7 +28,7 @@ class CreatePartitionsRequest(Message):
 
 
 class CreatePartitionsResponse(Message):
-    """The outcome for every topic."""
+    """Result for every topic."""
 
     API_KEY = 37
     VALID_VERSIONS = Versions(0, 3)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class CreateTopicsRequest(Message):
-    """Creates topics, by count or with given replicas (KIP-4, KIP-464)."""
+    """Request to create topics, by count or with given replicas (KIP-4, KIP-464)."""
 
     API_KEY = 19
     VALID_VERSIONS = Versions(2, 7)
@@ -35,7 +35,7 @@ class CreateTopicsRequest(Message):
 
 
 class CreateTopicsResponse(Message):
-    """The outcome for every topic, with its id and configuration (KIP-525)."""
+    """Result for every topic, with its id and configuration (KIP-525)."""
 
     API_KEY = 19
     VALID_VERSIONS = Versions(2, 7)

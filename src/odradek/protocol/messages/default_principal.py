@@ -1,4 +1,4 @@
-"""A principal on its way from broker to controller (KIP-590)."""
+"""Principal sent from broker to controller (KIP-590)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.protocol.schema import Bool, Message, String, Versions, field
 
 
 class DefaultPrincipalData(Message):
-    """A principal as it travels inside an Envelope (KIP-590); the version stands before it as an int16."""
+    """Principal inside an Envelope (KIP-590); the version precedes it as an int16."""
 
     VALID_VERSIONS = Versions(0, 0)
     FLEXIBLE_VERSIONS = Versions.since(0)

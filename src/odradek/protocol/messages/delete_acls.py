@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Message, String, 
 
 
 class DeleteAclsRequest(Message):
-    """Deletes the ACLs that match filters (KIP-140)."""
+    """Request to delete the ACLs that match filters (KIP-140)."""
 
     API_KEY = 31
     VALID_VERSIONS = Versions(1, 3)
@@ -25,7 +25,7 @@ class DeleteAclsRequest(Message):
 
 
 class DeleteAclsResponse(Message):
-    """The ACLs deleted, by filter."""
+    """ACLs deleted, by filter."""
 
     API_KEY = 31
     VALID_VERSIONS = Versions(1, 3)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class DeleteGroupsRequest(Message):
-    """Deletes empty groups with their offsets (KIP-229)."""
+    """Request to delete empty groups with their offsets (KIP-229)."""
 
     API_KEY = 42
     VALID_VERSIONS = Versions(0, 2)
@@ -16,7 +16,7 @@ class DeleteGroupsRequest(Message):
 
 
 class DeleteGroupsResponse(Message):
-    """The outcome for every group."""
+    """Result for every group."""
 
     API_KEY = 42
     VALID_VERSIONS = Versions(0, 2)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class DeleteRecordsRequest(Message):
-    """Deletes what lies before given offsets (KIP-107)."""
+    """Request to delete the records before given offsets (KIP-107)."""
 
     API_KEY = 21
     VALID_VERSIONS = Versions(0, 2)
@@ -25,7 +25,7 @@ class DeleteRecordsRequest(Message):
 
 
 class DeleteRecordsResponse(Message):
-    """The new log start offsets."""
+    """New log start offsets."""
 
     API_KEY = 21
     VALID_VERSIONS = Versions(0, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class DeleteShareGroupOffsetsRequest(Message):
-    """Deletes the offsets of topics from an empty share group (KIP-932)."""
+    """Request to delete the offsets of topics from an empty share group (KIP-932)."""
 
     API_KEY = 92
     VALID_VERSIONS = Versions(0, 0)
@@ -22,7 +22,7 @@ class DeleteShareGroupOffsetsRequest(Message):
 
 
 class DeleteShareGroupOffsetsResponse(Message):
-    """The outcome for every topic."""
+    """Result for every topic."""
 
     API_KEY = 92
     VALID_VERSIONS = Versions(0, 0)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class DeleteShareGroupStateRequest(Message):
-    """Group coordinator to share coordinator: forget share partitions (KIP-932)."""
+    """Group coordinator's request to the share coordinator to delete the state of share partitions (KIP-932)."""
 
     API_KEY = 86
     VALID_VERSIONS = Versions(0, 0)
@@ -26,7 +26,7 @@ class DeleteShareGroupStateRequest(Message):
 
 
 class DeleteShareGroupStateResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 86
     VALID_VERSIONS = Versions(0, 0)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class DeleteTopicsRequest(Message):
-    """Deletes topics by name or id (KIP-4, KIP-516)."""
+    """Request to delete topics by name or id (KIP-4, KIP-516)."""
 
     API_KEY = 20
     VALID_VERSIONS = Versions(1, 6)
@@ -24,7 +24,7 @@ class DeleteTopicsRequest(Message):
 
 
 class DeleteTopicsResponse(Message):
-    """The outcome for every topic."""
+    """Result for every topic."""
 
     API_KEY = 20
     VALID_VERSIONS = Versions(1, 6)

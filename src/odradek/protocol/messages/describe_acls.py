@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Message, String, 
 
 
 class DescribeAclsRequest(Message):
-    """Asks for ACLs that match a filter (KIP-140, KIP-290)."""
+    """Request for ACLs that match a filter (KIP-140, KIP-290)."""
 
     API_KEY = 29
     VALID_VERSIONS = Versions(1, 3)
@@ -22,7 +22,7 @@ class DescribeAclsRequest(Message):
 
 
 class DescribeAclsResponse(Message):
-    """The ACLs by resource."""
+    """ACLs by resource."""
 
     API_KEY = 29
     VALID_VERSIONS = Versions(1, 3)

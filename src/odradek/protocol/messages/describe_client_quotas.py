@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Float64, Int8, Int16, Int32, Me
 
 
 class DescribeClientQuotasRequest(Message):
-    """Asks for quotas by client entity (KIP-546)."""
+    """Request for quotas by client entity (KIP-546)."""
 
     API_KEY = 48
     VALID_VERSIONS = Versions(0, 1)
@@ -22,7 +22,7 @@ class DescribeClientQuotasRequest(Message):
 
 
 class DescribeClientQuotasResponse(Message):
-    """The quotas that match."""
+    """Quotas that match."""
 
     API_KEY = 48
     VALID_VERSIONS = Versions(0, 1)

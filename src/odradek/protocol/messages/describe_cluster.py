@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class DescribeClusterRequest(Message):
-    """Asks for cluster id, controller, brokers or controllers (KIP-700, KIP-919)."""
+    """Request for cluster id, controller, brokers or controllers (KIP-700, KIP-919)."""
 
     API_KEY = 60
     VALID_VERSIONS = Versions(0, 2)
@@ -18,7 +18,7 @@ class DescribeClusterRequest(Message):
 
 
 class DescribeClusterResponse(Message):
-    """The nodes of the cluster."""
+    """Nodes of the cluster."""
 
     API_KEY = 60
     VALID_VERSIONS = Versions(0, 2)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class DescribeConfigsRequest(Message):
-    """Asks for the configuration of topics, brokers, groups and clients (KIP-133, KIP-226)."""
+    """Request for the configuration of topics, brokers, groups and clients (KIP-133, KIP-226)."""
 
     API_KEY = 32
     VALID_VERSIONS = Versions(1, 4)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bytes, Int16, Int32, Int64, Message, 
 
 
 class DescribeDelegationTokenRequest(Message):
-    """Asks for delegation tokens by owner (KIP-48)."""
+    """Request for delegation tokens by owner (KIP-48)."""
 
     API_KEY = 41
     VALID_VERSIONS = Versions(1, 3)
@@ -20,7 +20,7 @@ class DescribeDelegationTokenRequest(Message):
 
 
 class DescribeDelegationTokenResponse(Message):
-    """The tokens with owners, renewers and times."""
+    """Tokens with owners, renewers and times."""
 
     API_KEY = 41
     VALID_VERSIONS = Versions(1, 3)

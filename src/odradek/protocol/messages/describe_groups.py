@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Bytes, Int16, Int32, Message, S
 
 
 class DescribeGroupsRequest(Message):
-    """Asks for the state and members of classic groups."""
+    """Request for the state and members of classic groups."""
 
     API_KEY = 15
     VALID_VERSIONS = Versions(0, 6)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class DescribeLogDirsRequest(Message):
-    """Asks for the log directories of a broker and the replicas in them (KIP-113, KIP-827)."""
+    """Request for the log directories of a broker and the replicas in them (KIP-113, KIP-827)."""
 
     API_KEY = 35
     VALID_VERSIONS = Versions(1, 5)

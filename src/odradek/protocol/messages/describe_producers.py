@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class DescribeProducersRequest(Message):
-    """Asks for the producers active on partitions (KIP-664)."""
+    """Request for the producers active on partitions (KIP-664)."""
 
     API_KEY = 61
     VALID_VERSIONS = Versions(0, 0)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class DescribeQuorumRequest(Message):
-    """Asks for the state of the Raft quorum (KIP-642, KIP-853)."""
+    """Request for the state of the Raft quorum (KIP-642, KIP-853)."""
 
     API_KEY = 55
     VALID_VERSIONS = Versions(0, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class DescribeShareGroupOffsetsRequest(Message):
-    """Asks for the start offsets of share groups (KIP-932, KIP-1226)."""
+    """Request for the start offsets of share groups (KIP-932, KIP-1226)."""
 
     API_KEY = 90
     VALID_VERSIONS = Versions(0, 1)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Message, String, 
 
 
 class DescribeTopicPartitionsRequest(Message):
-    """Asks for topics page by page, with eligible leader replicas (KIP-966)."""
+    """Request for topics page by page, with eligible leader replicas (KIP-966)."""
 
     API_KEY = 75
     VALID_VERSIONS = Versions(0, 0)
@@ -27,7 +27,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    """Partitions, and where to go on."""
+    """Partitions, and the cursor of the next page."""
 
     API_KEY = 75
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class DescribeTransactionsRequest(Message):
-    """Asks for the state of transactions by transactional id (KIP-664)."""
+    """Request for the state of transactions by transactional id (KIP-664)."""
 
     API_KEY = 65
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Message, String, 
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    """Asks which SCRAM credentials users have (KIP-554)."""
+    """Request for the mechanisms of users' SCRAM credentials (KIP-554)."""
 
     API_KEY = 50
     VALID_VERSIONS = Versions(0, 0)

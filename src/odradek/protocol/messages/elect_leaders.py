@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Message, String, 
 
 
 class ElectLeadersRequest(Message):
-    """Starts preferred or unclean leader elections (KIP-183, KIP-460)."""
+    """Request to start preferred or unclean leader elections (KIP-183, KIP-460)."""
 
     API_KEY = 43
     VALID_VERSIONS = Versions(0, 2)
@@ -22,7 +22,7 @@ class ElectLeadersRequest(Message):
 
 
 class ElectLeadersResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 43
     VALID_VERSIONS = Versions(0, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class EndQuorumEpochRequest(Message):
-    """A Raft leader resigns and proposes successors (KIP-595)."""
+    """Resignation of a Raft leader, with proposed successors (KIP-595)."""
 
     API_KEY = 54
     VALID_VERSIONS = Versions(0, 1)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Bool, Int16, Int32, Int64, Message, String, 
 
 
 class EndTxnRequest(Message):
-    """Commits or aborts a transaction (KIP-98, KIP-890)."""
+    """Request to commit or abort a transaction (KIP-98, KIP-890)."""
 
     API_KEY = 26
     VALID_VERSIONS = Versions(0, 5)
@@ -19,7 +19,7 @@ class EndTxnRequest(Message):
 
 
 class EndTxnResponse(Message):
-    """The outcome, and since version 5 the producer id and epoch to go on with."""
+    """Result, and since version 5 the producer id and epoch for the next transaction."""
 
     API_KEY = 26
     VALID_VERSIONS = Versions(0, 5)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Bytes, Int16, Message, Versions, field
 
 
 class EnvelopeRequest(Message):
-    """A client's request forwarded by a broker to the controller (KIP-590)."""
+    """Client's request that a broker forwards to the controller (KIP-590)."""
 
     API_KEY = 58
     VALID_VERSIONS = Versions(0, 0)
@@ -18,7 +18,7 @@ class EnvelopeRequest(Message):
 
 
 class EnvelopeResponse(Message):
-    """The answer to the forwarded request."""
+    """Response to the forwarded request."""
 
     API_KEY = 58
     VALID_VERSIONS = Versions(0, 0)

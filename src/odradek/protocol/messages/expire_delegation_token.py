@@ -6,7 +6,7 @@ from odradek.protocol.schema import Bytes, Int16, Int32, Int64, Message, Version
 
 
 class ExpireDelegationTokenRequest(Message):
-    """Shortens or ends the life of a delegation token (KIP-48)."""
+    """Request to shorten or end the life of a delegation token (KIP-48)."""
 
     API_KEY = 40
     VALID_VERSIONS = Versions(1, 2)
@@ -17,7 +17,7 @@ class ExpireDelegationTokenRequest(Message):
 
 
 class ExpireDelegationTokenResponse(Message):
-    """The new time of expiry."""
+    """New time of expiry."""
 
     API_KEY = 40
     VALID_VERSIONS = Versions(1, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, R
 
 
 class FetchRequest(Message):
-    """Asks for records from given offsets: clients, followers and Raft voters alike (KIP-227 sessions, KIP-595)."""
+    """Request for records from given offsets, from clients, followers and Raft voters (KIP-227 sessions, KIP-595)."""
 
     API_KEY = 1
     VALID_VERSIONS = Versions(4, 18)

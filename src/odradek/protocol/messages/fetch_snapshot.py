@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, Records
 
 
 class FetchSnapshotRequest(Message):
-    """Asks for a piece of a metadata snapshot (KIP-630)."""
+    """Request for a chunk of a metadata snapshot (KIP-630)."""
 
     API_KEY = 59
     VALID_VERSIONS = Versions(0, 1)
@@ -36,7 +36,7 @@ class FetchSnapshotRequest(Message):
 
 
 class FetchSnapshotResponse(Message):
-    """The bytes at the position asked for."""
+    """Bytes at the requested position."""
 
     API_KEY = 59
     VALID_VERSIONS = Versions(0, 1)

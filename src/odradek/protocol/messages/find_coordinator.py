@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Message, String, 
 
 
 class FindCoordinatorRequest(Message):
-    """Asks which broker coordinates groups, transactional ids or share partitions (KIP-98, KIP-699, KIP-932)."""
+    """Request for the coordinators of groups, transactional ids or share partitions (KIP-98, KIP-699, KIP-932)."""
 
     API_KEY = 10
     VALID_VERSIONS = Versions(0, 6)
@@ -18,7 +18,7 @@ class FindCoordinatorRequest(Message):
 
 
 class FindCoordinatorResponse(Message):
-    """The coordinators found."""
+    """Coordinators found."""
 
     API_KEY = 10
     VALID_VERSIONS = Versions(0, 6)

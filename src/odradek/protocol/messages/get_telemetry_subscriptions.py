@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class GetTelemetrySubscriptionsRequest(Message):
-    """A client asks which metrics are wanted of it (KIP-714)."""
+    """Client's request for its telemetry subscription (KIP-714)."""
 
     API_KEY = 71
     VALID_VERSIONS = Versions(0, 0)
@@ -18,7 +18,7 @@ class GetTelemetrySubscriptionsRequest(Message):
 
 
 class GetTelemetrySubscriptionsResponse(Message):
-    """The subscription: metrics, interval, compression."""
+    """Subscription: metrics, interval, compression."""
 
     API_KEY = 71
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Int16, Int32, Message, String, Versions, fie
 
 
 class HeartbeatRequest(Message):
-    """A member of a classic group says that it is alive."""
+    """Heartbeat of a member of a classic group."""
 
     API_KEY = 12
     VALID_VERSIONS = Versions(0, 4)
@@ -19,7 +19,7 @@ class HeartbeatRequest(Message):
 
 
 class HeartbeatResponse(Message):
-    """Whether the member may go on or must rejoin."""
+    """Result; errors such as REBALANCE_IN_PROGRESS make the member rejoin."""
 
     API_KEY = 12
     VALID_VERSIONS = Versions(0, 4)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class IncrementalAlterConfigsRequest(Message):
-    """Sets, deletes, appends to or subtracts from single configuration values (KIP-339)."""
+    """Request to set, delete, append to or subtract from single configuration values (KIP-339)."""
 
     API_KEY = 44
     VALID_VERSIONS = Versions(0, 1)
@@ -27,7 +27,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 
 class IncrementalAlterConfigsResponse(Message):
-    """The outcome for every resource."""
+    """Result for every resource."""
 
     API_KEY = 44
     VALID_VERSIONS = Versions(0, 1)

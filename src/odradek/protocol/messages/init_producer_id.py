@@ -6,7 +6,7 @@ from odradek.protocol.schema import Bool, Int16, Int32, Int64, Message, String, 
 
 
 class InitProducerIdRequest(Message):
-    """Asks for a producer id and epoch, for a transactional id or without one (KIP-98, KIP-360, KIP-939)."""
+    """Request for a producer id and epoch, for a transactional id or without one (KIP-98, KIP-360, KIP-939)."""
 
     API_KEY = 22
     VALID_VERSIONS = Versions(0, 6)
@@ -22,7 +22,7 @@ class InitProducerIdRequest(Message):
 
 
 class InitProducerIdResponse(Message):
-    """The producer id and epoch to use."""
+    """Producer id and epoch to use."""
 
     API_KEY = 22
     VALID_VERSIONS = Versions(0, 6)

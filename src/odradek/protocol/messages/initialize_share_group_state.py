@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class InitializeShareGroupStateRequest(Message):
-    """Group coordinator to share coordinator: begin the state of share partitions (KIP-932)."""
+    """Group coordinator's request to the share coordinator to create the state of share partitions (KIP-932)."""
 
     API_KEY = 83
     VALID_VERSIONS = Versions(0, 0)
@@ -28,7 +28,7 @@ class InitializeShareGroupStateRequest(Message):
 
 
 class InitializeShareGroupStateResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 83
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Bytes, Int16, Int32, Message, S
 
 
 class JoinGroupRequest(Message):
-    """A member joins a classic group and offers its assignment protocols (KIP-62, KIP-394, KIP-345)."""
+    """Member's request to join a classic group, with its assignment protocols (KIP-62, KIP-394, KIP-345)."""
 
     API_KEY = 11
     VALID_VERSIONS = Versions(0, 9)
@@ -27,7 +27,7 @@ class JoinGroupRequest(Message):
 
 
 class JoinGroupResponse(Message):
-    """The generation, the protocol chosen, and for the leader all members."""
+    """Generation, chosen protocol, and for the leader all members."""
 
     API_KEY = 11
     VALID_VERSIONS = Versions(0, 9)

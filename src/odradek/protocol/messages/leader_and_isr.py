@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Int64, Mess
 
 
 class LeaderAndIsrRequest(Message):
-    """ZooKeeper-era controller to broker: the roles of its replicas (KIP-497, KIP-866)."""
+    """Request of a ZooKeeper-era controller with the roles of a broker's replicas (KIP-497, KIP-866)."""
 
     API_KEY = 4
     VALID_VERSIONS = Versions(0, 7)
@@ -49,7 +49,7 @@ class LeaderAndIsrRequest(Message):
 
 
 class LeaderAndIsrResponse(Message):
-    """Which of the roles the broker could take on."""
+    """Result for every partition."""
 
     API_KEY = 4
     VALID_VERSIONS = Versions(0, 7)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class LeaveGroupRequest(Message):
-    """Members leave a classic group (several at once since KIP-345)."""
+    """Request of members to leave a classic group (several at once since KIP-345)."""
 
     API_KEY = 13
     VALID_VERSIONS = Versions(0, 5)
@@ -23,7 +23,7 @@ class LeaveGroupRequest(Message):
 
 
 class LeaveGroupResponse(Message):
-    """The outcome for every member."""
+    """Result for every member."""
 
     API_KEY = 13
     VALID_VERSIONS = Versions(0, 5)

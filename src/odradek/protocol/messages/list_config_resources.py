@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Message, String, 
 
 
 class ListConfigResourcesRequest(Message):
-    """Asks for the names of configurable resources by type (KIP-1142; version 0 is ListClientMetricsResources of KIP-714)."""
+    """Request for the names of configurable resources by type (KIP-1142; version 0 is ListClientMetricsResources of KIP-714)."""
 
     API_KEY = 74
     VALID_VERSIONS = Versions(0, 1)
@@ -16,7 +16,7 @@ class ListConfigResourcesRequest(Message):
 
 
 class ListConfigResourcesResponse(Message):
-    """The resources."""
+    """Resources."""
 
     API_KEY = 74
     VALID_VERSIONS = Versions(0, 1)

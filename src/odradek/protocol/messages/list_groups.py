@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class ListGroupsRequest(Message):
-    """Asks for the groups a broker coordinates, by state and type (KIP-518, KIP-848)."""
+    """Request for the groups a broker coordinates, by state and type (KIP-518, KIP-848)."""
 
     API_KEY = 16
     VALID_VERSIONS = Versions(0, 5)
@@ -17,7 +17,7 @@ class ListGroupsRequest(Message):
 
 
 class ListGroupsResponse(Message):
-    """The groups by name, with state and type."""
+    """Groups by name, with state and type."""
 
     API_KEY = 16
     VALID_VERSIONS = Versions(0, 5)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, S
 
 
 class ListOffsetsRequest(Message):
-    """Asks for offsets by timestamp, or for the first, last, largest-timestamp and tiered ones (KIP-79, KIP-734, KIP-405)."""
+    """Request for offsets by timestamp, or for the first, last, largest-timestamp and tiered ones (KIP-79, KIP-734, KIP-405)."""
 
     API_KEY = 2
     VALID_VERSIONS = Versions(1, 11)
@@ -28,7 +28,7 @@ class ListOffsetsRequest(Message):
 
 
 class ListOffsetsResponse(Message):
-    """The offsets found, with their timestamps and leader epochs."""
+    """Offsets found, with their timestamps and leader epochs."""
 
     API_KEY = 2
     VALID_VERSIONS = Versions(1, 11)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class ListPartitionReassignmentsRequest(Message):
-    """Asks for moves of replicas under way (KIP-455)."""
+    """Request for moves of replicas in progress (KIP-455)."""
 
     API_KEY = 46
     VALID_VERSIONS = Versions(0, 0)
@@ -23,7 +23,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 
 class ListPartitionReassignmentsResponse(Message):
-    """Replicas there, coming and going, by partition."""
+    """Current, added and removed replicas by partition."""
 
     API_KEY = 46
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class ListTransactionsRequest(Message):
-    """Asks for transactions by state, producer, age and name pattern (KIP-664, KIP-994, KIP-1152)."""
+    """Request for transactions by state, producer, age and name pattern (KIP-664, KIP-994, KIP-1152)."""
 
     API_KEY = 66
     VALID_VERSIONS = Versions(0, 2)
@@ -19,7 +19,7 @@ class ListTransactionsRequest(Message):
 
 
 class ListTransactionsResponse(Message):
-    """The transactions by name, with producer and state."""
+    """Transactions by name, with producer and state."""
 
     API_KEY = 66
     VALID_VERSIONS = Versions(0, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Message, String, 
 
 
 class MetadataRequest(Message):
-    """Asks for brokers and for topics by name or id; may create topics (KIP-4, KIP-516)."""
+    """Request for brokers and for topics by name or id; may create topics (KIP-4, KIP-516)."""
 
     API_KEY = 3
     VALID_VERSIONS = Versions(0, 13)

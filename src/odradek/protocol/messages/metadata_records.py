@@ -24,7 +24,7 @@ from odradek.protocol.schema import (
 
 
 class RegisterBrokerRecord(Message):
-    """A broker with epoch, endpoints, features, rack and directories."""
+    """Registration of a broker with epoch, endpoints, features, rack and directories."""
 
     API_KEY = 0
     VALID_VERSIONS = Versions(0, 4)
@@ -55,7 +55,7 @@ class RegisterBrokerRecord(Message):
 
 
 class UnregisterBrokerRecord(Message):
-    """A broker is gone."""
+    """Removal of a broker."""
 
     API_KEY = 1
     VALID_VERSIONS = Versions(0, 0)
@@ -66,7 +66,7 @@ class UnregisterBrokerRecord(Message):
 
 
 class TopicRecord(Message):
-    """A topic with name and id."""
+    """Topic with name and id."""
 
     API_KEY = 2
     VALID_VERSIONS = Versions(0, 0)
@@ -77,7 +77,7 @@ class TopicRecord(Message):
 
 
 class PartitionRecord(Message):
-    """A partition with replicas, ISR, leader and epochs."""
+    """Partition with replicas, ISR, leader and epochs."""
 
     API_KEY = 3
     VALID_VERSIONS = Versions(0, 2)
@@ -99,7 +99,7 @@ class PartitionRecord(Message):
 
 
 class ConfigRecord(Message):
-    """A configuration value of a resource, set or removed."""
+    """Configuration value of a resource, set or removed."""
 
     API_KEY = 4
     VALID_VERSIONS = Versions(0, 0)
@@ -112,7 +112,7 @@ class ConfigRecord(Message):
 
 
 class PartitionChangeRecord(Message):
-    """A change of leader, ISR, replicas, directories or eligible leaders of a partition."""
+    """Change of leader, ISR, replicas, directories or eligible leaders of a partition."""
 
     API_KEY = 5
     VALID_VERSIONS = Versions(0, 2)
@@ -132,7 +132,7 @@ class PartitionChangeRecord(Message):
 
 
 class FenceBrokerRecord(Message):
-    """A broker is fenced."""
+    """Fencing of a broker."""
 
     API_KEY = 7
     VALID_VERSIONS = Versions(0, 0)
@@ -143,7 +143,7 @@ class FenceBrokerRecord(Message):
 
 
 class UnfenceBrokerRecord(Message):
-    """A broker is no longer fenced."""
+    """Unfencing of a broker."""
 
     API_KEY = 8
     VALID_VERSIONS = Versions(0, 0)
@@ -154,7 +154,7 @@ class UnfenceBrokerRecord(Message):
 
 
 class RemoveTopicRecord(Message):
-    """A topic is gone, by id."""
+    """Removal of a topic, by id."""
 
     API_KEY = 9
     VALID_VERSIONS = Versions(0, 0)
@@ -164,7 +164,7 @@ class RemoveTopicRecord(Message):
 
 
 class DelegationTokenRecord(Message):
-    """A delegation token, without its secret (KIP-900)."""
+    """Delegation token, without its secret (KIP-900)."""
 
     API_KEY = 10
     VALID_VERSIONS = Versions(0, 0)
@@ -180,7 +180,7 @@ class DelegationTokenRecord(Message):
 
 
 class UserScramCredentialRecord(Message):
-    """The SCRAM credential of a user (KIP-900)."""
+    """SCRAM credential of a user (KIP-900)."""
 
     API_KEY = 11
     VALID_VERSIONS = Versions(0, 0)
@@ -195,7 +195,7 @@ class UserScramCredentialRecord(Message):
 
 
 class FeatureLevelRecord(Message):
-    """The finalized level of a feature (KIP-584)."""
+    """Finalized level of a feature (KIP-584)."""
 
     API_KEY = 12
     VALID_VERSIONS = Versions(0, 0)
@@ -206,7 +206,7 @@ class FeatureLevelRecord(Message):
 
 
 class ClientQuotaRecord(Message):
-    """A quota of a client entity, set or removed (KIP-546)."""
+    """Quota of a client entity, set or removed (KIP-546)."""
 
     API_KEY = 14
     VALID_VERSIONS = Versions(0, 0)
@@ -223,7 +223,7 @@ class ClientQuotaRecord(Message):
 
 
 class ProducerIdsRecord(Message):
-    """The next producer id to hand out, and to whom the last block went (KIP-730)."""
+    """Next producer id to allocate, and the broker that got the last block (KIP-730)."""
 
     API_KEY = 15
     VALID_VERSIONS = Versions(0, 0)
@@ -235,7 +235,7 @@ class ProducerIdsRecord(Message):
 
 
 class BrokerRegistrationChangeRecord(Message):
-    """A change of fencing, controlled shutdown or directories of a broker (KIP-841, KIP-858)."""
+    """Change of fencing, controlled shutdown or directories of a broker (KIP-841, KIP-858)."""
 
     API_KEY = 17
     VALID_VERSIONS = Versions(0, 3)
@@ -250,7 +250,7 @@ class BrokerRegistrationChangeRecord(Message):
 
 
 class AccessControlEntryRecord(Message):
-    """An ACL, with its id."""
+    """ACL with its id."""
 
     API_KEY = 18
     VALID_VERSIONS = Versions(0, 0)
@@ -267,7 +267,7 @@ class AccessControlEntryRecord(Message):
 
 
 class RemoveAccessControlEntryRecord(Message):
-    """An ACL is gone, by id."""
+    """Removal of an ACL, by id."""
 
     API_KEY = 19
     VALID_VERSIONS = Versions(0, 0)
@@ -277,7 +277,7 @@ class RemoveAccessControlEntryRecord(Message):
 
 
 class NoOpRecord(Message):
-    """Nothing; keeps the metadata log moving (KIP-835)."""
+    """Record without content, which keeps the metadata log moving (KIP-835)."""
 
     API_KEY = 20
     VALID_VERSIONS = Versions(0, 0)
@@ -285,7 +285,7 @@ class NoOpRecord(Message):
 
 
 class ZkMigrationStateRecord(Message):
-    """Where the migration from ZooKeeper stands (KIP-866)."""
+    """State of the migration from ZooKeeper (KIP-866)."""
 
     API_KEY = 21
     VALID_VERSIONS = Versions(0, 0)
@@ -295,7 +295,7 @@ class ZkMigrationStateRecord(Message):
 
 
 class RemoveUserScramCredentialRecord(Message):
-    """A SCRAM credential is gone (KIP-900)."""
+    """Removal of a SCRAM credential (KIP-900)."""
 
     API_KEY = 22
     VALID_VERSIONS = Versions(0, 0)
@@ -306,7 +306,7 @@ class RemoveUserScramCredentialRecord(Message):
 
 
 class BeginTransactionRecord(Message):
-    """What follows counts only once EndTransactionRecord is there (KIP-868)."""
+    """Begin of a transaction: the following records take effect with EndTransactionRecord (KIP-868)."""
 
     API_KEY = 23
     VALID_VERSIONS = Versions(0, 0)
@@ -316,7 +316,7 @@ class BeginTransactionRecord(Message):
 
 
 class EndTransactionRecord(Message):
-    """What was written since BeginTransactionRecord counts (KIP-868)."""
+    """End of a transaction: the records since BeginTransactionRecord take effect (KIP-868)."""
 
     API_KEY = 24
     VALID_VERSIONS = Versions(0, 0)
@@ -324,7 +324,7 @@ class EndTransactionRecord(Message):
 
 
 class AbortTransactionRecord(Message):
-    """What was written since BeginTransactionRecord does not count (KIP-868)."""
+    """Abort of a transaction: the records since BeginTransactionRecord have no effect (KIP-868)."""
 
     API_KEY = 25
     VALID_VERSIONS = Versions(0, 0)
@@ -334,7 +334,7 @@ class AbortTransactionRecord(Message):
 
 
 class RemoveDelegationTokenRecord(Message):
-    """A delegation token is gone (KIP-900)."""
+    """Removal of a delegation token (KIP-900)."""
 
     API_KEY = 26
     VALID_VERSIONS = Versions(0, 0)
@@ -344,7 +344,7 @@ class RemoveDelegationTokenRecord(Message):
 
 
 class RegisterControllerRecord(Message):
-    """A controller with endpoints and features (KIP-919)."""
+    """Registration of a controller with endpoints and features (KIP-919)."""
 
     API_KEY = 27
     VALID_VERSIONS = Versions(0, 0)
@@ -369,7 +369,7 @@ class RegisterControllerRecord(Message):
 
 
 class ClearElrRecord(Message):
-    """Clears eligible leader replicas, of one topic or of all (KIP-966)."""
+    """Removal of eligible leader replicas, of one topic or of all (KIP-966)."""
 
     API_KEY = 28
     VALID_VERSIONS = Versions(0, 0)

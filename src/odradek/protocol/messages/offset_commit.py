@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class OffsetCommitRequest(Message):
-    """Commits the offsets of a group, or of a simple consumer (KIP-211, KIP-848)."""
+    """Request to commit the offsets of a group, or of a simple consumer (KIP-211, KIP-848)."""
 
     API_KEY = 8
     VALID_VERSIONS = Versions(2, 10)
@@ -34,7 +34,7 @@ class OffsetCommitRequest(Message):
 
 
 class OffsetCommitResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 8
     VALID_VERSIONS = Versions(2, 10)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class OffsetDeleteRequest(Message):
-    """Deletes committed offsets of a group (KIP-496)."""
+    """Request to delete committed offsets of a group (KIP-496)."""
 
     API_KEY = 47
     VALID_VERSIONS = Versions(0, 0)
@@ -23,7 +23,7 @@ class OffsetDeleteRequest(Message):
 
 
 class OffsetDeleteResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 47
     VALID_VERSIONS = Versions(0, 0)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class OffsetFetchRequest(Message):
-    """Asks for the committed offsets of one group, or of several since KIP-709."""
+    """Request for the committed offsets of one group, or of several since KIP-709."""
 
     API_KEY = 9
     VALID_VERSIONS = Versions(1, 10)

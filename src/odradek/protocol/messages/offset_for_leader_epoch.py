@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class OffsetForLeaderEpochRequest(Message):
-    """Asks where leader epochs ended (KIP-101, KIP-320)."""
+    """Request for the end offsets of leader epochs (KIP-101, KIP-320)."""
 
     API_KEY = 23
     VALID_VERSIONS = Versions(2, 4)
@@ -26,7 +26,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 
 class OffsetForLeaderEpochResponse(Message):
-    """The end offset of each epoch."""
+    """End offset of each epoch."""
 
     API_KEY = 23
     VALID_VERSIONS = Versions(2, 4)

@@ -30,7 +30,7 @@ class ProduceRequest(Message):
 
 
 class ProduceResponse(Message):
-    """Where each batch was appended, or why not; the current leader where the sender was wrong about it (KIP-951)."""
+    """Offset or error of each batch, and the current leader for batches sent to a former one (KIP-951)."""
 
     API_KEY = 0
     VALID_VERSIONS = Versions(3, 13)

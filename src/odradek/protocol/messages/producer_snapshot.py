@@ -1,4 +1,4 @@
-"""The file that keeps producer state (KIP-98)."""
+"""File with the producer state (KIP-98)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, Struct,
 
 
 class ProducerSnapshot(Message):
-    """The contents of a producer state snapshot file (KIP-98)."""
+    """Content of a producer state snapshot file (KIP-98)."""
 
     VALID_VERSIONS = Versions(1, 1)
 

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Bool, Bytes, Int8, Int16, Int32, Message, Uu
 
 
 class PushTelemetryRequest(Message):
-    """A client pushes metrics (KIP-714)."""
+    """Metrics pushed by a client (KIP-714)."""
 
     API_KEY = 72
     VALID_VERSIONS = Versions(0, 0)
@@ -22,7 +22,7 @@ class PushTelemetryRequest(Message):
 
 
 class PushTelemetryResponse(Message):
-    """The outcome."""
+    """Result."""
 
     API_KEY = 72
     VALID_VERSIONS = Versions(0, 0)

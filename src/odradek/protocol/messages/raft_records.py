@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class LeaderChangeMessage(Message):
-    """Control record: a Raft leader was elected, by whom (KIP-595)."""
+    """Control record: an elected Raft leader and its voters (KIP-595)."""
 
     VALID_VERSIONS = Versions(0, 1)
     FLEXIBLE_VERSIONS = Versions.since(0)
@@ -78,7 +78,7 @@ class VotersRecord(Message):
 
 
 class QuorumStateData(Message):
-    """The contents of the file quorum-state, kept as JSON (KIP-595, KIP-853)."""
+    """Content of the file quorum-state, stored as JSON (KIP-595, KIP-853)."""
 
     VALID_VERSIONS = Versions(0, 1)
     FLEXIBLE_VERSIONS = Versions.since(0)

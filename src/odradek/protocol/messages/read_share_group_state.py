@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, S
 
 
 class ReadShareGroupStateRequest(Message):
-    """Share-partition leader to share coordinator: read the state (KIP-932)."""
+    """Share-partition leader's request to the share coordinator to read the state (KIP-932)."""
 
     API_KEY = 84
     VALID_VERSIONS = Versions(0, 0)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class ReadShareGroupStateSummaryRequest(Message):
-    """Group coordinator to share coordinator: read start offsets and epochs (KIP-932, KIP-1226)."""
+    """Group coordinator's request to the share coordinator to read start offsets and epochs (KIP-932, KIP-1226)."""
 
     API_KEY = 87
     VALID_VERSIONS = Versions(0, 1)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Bytes, Int8, Int32, Int64, Mess
 
 
 class RemoteLogSegmentMetadataRecord(Message):
-    """A segment copied to remote storage (KIP-405)."""
+    """Segment copied to remote storage (KIP-405)."""
 
     API_KEY = 0
     VALID_VERSIONS = Versions(0, 0)
@@ -41,7 +41,7 @@ class RemoteLogSegmentMetadataRecord(Message):
 
 
 class RemoteLogSegmentMetadataUpdateRecord(Message):
-    """A new state of a remote segment (KIP-405)."""
+    """New state of a remote segment (KIP-405)."""
 
     API_KEY = 1
     VALID_VERSIONS = Versions(0, 0)
@@ -64,7 +64,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
 
 
 class RemotePartitionDeleteMetadataRecord(Message):
-    """The deletion of a remote partition proceeds (KIP-405)."""
+    """State of the deletion of a remote partition (KIP-405)."""
 
     API_KEY = 2
     VALID_VERSIONS = Versions(0, 0)
@@ -82,7 +82,7 @@ class RemotePartitionDeleteMetadataRecord(Message):
 
 
 class RemoteLogSegmentMetadataSnapshotRecord(Message):
-    """A remote segment as kept in the local snapshot of the remote log metadata (KIP-405)."""
+    """Remote segment in the local snapshot of the remote log metadata (KIP-405)."""
 
     API_KEY = 3
     VALID_VERSIONS = Versions(0, 0)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Int16, Int32, Message, String, Uuid, Version
 
 
 class RemoveRaftVoterRequest(Message):
-    """Removes a voter from the Raft quorum (KIP-853)."""
+    """Request to remove a voter from the Raft quorum (KIP-853)."""
 
     API_KEY = 81
     VALID_VERSIONS = Versions(0, 0)
@@ -20,7 +20,7 @@ class RemoveRaftVoterRequest(Message):
 
 
 class RemoveRaftVoterResponse(Message):
-    """The outcome."""
+    """Result."""
 
     API_KEY = 81
     VALID_VERSIONS = Versions(0, 0)

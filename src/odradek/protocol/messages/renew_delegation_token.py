@@ -6,7 +6,7 @@ from odradek.protocol.schema import Bytes, Int16, Int32, Int64, Message, Version
 
 
 class RenewDelegationTokenRequest(Message):
-    """Prolongs a delegation token (KIP-48)."""
+    """Request to prolong a delegation token (KIP-48)."""
 
     API_KEY = 39
     VALID_VERSIONS = Versions(1, 2)
@@ -17,7 +17,7 @@ class RenewDelegationTokenRequest(Message):
 
 
 class RenewDelegationTokenResponse(Message):
-    """The new time of expiry."""
+    """New time of expiry."""
 
     API_KEY = 39
     VALID_VERSIONS = Versions(1, 2)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Bytes, Int16, Int64, Message, String, Versio
 
 
 class SaslAuthenticateRequest(Message):
-    """Carries one SASL message of the client (KIP-152)."""
+    """SASL message of the client (KIP-152)."""
 
     API_KEY = 36
     VALID_VERSIONS = Versions(0, 2)
@@ -16,7 +16,7 @@ class SaslAuthenticateRequest(Message):
 
 
 class SaslAuthenticateResponse(Message):
-    """The server's SASL message, and how long the session may last (KIP-368)."""
+    """SASL message of the server, and the lifetime of the session (KIP-368)."""
 
     API_KEY = 36
     VALID_VERSIONS = Versions(0, 2)

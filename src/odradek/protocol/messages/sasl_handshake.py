@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Message, String, Versions, fie
 
 
 class SaslHandshakeRequest(Message):
-    """Chooses the SASL mechanism of a connection (KIP-43, KIP-152)."""
+    """Request to choose the SASL mechanism of a connection (KIP-43, KIP-152)."""
 
     API_KEY = 17
     VALID_VERSIONS = Versions(0, 1)
@@ -15,7 +15,7 @@ class SaslHandshakeRequest(Message):
 
 
 class SaslHandshakeResponse(Message):
-    """The mechanisms that the broker accepts."""
+    """Mechanisms that the broker accepts."""
 
     API_KEY = 17
     VALID_VERSIONS = Versions(0, 1)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Int64, Mess
 
 
 class ShareAcknowledgeRequest(Message):
-    """Accepts, releases, rejects or renews acquired records (KIP-932, KIP-1222)."""
+    """Request to accept, release, reject or renew acquired records (KIP-932, KIP-1222)."""
 
     API_KEY = 79
     VALID_VERSIONS = Versions(1, 2)
@@ -35,7 +35,7 @@ class ShareAcknowledgeRequest(Message):
 
 
 class ShareAcknowledgeResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 79
     VALID_VERSIONS = Versions(1, 2)

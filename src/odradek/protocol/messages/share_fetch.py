@@ -23,7 +23,7 @@ from odradek.protocol.schema import (
 
 
 class ShareFetchRequest(Message):
-    """Acquires records for a member of a share group, and acknowledges earlier ones (KIP-932)."""
+    """Request to acquire records for a member of a share group, and to acknowledge earlier ones (KIP-932)."""
 
     API_KEY = 78
     VALID_VERSIONS = Versions(1, 2)
@@ -62,7 +62,7 @@ class ShareFetchRequest(Message):
 
 
 class ShareFetchResponse(Message):
-    """Records, and which of them were acquired."""
+    """Records, and the ranges of acquired ones."""
 
     API_KEY = 78
     VALID_VERSIONS = Versions(1, 2)

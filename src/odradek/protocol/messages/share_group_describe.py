@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Message, String, 
 
 
 class ShareGroupDescribeRequest(Message):
-    """Asks for share groups (KIP-932)."""
+    """Request for share groups (KIP-932)."""
 
     API_KEY = 77
     VALID_VERSIONS = Versions(1, 1)

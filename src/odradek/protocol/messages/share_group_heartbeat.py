@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class ShareGroupHeartbeatRequest(Message):
-    """Joins, keeps alive in or leaves a share group (KIP-932)."""
+    """Request to join, stay in or leave a share group (KIP-932)."""
 
     API_KEY = 76
     VALID_VERSIONS = Versions(1, 1)

@@ -71,7 +71,7 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
 
 class ShareGroupTargetAssignmentMemberKey(Message):
-    """Key: what a member of a share group should own."""
+    """Key: the target assignment of a member of a share group."""
 
     API_KEY = 13
     VALID_VERSIONS = Versions(0, 0)
@@ -95,7 +95,7 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message):
-    """Key: what a member of a share group owns now."""
+    """Key: the current assignment of a member of a share group."""
 
     API_KEY = 14
     VALID_VERSIONS = Versions(0, 0)
@@ -131,7 +131,7 @@ class ShareGroupStatePartitionMetadataKey(Message):
 
 
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Value: topics whose share state is being set up, exists, or is being deleted."""
+    """Value: topics whose share state is being initialized, exists, or is being deleted."""
 
     API_KEY = 15
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class StopReplicaRequest(Message):
-    """ZooKeeper-era controller to broker: stop, and maybe delete, replicas (KIP-570)."""
+    """Request of a ZooKeeper-era controller to a broker to stop, and maybe delete, replicas (KIP-570)."""
 
     API_KEY = 5
     VALID_VERSIONS = Versions(0, 4)
@@ -40,7 +40,7 @@ class StopReplicaRequest(Message):
 
 
 class StopReplicaResponse(Message):
-    """Which replicas were stopped."""
+    """Result for every replica."""
 
     API_KEY = 5
     VALID_VERSIONS = Versions(0, 4)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class StreamsGroupDescribeRequest(Message):
-    """Asks for streams groups (KIP-1071)."""
+    """Request for streams groups (KIP-1071)."""
 
     API_KEY = 89
     VALID_VERSIONS = Versions(0, 0)

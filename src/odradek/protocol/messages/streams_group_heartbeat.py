@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Int64, Mess
 
 
 class StreamsGroupHeartbeatRequest(Message):
-    """Joins, keeps alive in, changes or leaves a streams group (KIP-1071)."""
+    """Request to join, stay in, change or leave a streams group (KIP-1071)."""
 
     API_KEY = 88
     VALID_VERSIONS = Versions(0, 0)

@@ -124,7 +124,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """Value: the epochs of a member, its active, standby and warm-up tasks, and those it has to give up."""
+    """Value: the epochs of a member, its active, standby and warm-up tasks, and the tasks to be revoked."""
 
     API_KEY = 22
     VALID_VERSIONS = Versions(0, 0)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bytes, Int16, Int32, Message, String,
 
 
 class SyncGroupRequest(Message):
-    """Brings the assignment from the leader, fetches it for the others (KIP-559)."""
+    """Request with the assignment from the group's leader, or for it from the other members (KIP-559)."""
 
     API_KEY = 14
     VALID_VERSIONS = Versions(0, 5)
@@ -26,7 +26,7 @@ class SyncGroupRequest(Message):
 
 
 class SyncGroupResponse(Message):
-    """The member's own assignment."""
+    """Assignment of the member."""
 
     API_KEY = 14
     VALID_VERSIONS = Versions(0, 5)

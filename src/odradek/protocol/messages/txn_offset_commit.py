@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Int64, Message, String,
 
 
 class TxnOffsetCommitRequest(Message):
-    """Commits offsets of a group as part of a transaction (KIP-98, KIP-447)."""
+    """Request to commit offsets of a group as part of a transaction (KIP-98, KIP-447)."""
 
     API_KEY = 28
     VALID_VERSIONS = Versions(0, 5)
@@ -33,7 +33,7 @@ class TxnOffsetCommitRequest(Message):
 
 
 class TxnOffsetCommitResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 28
     VALID_VERSIONS = Versions(0, 5)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Int16, Int32, Message, String, Versions, fie
 
 
 class UnregisterBrokerRequest(Message):
-    """Removes the registration of a broker (KIP-631)."""
+    """Request to remove the registration of a broker (KIP-631)."""
 
     API_KEY = 64
     VALID_VERSIONS = Versions(0, 0)
@@ -16,7 +16,7 @@ class UnregisterBrokerRequest(Message):
 
 
 class UnregisterBrokerResponse(Message):
-    """The outcome."""
+    """Result."""
 
     API_KEY = 64
     VALID_VERSIONS = Versions(0, 0)

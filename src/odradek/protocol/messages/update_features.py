@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, St
 
 
 class UpdateFeaturesRequest(Message):
-    """Finalizes feature levels (KIP-584, KIP-1022)."""
+    """Request to finalize feature levels (KIP-584, KIP-1022)."""
 
     API_KEY = 57
     VALID_VERSIONS = Versions(0, 2)
@@ -24,7 +24,7 @@ class UpdateFeaturesRequest(Message):
 
 
 class UpdateFeaturesResponse(Message):
-    """The outcome, by feature in versions before 2."""
+    """Result, by feature in versions before 2."""
 
     API_KEY = 57
     VALID_VERSIONS = Versions(0, 2)

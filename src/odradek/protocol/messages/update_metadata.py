@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Int64, Mess
 
 
 class UpdateMetadataRequest(Message):
-    """ZooKeeper-era controller to broker: the state of partitions and live brokers (KIP-866)."""
+    """Request of a ZooKeeper-era controller with the state of partitions and live brokers (KIP-866)."""
 
     API_KEY = 6
     VALID_VERSIONS = Versions(0, 8)
@@ -54,7 +54,7 @@ class UpdateMetadataRequest(Message):
 
 
 class UpdateMetadataResponse(Message):
-    """Whether the broker took the metadata over."""
+    """Result."""
 
     API_KEY = 6
     VALID_VERSIONS = Versions(0, 8)

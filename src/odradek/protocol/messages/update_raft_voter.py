@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int16, Int32, Message, String, Struct
 
 
 class UpdateRaftVoterRequest(Message):
-    """A voter makes known its endpoints and Raft versions (KIP-853)."""
+    """Voter's update of its endpoints and Raft versions (KIP-853)."""
 
     API_KEY = 82
     VALID_VERSIONS = Versions(0, 0)
@@ -32,7 +32,7 @@ class UpdateRaftVoterRequest(Message):
 
 
 class UpdateRaftVoterResponse(Message):
-    """The outcome, and who leads."""
+    """Result, and the current leader."""
 
     API_KEY = 82
     VALID_VERSIONS = Versions(0, 0)

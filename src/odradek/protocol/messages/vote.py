@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, S
 
 
 class VoteRequest(Message):
-    """A Raft candidate, or pre-candidate, asks for votes (KIP-595, KIP-996)."""
+    """Vote request of a Raft candidate or pre-candidate (KIP-595, KIP-996)."""
 
     API_KEY = 52
     VALID_VERSIONS = Versions(0, 2)
@@ -34,7 +34,7 @@ class VoteRequest(Message):
 
 
 class VoteResponse(Message):
-    """Whether the vote was given, and who leads."""
+    """Vote, and the current leader."""
 
     API_KEY = 52
     VALID_VERSIONS = Versions(0, 2)

@@ -8,7 +8,7 @@ from odradek.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, S
 
 
 class WriteShareGroupStateRequest(Message):
-    """Share-partition leader to share coordinator: store changed state (KIP-932, KIP-1226)."""
+    """Share-partition leader's request to the share coordinator to store changed state (KIP-932, KIP-1226)."""
 
     API_KEY = 85
     VALID_VERSIONS = Versions(0, 1)
@@ -37,7 +37,7 @@ class WriteShareGroupStateRequest(Message):
 
 
 class WriteShareGroupStateResponse(Message):
-    """The outcome for every partition."""
+    """Result for every partition."""
 
     API_KEY = 85
     VALID_VERSIONS = Versions(0, 1)

@@ -6,7 +6,7 @@ from odradek.protocol.schema import Array, Bool, Int8, Int16, Int32, Int64, Mess
 
 
 class WriteTxnMarkersRequest(Message):
-    """Transaction coordinator to leaders: append commit or abort markers (KIP-98)."""
+    """Transaction coordinator's request to partition leaders to append commit or abort markers (KIP-98)."""
 
     API_KEY = 27
     VALID_VERSIONS = Versions(1, 2)
@@ -28,7 +28,7 @@ class WriteTxnMarkersRequest(Message):
 
 
 class WriteTxnMarkersResponse(Message):
-    """The outcome for every producer and partition."""
+    """Result for every producer and partition."""
 
     API_KEY = 27
     VALID_VERSIONS = Versions(1, 2)
