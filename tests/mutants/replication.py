@@ -1621,8 +1621,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="lost-request-goes-on-in-the-session",
         path="protocol/fetch_session.py",
-        before='        """No answer came: whether the broker has seen the request nobody knows."""\n        self._session_epoch = INITIAL_EPOCH\n',
-        after='        """No answer came: whether the broker has seen the request nobody knows."""\n',
+        before='        """Note that no response came, so that the broker may or may not have seen the request."""\n        self._session_epoch = INITIAL_EPOCH\n',
+        after='        """Note that no response came, so that the broker may or may not have seen the request."""\n',
         breaks="What a lost request said is never said again.",
         tests="replication/test_fetching.py",
     ),

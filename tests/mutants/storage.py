@@ -107,16 +107,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "logs-of-a-failed-directory-are-put-into-service",
         "storage/log_manager.py",
-        "            if not directory.online:\n                log.close_handles()\n                continue\n            # These",
-        "            # These",
+        "            if not directory.online:\n                log.close_handles()\n                continue\n            # The settings",
+        "            # The settings",
         "logs of a directory that has failed meanwhile are written to",
         "storage/test_creation.py",
     ),
     Mutant(
         "handles-of-a-failed-directory-stay-open",
         "storage/log_manager.py",
-        "            if not directory.online:\n                log.close_handles()\n                continue\n            # These",
-        "            if not directory.online:\n                continue\n            # These",
+        "            if not directory.online:\n                log.close_handles()\n                continue\n            # The settings",
+        "            if not directory.online:\n                continue\n            # The settings",
         "files of logs in a failed directory are never closed",
         "storage/test_creation.py",
     ),
@@ -301,8 +301,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cut-segments-come-back",
         "storage/log.py",
-        "        if removed:\n            # Or a power cut",
-        "        if not removed:\n            # Or a power cut",
+        "        if removed:\n            # Otherwise a power cut",
+        "        if not removed:\n            # Otherwise a power cut",
         "after a power cut the log has a hole where it was truncated",
         "storage/test_power_cuts.py::test_a_truncation_across_segments_leaves_no_hole",
     ),
@@ -523,7 +523,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "recovered-cut-is-not-synced",
         "storage/recovery.py",
-        "        # What was cut must not come back, after a power cut, behind batches that are written over its beginning from now on.\n"
+        "        # After a power cut the truncated bytes must not come back behind new batches that overwrite their beginning.\n"
         "        segment.file.fsync()\n",
         "",
         "after a power cut batches that recovery had cut stand behind those written over their beginning",
@@ -548,8 +548,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "dropped-segments-come-back",
         "storage/loader.py",
-        "                if rest:\n                    # Or a power cut",
-        "                if not rest:\n                    # Or a power cut",
+        "                if rest:\n                    # Without the fsync a power cut",
+        "                if not rest:\n                    # Without the fsync a power cut",
         "a segment that recovery dropped is back after a power cut, behind what was written since",
         "storage/test_power_cuts.py -k recovery_dropped",
     ),
@@ -965,7 +965,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cleaning-does-not-sync-the-dirty",
         "storage/compaction/cleaner.py",
-        "                # What replaces an older record must not be lost with the power when the older one is gone for good.\n"
+        "                # A newer record must be durable before the record that it replaces is removed for good.\n"
         "                source.file.fsync()",
         "                pass",
         "a power cut takes the new value of a key whose old one was compacted away",
@@ -1398,8 +1398,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cleaning-leaks-files",
         "storage/compaction/run.py",
-        '        """Tells the manager how it went."""\n        self._release()\n',
-        '        """Tells the manager how it went."""\n',
+        '        """Report the result to the manager."""\n        self._release()\n',
+        '        """Report the result to the manager."""\n',
         "Each cleaning leaves files of the segments open that it has replaced.",
         "storage/test_descriptors.py -k leaves_nothing_open",
     ),
@@ -1478,7 +1478,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "emptied-file-comes-back",
         "storage/segment.py",
-        "            file.truncate(0)\n            # Old batches must not come back, after a power cut, behind the new ones.\n            file.fsync()\n",
+        "            file.truncate(0)\n            # After a power cut old batches must not come back behind the new ones.\n            file.fsync()\n",
         "            file.truncate(0)\n",
         "After a power cut old batches lie behind the new ones of a segment whose file was there.",
         "storage/test_power_cuts.py -k where_a_segment_begins",

@@ -132,7 +132,7 @@ class BrokerConfig:
 
     def integer(self, name: str) -> int:
         """Return the value of a key of type INT, SHORT or LONG that always has a value."""
-        return self.get(name)  # type: ignore[return-value]  # No cast: requests ask for some of them.
+        return self.get(name)  # type: ignore[return-value]  # No cast: requests read some of these keys.
 
     def optional_integer(self, name: str) -> int | None:
         return cast("int | None", self.get(name))

@@ -192,7 +192,7 @@ class DynamicBrokerConfig:
         return SettingsRead(node, problems, usable, usable_of_all, effective, renewed)
 
     def take(self, settings: SettingsRead) -> list[str]:
-        """Take over what was read. Return the lines that `update` returns."""
+        """Take over the settings that `read` returned. Return the lines that `update` returns."""
         problems, new = settings.problems, settings.effective
         if new is not None:
             problems += _ineffective(self.node, settings.node, "this broker") + _ineffective(self.cluster, settings.cluster, "all brokers")

@@ -176,7 +176,7 @@ class OffsetTable:
         return self._slots >= self._most or self._slots >= need
 
     def put_records(self, data: memoryview, position: int, end: int, count: int, base_offset: int, start_offset: int) -> int:
-        """Do what `index` does, for a checked range and count, when the table has room already."""
+        """Put records as `index` does, for a checked range and count, when the table has grown already."""
         return self._index(_raw.words(self._view), data, position, end, count, base_offset, start_offset)
 
     def _grow(self) -> None:

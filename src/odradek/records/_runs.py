@@ -73,7 +73,7 @@ def index_run(table: _compaction.OffsetTable, view: memoryview, position: int, e
 
 
 def _index(table: _compaction.OffsetTable, data: memoryview, position: int, end: int, limit: int, start_offset: int) -> tuple[int, int]:
-    """Do what `index_run` does, until the table needs room for more keys. Return the position and the number of these keys."""
+    """Put records as `index_run` does, until the table must grow for more keys. Return the position and the number of these keys."""
     while position < end:
         size = _plain(data, position, end, limit)
         count = 0 if size == 0 else _raw.signed32(data, position + 57)

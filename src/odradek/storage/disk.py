@@ -159,7 +159,7 @@ class OsFile:
 
 
 class OsDirectoryLock:
-    """An flock(2) lock plus a POSIX record lock: the second is what the JVM's FileChannel.tryLock takes."""
+    """Lock of a file: an flock(2) lock, plus a POSIX record lock, which the JVM's FileChannel.tryLock takes."""
 
     __slots__ = ("_descriptor",)
 

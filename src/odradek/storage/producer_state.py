@@ -342,7 +342,7 @@ class ProducerStateManager:
             self._verifications.pop(producer_id, None)
 
     def apply_batches(self, scan: Scan, first: int, end: int) -> None:
-        """Do what `apply_data` does for the batches `first` to `end` (exclusive) of a scan, which must not contain a control batch.
+        """Update the state as `apply_data` does, after the batches `first` to `end` (exclusive) of a scan, none of them a control batch.
 
         Of many batches of one producer only the last few are read.
         """
