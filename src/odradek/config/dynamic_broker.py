@@ -170,7 +170,7 @@ class DynamicBrokerConfig:
         return named or (self._resolve is not None and any(has_reference(text) for layer in (node, cluster) for text in layer.values()))
 
     def _is_set(self, node: Mapping[str, str]) -> bool:
-        """Return whether these settings for this broker are a new object since the last update, even if equal to the previous ones."""
+        """Return whether these settings of this broker were set since the last update, even to equal values."""
         return node is not self._seen and bool(node or self._seen)
 
     def read(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> SettingsRead:

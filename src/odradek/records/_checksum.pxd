@@ -1,5 +1,5 @@
-# The compiled twin of _checksum.py: the CPU's instruction where there is one, in three streams at a time (it has a latency of 3 cycles and
-# takes 8 bytes each cycle). A table combines the three results: it tells how a run of zeros after the checksummed bytes changes a checksum.
+# The compiled twin of _checksum.py: the CPU's instruction where available, in three streams at a time. The instruction has a latency of
+# 3 cycles and takes 8 bytes each cycle. A table combines the three results: it gives the change of a checksum by following zeros.
 
 cdef extern from * nogil:
     """

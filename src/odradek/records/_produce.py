@@ -65,7 +65,7 @@ class Ticket:
 
 
 class Gatherer:
-    """Collector of records without headers for one batch, as long as only the batch's size limits it.
+    """Collector of records without headers for one batch, used while the only check needed is whether a record fits.
 
     Code that closes the gatherer finds all added records in `records`, as (timestamp, key, value, headers); none is added afterwards.
     `room` is the free space in bytes, by an upper estimate of the records' sizes.

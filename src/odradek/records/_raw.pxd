@@ -59,7 +59,7 @@ cdef inline void _fill(object target, Py_ssize_t at, object item) noexcept:
     PyTuple_SET_ITEM(target, at, item)
 
 cdef inline object record(object kind, long long offset, long long timestamp, object key, object value, object headers):
-    # Everything is there before the tuple is: the garbage collector may look at it from then on.
+    # All items are created before the tuple, because the garbage collector may visit the tuple once it exists.
     cdef object offset_object = offset
     cdef object timestamp_object = timestamp
     cdef object made = new_tuple(kind, 5)

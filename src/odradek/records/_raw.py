@@ -1,8 +1,8 @@
 """Access to raw memory for the compiled loops, as functions on views for the interpreter.
 
-The compiled loops take the twins of these functions from `_raw.pxd`: pointers, which cost no reference count, work without the GIL, and do
-not make the compiler assume that a written byte changes a buffer's descriptor. The caller has proven that the bytes read and written lie in
-the buffer.
+The compiled loops take the twins of these functions from `_raw.pxd`. These are pointers, which cost no reference count and work without the
+GIL. With pointers the compiler need not assume that a written byte changes a buffer's descriptor. The caller has proven that the bytes read
+and written lie in the buffer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transaction indexes missing below the recovery point, without which read_committed consumers would get aborted records.
 
 A segment without aborted transactions has no `.txnindex`, so that a missing file proves nothing. The producer snapshot at the end of the
-segment shows more: when a producer in it has ever had a marker, the segment may hold one, and its headers are read. The headers are read
-once in the segment's life, because an empty index is left when there are no aborted transactions. A snapshot forgets producers that wrote
+segment shows more: when a producer in it has ever had a marker, the segment may hold one. Its headers are then read. This happens once
+in the segment's life, because an empty index is left when there are no aborted transactions. A snapshot forgets producers that wrote
 nothing for producer.id.expiration.ms. A lost index can therefore be overlooked when its segment spans more time than that.
 """
 

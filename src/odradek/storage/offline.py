@@ -185,9 +185,9 @@ def _batches(log: LogFiles, start: int) -> Iterator[tuple[bytes, int, BatchHeade
 
 
 def pieces(log: LogFiles, start: int) -> Iterator[bytes]:
-    """Yield chunks of whole batches from the batch that contains `start` on; an incomplete batch at the end is left out.
+    """Yield chunks of whole batches from the batch that contains `start` on; an incomplete batch at a file's end is left out.
 
-    Raises OdradekError when a file is missing, or when the content of an earlier segment is invalid.
+    Raises OdradekError when a file cannot be read, or for an impossible length or magic of a batch.
     """
     first = max(0, bisect_right(log.bases, start) - 1)
     for number, base in enumerate(log.bases[first:], first):

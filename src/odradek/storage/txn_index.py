@@ -75,8 +75,8 @@ class TransactionIndex:
     def begin_anew(self) -> None:
         """Begin to rebuild the index; the file is not changed until `complete`.
 
-        An index below the recovery point is rebuilt in this way: a power cut must not leave a part of it, or an empty file, because no
-        later start would search for the missing entries.
+        An index below the recovery point is rebuilt in this way. A power cut must not leave a part of it, or an empty file: no later
+        start would search for the missing entries.
         """
         self._entries = []
         self._held = True

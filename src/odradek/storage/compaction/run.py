@@ -86,7 +86,7 @@ class CleaningRun:
     # -- on the loop -------------------------------------------------------------------------------------------------------------------
 
     def settle(self) -> float | None:
-        """Handle the event of the last step, on the loop. Return the seconds to wait before the next step, None when the cleaning has ended."""
+        """Handle the event of the last step, on the loop. Return the seconds until the next step, None when the cleaning has ended."""
         if self._discarding:
             self._end()
             return None
