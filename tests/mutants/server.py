@@ -91,8 +91,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "held-requests-are-never-served",
         "server/held_requests.py",
-        "        self._waiting[api_key].decoded -= max(size, _LEAST_COUNTED)\n        self._call(api_key)\n",
-        "        self._waiting[api_key].decoded -= max(size, _LEAST_COUNTED)\n",
+        "        self.waiting[api_key].decoded -= max(size, _LEAST_COUNTED)\n        self._call(api_key)\n",
+        "        self.waiting[api_key].decoded -= max(size, _LEAST_COUNTED)\n",
         "a client whose request was held is not answered",
         "server/test_held_requests.py",
     ),

@@ -64,9 +64,9 @@ def test_requests_beyond_the_bound_are_held_and_go_on_in_their_order(waiting: Wa
         waiting.clock.turn()
         assert waiting.went_on == went_on
     waiting.requests.end(ASKED, MOST // 2)
-    assert waiting.requests
+    assert waiting.requests.waiting
     waiting.requests.end(ASKED, MOST // 2)
-    assert not waiting.requests
+    assert not waiting.requests.waiting
 
 
 def test_a_request_larger_than_the_bound_goes_on_alone(waiting: Waiting) -> None:
@@ -151,4 +151,4 @@ def test_a_turn_that_has_taken_long_leaves_the_rest_to_the_next(waiting: Waiting
     for count in (1, 2, 3):
         waiting.clock.turn()
         assert len(waiting.went_on) == count
-    assert not waiting.requests
+    assert not waiting.requests.waiting

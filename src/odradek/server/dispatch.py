@@ -298,8 +298,8 @@ class Dispatcher:
         if route is None:
             return self._unsupported_api_versions(context)
         assert route.request_class is not None
-        held_requests = self.long_answers.held_requests
-        if held_requests and context.connection is not None and held_requests.hold(context.connection, context.api_key, len(frame)):
+        held = self.long_answers.held_requests
+        if held.waiting and context.connection is not None and held.hold(context.connection, context.api_key, len(frame)):
             raise NotYetError
         context.measured = route.measured
         request, _ = route.request_class.decode_prefix(frame, header.api_version, offset)

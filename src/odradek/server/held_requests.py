@@ -30,7 +30,7 @@ class _Connection(Protocol):
     def go_on(self) -> None: ...
 
 
-class _Waiting:
+class WaitingRequests:
     """Requests to one API."""
 
     __slots__ = ("called", "decoded", "held", "next_look")
@@ -46,28 +46,26 @@ class _Waiting:
 
 
 class HeldRequests:
-    """The requests that wait, by API. An object without any is false."""
+    """The requests that wait, by API."""
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
         self._most = most
-        self._waiting: dict[int, _Waiting] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        self.waiting: dict[int, WaitingRequests] = {}
+        """API key -> its requests. Mostly empty: then `hold` need not be asked."""
 
     def begin(self, api_key: int, size: int) -> None:
         """Count a decoded request of `size` bytes on the wire whose answer waits from now on."""
-        self._waiting.setdefault(api_key, _Waiting()).decoded += max(size, _LEAST_COUNTED)
+        self.waiting.setdefault(api_key, WaitingRequests()).decoded += max(size, _LEAST_COUNTED)
 
     def end(self, api_key: int, size: int) -> None:
         """Forget a request that `begin` has counted."""
-        self._waiting[api_key].decoded -= max(size, _LEAST_COUNTED)
+        self.waiting[api_key].decoded -= max(size, _LEAST_COUNTED)
         self._call(api_key)
 
     def hold(self, connection: _Connection, api_key: int, size: int) -> bool:
         """Return whether a request must stay in the receive buffer of its connection. `Connection.go_on` is called when there is room."""
-        waiting = self._waiting.get(api_key)
+        waiting = self.waiting.get(api_key)
         if waiting is None or self._has_room(waiting, size):
             return False
         if len(waiting.held) >= waiting.next_look:
@@ -76,21 +74,21 @@ class HeldRequests:
         waiting.held.append((connection, size))
         return True
 
-    def _has_room(self, waiting: _Waiting, size: int) -> bool:
+    def _has_room(self, waiting: WaitingRequests, size: int) -> bool:
         return not waiting.decoded or waiting.decoded + max(size, _LEAST_COUNTED) <= self._most
 
     def _call(self, api_key: int) -> None:
         """Schedule a turn for the requests that have room now."""
-        waiting = self._waiting[api_key]
+        waiting = self.waiting[api_key]
         if waiting.held:
             if not waiting.called and self._has_room(waiting, waiting.held[0][1]):
                 waiting.called = True
                 self._clock.call_later(0, self._turn, api_key)
         elif not waiting.decoded and not waiting.called:
-            del self._waiting[api_key]
+            del self.waiting[api_key]
 
     def _turn(self, api_key: int) -> None:
-        waiting = self._waiting[api_key]
+        waiting = self.waiting[api_key]
         until = self._clock.monotonic() + _TURN_S
         while waiting.held and self._has_room(waiting, waiting.held[0][1]):
             connection, _ = waiting.held.popleft()
