@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, NewTopic, Producer
+from odradek.client.admin.types.replicas import LogDirDescription, ReplicaInfo
 from odradek.client.admin.types.topics import OffsetSpec
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
@@ -127,6 +129,32 @@ def test_brokers_and_topics_that_are_not_there(typed: str, status: int, said: st
     answer = command("log-dirs", "describe", *typed.split(), "-b", bootstrap)
     assert (answer.status, answer.out, answer.err.count("\n")) == (status, "", 1)
     assert said in answer.err
+
+
+def test_a_directory_and_a_broker_that_fail_make_the_status_1_and_the_others_are_shown(
+    bootstrap: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def directory(error: KafkaError | None) -> LogDirDescription:
+        replicas = {} if error else {TopicPartition("t", 0): ReplicaInfo(5, 0, is_future=False)}
+        return LogDirDescription(error, replicas, None, None, is_cordoned=False)
+
+    failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    answers: list[tuple[dict[int, object], int, int]] = [
+        ({1: {"/a": directory(None), "/b": directory(None)}}, 0, 0),
+        ({1: {"/a": directory(failed), "/b": directory(None)}}, 1, 0),
+        ({1: {"/a": directory(None)}, 2: KafkaError(ErrorCode.REQUEST_TIMED_OUT)}, 1, 1),
+    ]
+    for found, status, lines in answers:
+        monkeypatch.setattr(Admin, "try_describe_log_dirs", lambda *_, found=found, **__: found)
+        answer = command("log-dirs", "describe", "-J", "-b", bootstrap)
+        assert (answer.status, answer.err.count("\n")) == (status, lines)
+        shown = {(row["broker"], row["log_dir"], row["topic"], row["error"] is None) for row in json.loads(answer.out)}
+        assert shown == {
+            (broker, path, None if each.error else "t", not each.error)
+            for broker, directories in found.items()
+            if isinstance(directories, dict)
+            for path, each in directories.items()
+        }
 
 
 @pytest.mark.parametrize("page", ["log-dirs", "delete-records"])

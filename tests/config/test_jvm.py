@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from odradek.config.dynamic import DYNAMIC_KEYS
 from odradek.config.group import GROUP_CONFIG
 from odradek.config.keys import authorizer, own
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG
+from tests.config.kafka_ranges import BROKER, GROUP, TOPIC, ranges
 
 pytestmark = pytest.mark.jvm
 
@@ -70,6 +72,16 @@ def test_keys_types_defaults_and_importance_are_kafkas(dump: list[dict[str, obje
         default = "required" if key.required else format_value(key.type, key.default_value())
         found = (key.type.name, default, key.importance.name, key.internal)
         assert found == (row["type"], row["default"], row["importance"], row["internal"]), key.name
+
+
+@pytest.mark.parametrize(("which", "table"), [("broker", BROKER), ("topic", TOPIC), ("group", GROUP)])
+def test_the_table_of_ranges_is_kafkas(dump: list[dict[str, object]], which: str, table: str) -> None:
+    found = {}
+    for row in dump:
+        bounds = re.fullmatch(r"\[(.+?),\.\.\.(?:,(.+))?\]", str(row.get("validator")))
+        if row["set"] == which and bounds is not None:
+            found[row["name"]] = (bounds[1], bounds[2] or "")
+    assert ranges(table) == found
 
 
 def test_keys_that_may_change_at_run_time_are_kafkas(dump: list[dict[str, object]]) -> None:

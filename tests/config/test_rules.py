@@ -221,6 +221,10 @@ def test_values_that_stand_for_others() -> None:
     assert standalone_config({"log.retention.ms": "9", "log.retention.minutes": "2"}).log_retention_ms == 9
     assert standalone_config({"log.retention.minutes": "2"}).log_retention_ms == 120_000
     assert standalone_config({"log.roll.jitter.hours": "2"}).log_roll_jitter_ms == 7_200_000
+    assert standalone_config({"log.roll.jitter.ms": "0", "log.roll.jitter.hours": "2"}).log_roll_jitter_ms == 0
+    scheduler = {"log.flush.scheduler.interval.ms": "7"}
+    given = [scheduler, {**scheduler, "log.flush.interval.ms": "0"}, {**scheduler, "log.flush.interval.ms": "9"}]
+    assert [standalone_config(each).log_flush_interval_ms for each in given] == [7, 0, 9]
     config = standalone_config({"log.dirs": "/a,/b", "cordoned.log.dirs": "*"})
     assert (config.metadata_log_dir, config.cordoned_log_dirs) == ("/a", ["/a", "/b"])
     assert standalone_config({"log.dirs": "/a,/b", "cordoned.log.dirs": "/b"}).cordoned_log_dirs == ["/b"]

@@ -361,4 +361,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "--election-type UNCLEAN elects nothing",
         "cli/test_replica_moves.py -k at_once",
     ),
+    Mutant(
+        "cluster-by-prefix",
+        "cli/acls.py",
+        "AclBindingFilter(of, name, principal, pattern_type=PatternType.LITERAL if of is ResourceType.CLUSTER else kind)",
+        "AclBindingFilter(of, name, principal, pattern_type=kind)",
+        "list --cluster --resource-pattern-type prefixed lists nothing",
+        "cli/test_acls_command.py",
+    ),
+    Mutant(
+        "directory-failed-status",
+        "cli/log_dirs.py",
+        "                failed += directory.error is not None\n",
+        "",
+        "status 0 although a directory failed",
+        "cli/test_replica_commands.py -k status_1",
+    ),
 )

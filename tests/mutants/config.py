@@ -557,4 +557,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a refused secret stands in the log",
         "config/test_without_effect.py -k 'refusal or by_name'",
     ),
+    Mutant(
+        "lz4-to-twelve",
+        "config/keys/topics.py",
+        'Key("compression.lz4.level", INT, "9", MEDIUM, "Level for lz4 when the broker compresses.", between(1, 17)),',
+        'Key("compression.lz4.level", INT, "9", MEDIUM, "Level for lz4 when the broker compresses.", between(1, 12)),',
+        "levels 13 to 17 are refused",
+        "config/test_ranges.py",
+    ),
+    Mutant(
+        "flush-every-zero",
+        "config/keys/log.py",
+        '        "Messages in a partition before it is flushed to disk.",\n        at_least(1),',
+        '        "Messages in a partition before it is flushed to disk.",\n        at_least(0),',
+        "log.flush.interval.messages=0 is taken",
+        "config/test_ranges.py",
+    ),
+    Mutant(
+        "flush-at-once",
+        "config/broker.py",
+        'given = self.optional_integer("log.flush.interval.ms")\n        return given if given is not None else',
+        'given = self.optional_integer("log.flush.interval.ms")\n        return given if given else',
+        "log.flush.interval.ms=0 is left out",
+        "config/test_rules.py -k stand_for_others",
+    ),
 )

@@ -232,4 +232,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a group that takes no part becomes the text None",
         "security/test_names.py -k replacements",
     ),
+    Mutant(
+        "casefold",
+        "security/ssl_principal.py",
+        'mapped.lower() if rule.case == "L"',
+        'mapped.casefold() if rule.case == "L"',
+        "names with sharp s become other names",
+        "security/test_names.py -k first_rule",
+    ),
 )

@@ -1700,4 +1700,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a replica that is moved away and back to the same log directory has no directory in the metadata",
         "server/test_assignments.py -k came_back",
     ),
+    Mutant(
+        "newest-delay-ended",
+        "server/authentication.py",
+        "next(iter(self._delayed.values()))()",
+        "next(reversed(self._delayed.values()))()",
+        "with 1000 refused connections further guesses of passwords are answered at once",
+        "server/test_authentication.py -k makes_room",
+    ),
 )

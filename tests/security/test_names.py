@@ -54,6 +54,7 @@ RULES = "RULE:^CN=(.*?),OU=Service.*$/$1/, RULE:^CN=([^,]*),O=(.*)$/$1@$2/L ,RUL
     [
         ("CN=duke,OU=ServiceUsers,O=x", "duke"),
         ("CN=Duke,O=Sun", "duke@sun"),
+        ("CN=Straße,O=ÄΣ", "straße@äς"),  # as Java's toLowerCase
         ("CN=admin", "ADMIN-$2"),
     ],
 )

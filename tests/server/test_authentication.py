@@ -167,15 +167,20 @@ def test_a_refusal_does_not_come_before_the_delay_by_a_timer_that_is_early() -> 
     run_loop(asyncio.wait_for(main(), 30))
 
 
-def test_only_so_many_refusals_are_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_refusals_are_delayed_and_the_oldest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "MOST_DELAYED", 2)
 
     async def main() -> None:
-        async with serving(delay_s=3600) as served, peer(served.sasl) as one, peer(served.sasl) as two, peer(served.sasl) as three:
-            refusals = [asyncio.ensure_future(log_in(each, WRONG)) for each in (one, two, three)]
-            done, waiting = await asyncio.wait(refusals, return_when=asyncio.FIRST_COMPLETED)
-            assert (len(done), len(waiting)) == (1, 2)
-            for each in waiting:
+        async with serving(delay_s=3600) as served, AsyncExitStack() as stack:
+            delayed: list[asyncio.Future[SaslAuthenticateResponse]] = []
+            for admitted in range(1, 6):
+                client = await stack.enter_async_context(peer(served.sasl))
+                delayed.append(asyncio.ensure_future(log_in(client, WRONG)))
+                await until(lambda admitted=admitted: served.sasl.listener.admitted == admitted and not served.frames.waiting)
+                if len(delayed) > 2:
+                    done, _ = await asyncio.wait(delayed, return_when=asyncio.FIRST_COMPLETED)
+                    assert done == {delayed.pop(0)}
+            for each in delayed:
                 each.cancel()
 
     run_loop(asyncio.wait_for(main(), 30))
