@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from zlib import crc32
 
@@ -20,38 +22,68 @@ _JVM_SECONDS = 600
 
 
 _LONGEST = (
-    "campaigns/test_slices_of_exactly_once.py",
-    "campaigns/test_slices_of_hostile_clients.py",
-    "campaigns/test_slices_of_kills.py",
-    "campaigns/test_slices_of_coordinators.py",
-    "spark/test_exactly_once.py",
-    "spark/test_connect.py",
-    "client/test_groups_under_faults.py",
+    "spark/test_spark.py",
+    "spark/test_tutorial.py",
     "cli/test_pages.py",
-    "cli/test_readme.py",
+    "campaigns/test_slices_of_kills.py",
+    "spark/functions/test_functions.py",  # in the process of the first file, whose JVM it goes on with
+    "client/test_groups_under_faults.py",
+    "campaigns/test_slices_of_coordinators.py",
     "simulation/test_cluster_stories.py",
-    "testing/test_lives.py",
-    "testing/test_pytest_plugin.py",
-    "client/test_refusals.py",
+    "cli/test_readme.py",
+    "spark/test_standalone.py",
+    "campaigns/test_slices_of_hostile_clients.py",
+    "spark/test_connect.py",
     "simulation/test_log_directories.py",
+    "spark/test_workers_python.py",
+    "campaigns/test_slices_of_exactly_once.py",
+    "spark/functions/test_connect.py",
+    "testing/test_lives.py",
+    "simulation/test_scenario.py",
+    "testing/test_pytest_plugin.py",
+    "spark/test_exactly_once.py",
+    "client/test_refusals.py",
     "testing/test_pages.py",
     "interop/test_tls_listeners.py",
+    "testing/test_cluster.py",
+    "testing/test_kit_clock.py",
+    "storage/test_model_transactions.py",
+    "server/test_process.py",
 )
-"""Files that take long and mostly wait. They begin first: a long file at the end would keep one process busy alone."""
+"""Files that take long. They begin first, those of Spark among others: a long file at the end would keep one process busy alone.
+
+xdist gives the first file to the first process, and so on; when each of them has one, each gets a second one.
+"""
 
 JVM_FILES = pytest.StashKey[set[str]]()
 """Of the configuration: the files that were collected with tests against JVM Kafka that do not take minutes."""
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect without garbage collection, and leave out of later ones what was collected: millions of objects that stay to the end."""
     gc.disable()
     try:
+        if hasattr(session.config, "workerinput"):
+            _import_share(session.config)
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+
+
+def _import_share(config: pytest.Config) -> None:
+    """Import the test modules of this process of xdist's before those of the other processes.
+
+    Where nothing is compiled yet, each process would compile all modules, as all collect in the same order.
+    """
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    folders = [folder for folder in (config.invocation_params.dir / argument for argument in config.args) if folder.is_dir()]
+    for path in sorted({path for folder in folders for path in folder.rglob("test_*.py")})[number::count]:
+        if path.is_relative_to(config.rootpath):
+            with suppress(Exception, pytest.skip.Exception):  # collection meets it again, and reports it
+                import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
