@@ -8,6 +8,22 @@ from tests.mutants.mutant import Mutant
 
 _RUNTIME: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "ids-need-no-memory",
+        "coordinator/group/memory.py",
+        "text_bytes(member.member_id, member.client_id, member.instance_id, member.rack_id, member.topic_regex)",
+        "text_bytes(member.topic_regex)",
+        "Members with ids of 32 KiB each fill the broker's memory.",
+        "coordinator/group/test_memory.py",
+    ),
+    Mutant(
+        "patterns-need-no-memory",
+        "coordinator/group/shard.py",
+        "(names is not None or regex is not None)",
+        "names is not None",
+        "Members that subscribe by a pattern alone fill the broker's memory.",
+        "coordinator/group/test_memory.py",
+    ),
+    Mutant(
         "leadership-told-twice",
         "coordinator/runtime.py",
         "(current.leader_epoch >= leader_epoch or",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import ssl
@@ -10,12 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.base.errors import ConfigError
 from odradek.network.keystores import read_keys, read_trust
 from odradek.network.tls import client_context, server_tls, try_handshake
 from odradek.security import jks as jks_format
-from odradek.security.x509 import alternative_names, oid_text, read_value, subject
+from odradek.security.x509 import alternative_names, issuer, oid_text, read_value, subject
 from tests.client.certificates import KEY_PASSWORD, Certificates, openssl
 from tests.network.stores import der_of, jks, pkcs8
 
@@ -211,6 +214,22 @@ def test_certificates_that_are_cut_off_are_no_certificates(made: Certificates) -
             oid_text(broken)
     with pytest.raises(ValueError, match="length"):
         read_value(b"\x30\x80")
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_reading_a_damaged_certificate_raises_nothing_but_value_errors(made: Certificates, place: int, byte: int) -> None:
+    damaged = bytearray(der_of(made.folder / "broker.crt"))
+    damaged[place % len(damaged)] = byte
+    for read in (subject, issuer, alternative_names):
+        with contextlib.suppress(ValueError):
+            read(bytes(damaged))
+
+
+def test_alternative_names_without_a_value_are_a_value_error(made: Certificates) -> None:
+    whole = der_of(made.folder / "broker.crt")
+    name = whole.index(bytes.fromhex("0603551d11"))  # The identifier of subjectAltName; an OCTET STRING follows.
+    with pytest.raises(ValueError, match="without a value"):
+        alternative_names(whole[: name + 5] + b"\x05" + whole[name + 6 :])
 
 
 @pytest.mark.jvm

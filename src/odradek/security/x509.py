@@ -69,7 +69,9 @@ def alternative_names(certificate: bytes) -> frozenset[bytes]:
             for _, extension, _ in values(extensions):
                 (kind, oid, _), *others = values(extension)
                 if kind == _OID and oid == _SUBJECT_ALTERNATIVE_NAME:
-                    octets = next(inner for kind, inner, _ in others if kind == _OCTET_STRING)
+                    octets = next((inner for kind, inner, _ in others if kind == _OCTET_STRING), None)
+                    if octets is None:
+                        raise ValueError("alternative names without a value")
                     return frozenset(whole for _, _, whole in values(read_value(octets)[1]))
     return frozenset()
 

@@ -131,6 +131,7 @@ class World:
         session_ms: int = 10_000,
         rebalance_ms: int = 30_000,
         group_id: str = GROUP,
+        client_id: str = "client",
     ) -> JoinReply:
         request = JoinGroupRequest(
             group_id=group_id,
@@ -141,7 +142,7 @@ class World:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols],
         )
-        reply = self.coordinator.join_group(Caller(version, "client", "/127.0.0.1"), request)
+        reply = self.coordinator.join_group(Caller(version, client_id, "/127.0.0.1"), request)
         self.settle()
         return reply
 

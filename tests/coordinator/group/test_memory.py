@@ -64,6 +64,36 @@ def test_members_that_are_there_go_on_and_do_not_grow() -> None:
     assert set(world.consumers.members) == {"a", "b"}
 
 
+LONG = "x" * 30_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [{"client_id": LONG}, {"instance": LONG}, {"rack_id": LONG}, {"member": LONG}, {"group_id": LONG}],
+    ids=lambda text: next(iter(text)),
+)
+def test_each_text_of_a_heartbeat_counts(text: dict[str, str]) -> None:
+    """A member that subscribes by a pattern alone counts, too."""
+    world, _ = small(200 * KIB)
+    codes: list[ErrorCode] = []
+    for number in range(20):
+        own = {"member": f"m{number}", "group_id": f"g{number}"} | {name: f"{number}{value}" for name, value in text.items()}
+        codes.append(world.code(**{"regex": "t", **own}))
+    assert codes[:5] == [ErrorCode.NONE] * 5
+    assert codes[7:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 13
+    assert 150_000 < world.shard.member_bytes() <= 200 * KIB
+
+
+@pytest.mark.parametrize("text", ["client_id", "instance", "group_id"])
+@pytest.mark.parametrize("version", [3, 9])
+def test_each_text_of_a_join_counts(text: str, version: int) -> None:
+    world, _ = small(200 * KIB)
+    codes = [join(world, **{"group_id": f"g{number}", "size": 0, "version": version, text: f"{number}{LONG}"}) for number in range(20)]
+    assert ErrorCode.COORDINATOR_NOT_AVAILABLE not in codes[:3]
+    assert codes[7:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 13
+    assert 80_000 < world.shard.member_bytes() <= 201 * KIB, "the random part of member ids is not counted beforehand"
+
+
 def test_counting_does_not_take_the_loops_time() -> None:
     now, counted = 0.0, 0
     memory = MemberMemory(lambda: now, 10 * MEMBER_BYTES)

@@ -27,6 +27,11 @@ _COUNT_SHARE = 30
 """Divisor of the event loop's time: counting takes at most 1/30 of it."""
 
 
+def text_bytes(*texts: str | None) -> int:
+    """Return the size of texts that a client chose. Each may have 32 KiB."""
+    return sum([len(text) for text in texts if text])
+
+
 def protocol_bytes(protocols: Protocols) -> int:
     return sum([len(name) + len(metadata) for name, metadata in protocols])
 
@@ -34,20 +39,22 @@ def protocol_bytes(protocols: Protocols) -> int:
 def bytes_of(member: ClassicMember | ConsumerMember) -> int:
     """Return an estimate of the member's size in bytes."""
     if isinstance(member, ClassicMember):
-        return MEMBER_BYTES + protocol_bytes(member.protocols) + len(member.assignment)
-    size = MEMBER_BYTES + sum(map(len, member.topic_names)) + len(member.topic_regex or "")
+        size = MEMBER_BYTES + text_bytes(member.member_id, member.client_id, member.group_instance_id)
+        return size + protocol_bytes(member.protocols) + len(member.assignment)
+    size = MEMBER_BYTES + text_bytes(member.member_id, member.client_id, member.instance_id, member.rack_id, member.topic_regex)
+    size += sum(map(len, member.topic_names))
     size += PARTITION_BYTES * sum([len(partitions) for partitions in member.assigned.values()])
     return size if member.classic is None else size + protocol_bytes(member.classic.protocols)
 
 
 def group_bytes(group: Group) -> int:
     """Return an estimate of the group's and its members' size in bytes, without offsets."""
+    size = GROUP_BYTES + len(group.group_id)
     if isinstance(group, ClassicGroup):
-        size = GROUP_BYTES + PENDING_BYTES * len(group.pending_join)
-        return size + sum([bytes_of(member) for member in group.members.values()])
-    if isinstance(group, ConsumerGroup):
-        return GROUP_BYTES + sum([bytes_of(member) for member in group.members.values()])
-    return GROUP_BYTES
+        size += PENDING_BYTES * len(group.pending_join) + text_bytes(*group.pending_join)
+    if isinstance(group, (ClassicGroup, ConsumerGroup)):
+        size += sum([bytes_of(member) for member in group.members.values()])
+    return size
 
 
 class MemberMemory:

@@ -21,8 +21,8 @@ from odradek.coordinator.group.classic.rebalance import Outcome, nothing
 from odradek.coordinator.group.consumer.classic_members import ClassicMembers
 from odradek.coordinator.group.consumer.group import ConsumerGroup
 from odradek.coordinator.group.consumer.manager import ConsumerGroups, DescribedConsumerGroup
-from odradek.coordinator.group.group import Caller, Group
-from odradek.coordinator.group.memory import GROUP_BYTES, MEMBER_BYTES, MemberMemory, bytes_of, group_bytes
+from odradek.coordinator.group.group import Caller
+from odradek.coordinator.group.memory import GROUP_BYTES, MEMBER_BYTES, MemberMemory, bytes_of, group_bytes, text_bytes
 from odradek.coordinator.group.offsets import HIGHEST_VERSION, LEAST_VALUE, OffsetManager
 from odradek.coordinator.group.registry import Groups
 from odradek.coordinator.group.settings import GroupSettings
@@ -150,7 +150,11 @@ class GroupShard:
     def join(self, caller: Caller, request: JoinGroupRequest, response: Deferred[JoinGroupResponse]) -> Outcome:
         """Join a group of either type, if the migration policy permits it. Raises KafkaError with the client's error."""
         group = self.groups.find(request.group_id)
-        self._admit(group, request.member_id, sum([len(each.name) + len(each.metadata) for each in request.protocols]))
+        size = sum([len(each.name) + len(each.metadata) for each in request.protocols])
+        instance_id, client_id = request.group_instance_id, caller.client_id
+        # The id of a new member begins with its instance id or its client id.
+        size += text_bytes(request.member_id or instance_id or client_id, client_id, instance_id)
+        self._admit(request.group_id, request.member_id, size)
         if not isinstance(group, ConsumerGroup):
             return self.classic.join(caller, request, response)
         if not group.is_empty:
@@ -185,18 +189,20 @@ class GroupShard:
     def consumer_heartbeat(
         self, caller: Caller, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        if request.member_epoch >= 0 and request.subscribed_topic_names is not None:
-            size = sum(map(len, request.subscribed_topic_names)) + len(request.subscribed_topic_regex or "")
-            self._admit(self.groups.find(request.group_id), request.member_id, size)
+        names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        if request.member_epoch >= 0 and (names is not None or regex is not None):
+            size = text_bytes(request.member_id, caller.client_id, request.instance_id, request.rack_id, regex, *(names or ()))
+            self._admit(request.group_id, request.member_id, size)
         return self.consumer.heartbeat(caller, request)
 
-    def _admit(self, group: Group | None, member_id: str, size: int) -> None:
+    def _admit(self, group_id: str, member_id: str, size: int) -> None:
         """Raise KafkaError with COORDINATOR_NOT_AVAILABLE when the memory limit refuses a new member, or the growth of a known one."""
         if self._memory is None:
             return
+        group = self.groups.find(group_id)
         member = group.members.get(member_id) if isinstance(group, (ClassicGroup, ConsumerGroup)) else None
         if member is None:
-            self._memory.admit(MEMBER_BYTES + size if group is not None else GROUP_BYTES + MEMBER_BYTES + size)
+            self._memory.admit(MEMBER_BYTES + size + (0 if group is not None else GROUP_BYTES + len(group_id)))
         elif (more := MEMBER_BYTES + size - bytes_of(member)) > 0:
             self._memory.admit(more)
 

@@ -104,6 +104,7 @@ class ConsumerWorld(World):
         instance: str | None = None,
         version: int = 1,
         group_id: str = GROUP,
+        client_id: str = "client",
         **fields: Any,
     ) -> Response:
         """One heartbeat; one that joins says all that it has to."""
@@ -126,7 +127,7 @@ class ConsumerWorld(World):
             ],
             **fields,
         )
-        reply = self.coordinator.consumer_group_heartbeat(Caller(version, "client", "/127.0.0.1"), request)
+        reply = self.coordinator.consumer_group_heartbeat(Caller(version, client_id, "/127.0.0.1"), request)
         self.settle()
         return reply.result()
 

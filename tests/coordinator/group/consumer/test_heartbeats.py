@@ -269,8 +269,10 @@ class TestRegex:
         world.beat("a", epoch)
         assert world.consumers.regexes["t."].topics == {"t1"}
         world.clock.advance_s(10.1)
+        rebalances = world.settings.counts.consumer_rebalances
         world.beat("a", epoch)
         assert world.consumers.regexes["t."].topics == {"t1", "t2"}
+        assert world.settings.counts.consumer_rebalances == rebalances + 1
         assert world.assigned(world.beat("a", epoch)) == {"t1": [0], "t2": [0]}
 
     def test_the_pattern_goes_with_the_last_member_that_has_it(self) -> None:

@@ -184,7 +184,6 @@ class Updates:
         epoch = epochs.group
         if changed or metadata_hash != epochs.metadata_hash:
             epoch += 1
-            self._settings.counts.consumer_rebalances += 1
             records.append(self._bumped(group, epoch, metadata_hash))
         self._looked(group, epoch)
         if epochs.has_partition_metadata:
@@ -196,6 +195,8 @@ class Updates:
         group.refresh_epoch = epoch
 
     def _bumped(self, group: ConsumerGroup, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+        """Return the record of the group's new epoch, and count the rebalance."""
+        self._settings.counts.consumer_rebalances += 1
         logger.info("group %s goes to epoch %d", group.group_id, epoch)
         return write.group_epoch(group.group_id, epoch, metadata_hash)
 
