@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client import AsyncProducer, Consumer, ConsumerRecord, Producer
+from odradek.client import AsyncConsumer, AsyncProducer, Consumer, ConsumerRecord, OffsetAndMetadata, Producer
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.outgoing import checked_record, checked_topic, checked_values
 from odradek.client.core.sender import BatchAnswer
@@ -81,6 +81,70 @@ BAD: dict[str, Callable[[Any, str], Any]] = {
     ),
     "partition of rows": lambda client, topic: client.send_batch(topic, pa.record_batch({"value": [b"x"]}), partition="0"),
 }
+
+
+WHERE = TopicPartition("t", 0)
+BAD_READS: dict[str, Callable[[Any], Any]] = {
+    "offset that is no integer": lambda client: client.commit({WHERE: 1.5}),
+    "offset that is text": lambda client: client.commit({WHERE: "1"}),
+    "offset beyond 63 bits": lambda client: client.commit({WHERE: 1 << 63}),
+    "offset of an unfinished commit": lambda client: client.commit_async({WHERE: 1.5}),
+    "metadata with half a surrogate": lambda client: client.commit({WHERE: OffsetAndMetadata(1, None, HALF)}),
+    "metadata in bytes": lambda client: client.commit({WHERE: OffsetAndMetadata(1, None, b"m")}),  # type: ignore[arg-type]
+    "epoch beyond 32 bits": lambda client: client.commit({WHERE: OffsetAndMetadata(1, 1 << 40)}),
+    "offsets that are a list": lambda client: client.commit([WHERE]),
+    "commit of a topic that is None": lambda client: client.commit({(None, 0): 1}),
+    "position that is no integer": lambda client: client.seek(WHERE, 1.5),
+    "position that is text": lambda client: client.seek(WHERE, "1"),
+    "position beyond 63 bits": lambda client: client.seek(WHERE, 1 << 63),
+    "position below 0": lambda client: client.seek(WHERE, -1),
+    "no records of a poll": lambda client: client.poll(0, 0),
+    "fewer than no records of a poll": lambda client: client.poll(0, -1),
+    "assigned topic with half a surrogate": lambda client: client.assign([TopicPartition(HALF, 0)]),
+    "assigned partition that is text": lambda client: client.assign([TopicPartition("t", "0")]),  # type: ignore[arg-type]
+    "ends of a topic in bytes": lambda client: client.end_offsets([(b"t", 0)]),
+    "committed of half a surrogate": lambda client: client.committed([(HALF, 0)]),
+    "time that is text": lambda client: client.offsets_for_times({WHERE: "now"}),
+}
+
+
+def test_a_consumer_refuses_at_once_what_no_request_can_carry(bootstrap: str, topic: str) -> None:
+    with Consumer(bootstrap_servers=bootstrap, group_id=topic, enable_auto_commit=False) as consumer:
+        consumer.assign([TopicPartition(topic, 0), WHERE])
+        taken: list[str] = []
+        for name, call in BAD_READS.items():
+            try:
+                call(consumer)
+            except (TypeError, ValueError):
+                continue
+            taken.append(name)
+        assert taken == []
+        consumer.unsubscribe()
+        for bad in (HALF, b"t", "x" * 40_000):
+            with pytest.raises((TypeError, ValueError)):
+                consumer.subscribe([bad])  # type: ignore[list-item]
+        consumer.assign([TopicPartition(topic, 0), WHERE])
+        assert consumer.assignment() == {TopicPartition(topic, 0), WHERE}
+        consumer.commit({TopicPartition(topic, 0): 3})
+        assert consumer.committed([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(3)}
+
+
+def test_an_asyncio_consumer_refuses_the_same(bootstrap: str, topic: str) -> None:
+    async def story() -> list[str]:
+        async with AsyncConsumer(bootstrap_servers=bootstrap, group_id=topic, enable_auto_commit=False) as consumer:
+            consumer.assign([TopicPartition(topic, 0), WHERE])
+            taken: list[str] = []
+            for name, call in BAD_READS.items():
+                try:
+                    result = call(consumer)
+                    if asyncio.iscoroutine(result):
+                        await result
+                except (TypeError, ValueError):
+                    continue
+                taken.append(name)
+            return taken
+
+    assert asyncio.run(story()) == []
 
 
 def test_what_is_bad_is_refused_at_once_and_nothing_else_stops(bootstrap: str, topic: str) -> None:

@@ -13,6 +13,14 @@ _GROUPS = "client/test_consumer_groups.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
+        "any-offset-is-committed",
+        "client/consumer/engine.py",
+        "        return checked_offsets(given)\n",
+        "        return {TopicPartition(*each): OffsetAndMetadata(offset) for each, offset in given.items()}  # type: ignore[arg-type]\n",
+        "An offset that no request can carry stops the commit of all others.",
+        "client/test_bad_items.py -k 'consumer and odradek'",
+    ),
+    Mutant(
         "eager-members-keep-partitions",
         _CLASSIC,
         "if self._cooperative else self._owned",

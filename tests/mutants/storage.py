@@ -9,6 +9,14 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- logs that a job makes
     Mutant(
+        "torn-segments-pass",
+        "storage/offline.py",
+        "            if number + 1 < len(log.bases) and any(",
+        "            if number < 0 and any(",
+        "Records of a segment that was cut off are missing from a Spark table, without an error.",
+        "storage/test_log_files.py",
+    ),
+    Mutant(
         "logs-to-come-count-nothing",
         "storage/log_manager.py",
         "            directory.logs_to_come += 1\n",

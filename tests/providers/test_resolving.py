@@ -101,6 +101,10 @@ def test_only_allowed_paths_are_read(tmp_path: Path) -> None:
         resolve(settings)
     with pytest.raises(ConfigError, match="absolute and exist"):
         resolve(only("dir", allowed_paths="tests"))
+    for kind in ("file", "dir"):
+        for settings in (only(kind), only(kind, allowed_paths=f"{tmp_path}")):
+            with pytest.raises(ConfigError, match="no NUL character"):
+                resolve({**settings, "x": f"${{{kind}:{tmp_path}/a\0b:password}}"})
 
 
 def test_what_would_not_end_is_not_read(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ class AllowedPaths:
             self._allowed.append(_real(entry))
 
     def find(self, path: str) -> Path | None:
-        """Return the path with links followed; None, with a warning in the log, when it is not allowed."""
+        """Return the path with links followed; None, with a warning in the log, when it is not allowed. Raises ConfigError for a NUL."""
+        if "\0" in path:
+            raise ConfigError(f"Invalid path {path!r}: a path has no NUL character")
         if self._allowed is None:
             return Path(path)
         real = _real(path)

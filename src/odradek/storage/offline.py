@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -185,9 +185,10 @@ def _batches(log: LogFiles, start: int) -> Iterator[tuple[bytes, int, BatchHeade
 
 
 def pieces(log: LogFiles, start: int) -> Iterator[bytes]:
-    """Yield chunks of whole batches from the batch that contains `start` on; an incomplete batch at a file's end is left out.
+    """Yield chunks of whole batches from the batch that contains `start` on; an incomplete batch at the log's end is left out.
 
-    Raises OdradekError when a file cannot be read, or for an impossible length or magic of a batch.
+    Raises OdradekError when a file cannot be read, for an impossible length or magic of a batch, and for an incomplete batch in a segment
+    that another segment follows.
     """
     first = max(0, bisect_right(log.bases, start) - 1)
     for number, base in enumerate(log.bases[first:], first):
@@ -198,12 +199,15 @@ def pieces(log: LogFiles, start: int) -> Iterator[bytes]:
         except OSError as error:
             raise OdradekError(f"{path} cannot be read: {error.strerror}") from None
         try:
-            yield from _pieces_of(descriptor, position, os.fstat(descriptor).st_size)
+            end = yield from _pieces_of(descriptor, position, os.fstat(descriptor).st_size)
+            if number + 1 < len(log.bases) and any(os.pread(descriptor, LOG_OVERHEAD, end)):
+                raise OdradekError(f"{path} ends in an incomplete batch at byte {end}, although a segment follows it")
         finally:
             os.close(descriptor)
 
 
-def _pieces_of(descriptor: int, position: int, size: int) -> Iterator[bytes]:
+def _pieces_of(descriptor: int, position: int, size: int) -> Generator[bytes, None, int]:
+    """Yield chunks of whole batches, and return the position after the last one."""
     wanted = _PIECE
     while position < size:
         data = os.pread(descriptor, wanted, position)
@@ -215,7 +219,8 @@ def _pieces_of(descriptor: int, position: int, size: int) -> Iterator[bytes]:
         elif wanted < size - position:
             wanted *= 2
         else:
-            return
+            break
+    return position
 
 
 def _whole(data: bytes) -> int:

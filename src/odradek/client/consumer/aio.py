@@ -163,7 +163,7 @@ class AsyncConsumer:
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Replace the assignment; partitions that stay keep their position."""
-        self._here.assign(TopicPartition(*partition) for partition in partitions)
+        self._here.assign(partitions)
 
     def assign_range(self, partition: TopicPartition, start: int, stop: int, topic_id: UUID | None = None) -> None:
         """Replace the assignment by the offsets [start, stop) of one partition, so that no later records are fetched.
@@ -257,8 +257,9 @@ class AsyncConsumer:
         A member of a group has to call poll again within max.poll.interval.ms. Rebalances, listeners and automatic commits run within poll.
         """
         engine = self._here
+        limit = engine.records_of_a_poll(max_records)
         await self._polling(timeout_ms, engine.ready)
-        return engine.hand_out.take(max_records or engine.max_poll_records, self.through)
+        return engine.hand_out.take(limit, self.through)
 
     def wakeup(self) -> None:
         """Let the poll that waits now, or else the next poll, raise WakeupError.

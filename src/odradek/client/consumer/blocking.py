@@ -216,7 +216,7 @@ class Consumer:
         A member of a group has to call poll again within max.poll.interval.ms. Rebalances, listeners and automatic commits run within poll.
         """
         engine = self._consumer.engine
-        limit, through = max_records or engine.max_poll_records, self._consumer.through
+        limit, through = engine.records_of_a_poll(max_records), self._consumer.through
         if not (engine.undisturbed and engine.hand_out.has_records):
             self._polling(timeout_ms, engine.ready)
         return engine.hand_out.take(limit, through)

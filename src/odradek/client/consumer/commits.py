@@ -146,11 +146,15 @@ class Committer:
         turn = self._take_turn()
 
         async def commit() -> None:
-            error = await self._attempted(offsets, turn)
-            if error is not None:
-                _LOG.warning("group %s: automatic commit failed: %s", self._coordinator.key, error)
-            soon = error is not None and error.code.retriable and error.code is not _UNKNOWN
-            auto.ended(self._cluster.now_ms(), self._cluster.backoff.delay_ms(1) if soon else None)
+            pause_ms = None
+            try:
+                error = await self._attempted(offsets, turn)
+                if error is not None:
+                    _LOG.warning("group %s: automatic commit failed: %s", self._coordinator.key, error)
+                    if error.code.retriable and error.code is not _UNKNOWN:
+                        pause_ms = self._cluster.backoff.delay_ms(1)
+            finally:
+                auto.ended(self._cluster.now_ms(), pause_ms)
 
         self._start(commit())
 

@@ -25,6 +25,7 @@ from odradek.client.coordinators import Coordinator, CoordinatorKind
 from odradek.client.core.data_requests import FetchSettings
 from odradek.client.core.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher, decode_chunk, epoch_before
 from odradek.client.core.metadata import MetadataCache, TopicInfo
+from odradek.client.core.outgoing import checked_offset, checked_offsets, checked_place, checked_timestamp
 from odradek.client.core.positions import Chunk, Position
 from odradek.client.core.subscription import Subscription, SubscriptionPattern
 from odradek.client.failures import WakeupError
@@ -100,9 +101,9 @@ class ConsumerEngine:
 
     # -- assignment -----------------------------------------------------------------------------------------------------------------
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the assignment; partitions that stay keep their position."""
-        chosen = [TopicPartition(*partition) for partition in partitions]
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Replace the assignment; partitions that stay keep their position. Raises TypeError or ValueError for an impossible partition."""
+        chosen = [checked_place(partition) for partition in partitions]
         self.subscription.assign()
         self.reassign(chosen)
         if not chosen:
@@ -225,7 +226,7 @@ class ConsumerEngine:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets, None for a partition without."""
-        return await self._committer().committed([TopicPartition(*partition) for partition in partitions])
+        return await self._committer().committed([checked_place(partition) for partition in partitions])
 
     def _committer(self) -> Committer:
         if self.committer is None:
@@ -235,14 +236,13 @@ class ConsumerEngine:
     def _offsets(self, given: OffsetsGiven | None) -> dict[TopicPartition, OffsetAndMetadata]:
         if given is None:
             return self.consumed()
-        offsets = {
-            TopicPartition(*partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-            for partition, offset in given.items()
-        }
-        for partition, offset in offsets.items():
-            if offset.offset < 0:
-                raise ValueError(f"the offset to commit for {partition} is {offset.offset}, below 0")
-        return offsets
+        return checked_offsets(given)
+
+    def records_of_a_poll(self, wanted: int | None) -> int:
+        """Return how many records a poll returns at most: `wanted`, or max.poll.records. Raises ValueError below 1."""
+        if wanted is not None and wanted < 1:
+            raise ValueError(f"max_records must be at least 1, not {wanted}")
+        return self.max_poll_records if wanted is None else wanted
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets after the records that were handed out, each with the leader epoch of the record before it.
@@ -258,9 +258,10 @@ class ConsumerEngine:
         return offsets
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
-        """Continue at the offset. Raises ValueError for a negative offset, or a partition that is not assigned."""
-        if offset < 0:
+        """Continue at the offset. Raises ValueError for an impossible offset or a partition that is not assigned, TypeError for no int."""
+        if isinstance(offset, int) and offset < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError("an offset is at least 0; for the ends of the log use seek_to_beginning and seek_to_end")
+        offset = checked_offset(offset)
         self.hand_out.take_back(partition)
         self.fetcher.seek(partition, offset, leader_epoch)
         self.wake()
@@ -392,12 +393,13 @@ class ConsumerEngine:
 
     async def offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """Return the offsets for the timestamp -2 (beginning) or -1 (end)."""
-        listed = await list_offsets(self.cluster, dict.fromkeys(partitions, timestamp), isolation=self.isolation)
+        listed = await list_offsets(self.cluster, dict.fromkeys(map(checked_place, partitions), timestamp), isolation=self.isolation)
         return {partition: found.offset for partition, found in listed.items()}
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after each time (Unix milliseconds); None where no such record exists."""
-        listed = await list_offsets(self.cluster, times, isolation=self.isolation)
+        checked = {checked_place(partition): checked_timestamp(time_ms) for partition, time_ms in times.items()}
+        listed = await list_offsets(self.cluster, checked, isolation=self.isolation)
         return {
             partition: OffsetAndTimestamp(found.offset, found.timestamp, found.leader_epoch) if found.offset >= 0 else None
             for partition, found in listed.items()

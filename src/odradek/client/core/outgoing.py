@@ -103,6 +103,14 @@ def checked_topic(topic: object) -> str:
     return topic
 
 
+def checked_place(where: object) -> TopicPartition:
+    """Return a partition of a topic. Raises TypeError or ValueError unless it is a topic's name and a number that a request can carry."""
+    if not isinstance(where, tuple) or len(where) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeError(f"a partition is a TopicPartition, or its topic and number, not {where!r}")
+    topic, partition = where  # pyright: ignore[reportUnknownVariableType]
+    return TopicPartition(checked_topic(topic), checked_partition(partition))  # pyright: ignore[reportUnknownArgumentType]
+
+
 def checked_batch(payload: object, record_count: object) -> bytes:
     """Return a copy of a whole record batch that was encoded elsewhere.
 
@@ -132,20 +140,18 @@ def checked_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
         raise TypeError(f"offsets must be a mapping of partitions to offsets, not {type(offsets).__name__}")
     found: dict[TopicPartition, OffsetAndMetadata] = {}
     for where, given in dict(offsets).items():  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        if not isinstance(where, tuple) or len(where) != 2:  # pyright: ignore[reportUnknownArgumentType]
-            raise TypeError(f"offsets are committed for a TopicPartition each, not for {where!r}")
-        topic, partition = where  # pyright: ignore[reportUnknownVariableType]
-        offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(_offset(given))  # pyright: ignore[reportUnknownArgumentType]
+        place = checked_place(where)  # pyright: ignore[reportUnknownArgumentType]
+        offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(checked_offset(given))  # pyright: ignore[reportUnknownArgumentType]
         if not isinstance(offset.metadata, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"the metadata of an offset must be a str, not {type(offset.metadata).__name__}")
         _check_text("the metadata of an offset", offset.metadata)
         epoch = None if offset.leader_epoch is None else _integer("leader_epoch", offset.leader_epoch, _INT32, "the epoch of a leader")
-        place = TopicPartition(checked_topic(topic), checked_partition(partition))  # pyright: ignore[reportUnknownArgumentType]
-        found[place] = OffsetAndMetadata(_offset(offset.offset), epoch, offset.metadata)
+        found[place] = OffsetAndMetadata(checked_offset(offset.offset), epoch, offset.metadata)
     return found
 
 
-def _offset(given: object) -> int:
+def checked_offset(given: object) -> int:
+    """Return an offset. Raises TypeError for anything but an int, ValueError for a negative int or one of more than 63 bits."""
     return _integer("offset", given, range(1 << 63), "the offset of the next record to read")
 
 

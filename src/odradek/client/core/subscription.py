@@ -10,6 +10,7 @@ from typing import NamedTuple
 from odradek.base.errors import OdradekError
 from odradek.client.core.membership import Subscribed
 from odradek.client.core.metadata import TopicInfo
+from odradek.client.core.outgoing import checked_topic
 
 
 class SubscriptionPattern(NamedTuple):
@@ -102,4 +103,5 @@ def _names(topics: Iterable[str]) -> list[str]:
     for name in names:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"a topic to subscribe to is a name, not {name!r}")
+        checked_topic(name)
     return names
