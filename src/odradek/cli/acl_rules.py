@@ -1,4 +1,4 @@
-"""The rules that the options of `odradek acls` mean: resources, roles, principals and hosts (AclCommand of Kafka)."""
+"""Access rules from the options of `odradek acls`: resources, roles, principals and hosts (AclCommand of Kafka)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.client.admin.types.security import AclBinding, AclBindingFilter, Ac
 
 ANYONE: Final = "*"
 CLUSTER: Final = "kafka-cluster"
-"""The name of the one resource of type cluster."""
+"""Name of the only resource of type cluster."""
 
 _ALL: Final = AclOperation.ALL
 OPERATIONS: Final[Mapping[str, AclOperation]] = {
@@ -19,7 +19,7 @@ OPERATIONS: Final[Mapping[str, AclOperation]] = {
     for operation in AclOperation
     if operation not in (AclOperation.UNKNOWN, AclOperation.ANY)
 }
-"""As Kafka spells them: Read, IdempotentWrite."""
+"""Operations by their names in Kafka's tools, such as Read and IdempotentWrite."""
 SPELLED: Final[Mapping[AclOperation, str]] = {operation: name for name, operation in OPERATIONS.items()}
 _OF: Final[Mapping[ResourceType, frozenset[str]]] = {
     ResourceType.TOPIC: frozenset({"Read", "Write", "Create", "Describe", "Delete", "Alter", "DescribeConfigs", "AlterConfigs"}),
@@ -29,13 +29,13 @@ _OF: Final[Mapping[ResourceType, frozenset[str]]] = {
     ResourceType.DELEGATION_TOKEN: frozenset({"Describe"}),
     ResourceType.USER: frozenset({"CreateTokens", "DescribeTokens"}),
 }
-"""Which operations a resource has (AclEntry.supportedOperations); each has All."""
+"""Operations of each resource type, besides All, which every type has (AclEntry.supportedOperations)."""
 
 Resource: TypeAlias = tuple[ResourceType, str]
 
 
 class Who(NamedTuple):
-    """Principals and hosts that are allowed or denied."""
+    """Principals and hosts that a rule allows or denies."""
 
     permission: AclPermissionType
     principals: Sequence[str]
@@ -43,7 +43,7 @@ class Who(NamedTuple):
 
 
 def operations(names: Iterable[str]) -> list[AclOperation]:
-    """Operations by name, in whatever case; UsageError for one that there is not."""
+    """Return the operations with these names, in upper or lower case. Raises UsageError for an unknown name."""
     known = {name.lower(): operation for name, operation in OPERATIONS.items()}
     found: list[AclOperation] = []
     for name in names:
@@ -54,7 +54,7 @@ def operations(names: Iterable[str]) -> list[AclOperation]:
 
 
 def check_operations(resources: Iterable[Resource], wanted: Iterable[AclOperation]) -> None:
-    """UsageError for an operation that a resource does not have."""
+    """Raise UsageError when a wanted operation does not exist for one of the resources."""
     for kind, _ in resources:
         for operation in wanted:
             if operation is not _ALL and SPELLED[operation] not in _OF[kind]:
@@ -64,7 +64,7 @@ def check_operations(resources: Iterable[Resource], wanted: Iterable[AclOperatio
 
 
 def check_principals(principals: Iterable[str]) -> None:
-    """UsageError for what is not `User:alice`."""
+    """Raise UsageError for a principal that is not written TYPE:NAME, such as `User:alice`."""
     for principal in principals:
         kind, colon, name = principal.partition(":")
         if not colon or not kind or not name:
@@ -72,7 +72,10 @@ def check_principals(principals: Iterable[str]) -> None:
 
 
 def permissions(allowed: Sequence[str], denied: Sequence[str], allow_hosts: Sequence[str], deny_hosts: Sequence[str]) -> list[Who]:
-    """Who is allowed, who denied; from all hosts where none is named. UsageError for hosts without principals."""
+    """Return the allowed and the denied principals with their hosts; without hosts a rule holds for all hosts.
+
+    Raises UsageError for hosts without principals, and for a malformed principal.
+    """
     check_principals((*allowed, *denied))
     for hosts, principals, word in ((allow_hosts, allowed, "allow"), (deny_hosts, denied, "deny")):
         if hosts and not principals:
@@ -88,7 +91,10 @@ def permissions(allowed: Sequence[str], denied: Sequence[str], allow_hosts: Sequ
 def role_operations(
     resources: Sequence[Resource], *, producer: bool, consumer: bool, idempotent: bool
 ) -> dict[Resource, list[AclOperation]]:
-    """What a producer or a consumer needs of each resource; UsageError where a resource that it needs is not named."""
+    """Return the operations that a producer or a consumer needs on each resource.
+
+    Raises UsageError when a needed resource type is missing, or a resource is of a type that the role does not need.
+    """
     kinds = [kind for kind, _ in resources]
     if idempotent and not producer:
         raise click.UsageError("--idempotent goes with --producer")
@@ -119,7 +125,7 @@ def role_operations(
 
 
 def bindings(wanted: Mapping[Resource, Sequence[AclOperation]], who: Iterable[Who], pattern: PatternType) -> list[AclBinding]:
-    """One rule for each resource, operation, principal and host; what is not named by a pattern is literal."""
+    """Return a rule for each resource, operation, principal and host. The rules have `pattern`, those of the cluster are literal."""
     people = list(who)
     return [
         AclBinding(
@@ -134,7 +140,7 @@ def bindings(wanted: Mapping[Resource, Sequence[AclOperation]], who: Iterable[Wh
 
 
 def as_filter(binding: AclBinding) -> AclBindingFilter:
-    """The filter that matches this rule (with a pattern of filters: these)."""
+    """Return the filter that matches this rule. With pattern type ANY or MATCH the filter may match several rules."""
     return AclBindingFilter(
         binding.resource_type,
         binding.resource_name,

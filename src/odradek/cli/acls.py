@@ -1,4 +1,4 @@
-"""`odradek acls list|add|remove`: who may do what (kafka-acls.sh)."""
+"""`odradek acls list|add|remove`: access rules (kafka-acls.sh)."""
 
 from __future__ import annotations
 
@@ -265,5 +265,5 @@ def _deleted(admin: Admin, filters: Sequence[AclBindingFilter]) -> tuple[set[Acl
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

@@ -1,4 +1,4 @@
-"""`odradek api-versions`: which versions of which APIs each broker serves (kafka-broker-api-versions.sh)."""
+"""`odradek api-versions`: API versions that each broker serves (kafka-broker-api-versions.sh)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek.protocol.negotiation import own_range
 NAME: Final = "odradek api-versions"
 
 Ranges = Mapping[int, tuple[int, int]]
-"""API key -> lowest and highest version."""
+"""Lowest and highest version (both inclusive) by API key."""
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
@@ -51,7 +51,7 @@ def command(controllers: str | None, output: Output, bootstrap: str, settings: t
 
 
 async def _announced(admin: AsyncAdmin, brokers: Sequence[Broker]) -> list[Ranges | KafkaError]:
-    """What each of the brokers has announced on a connection of its own, or why there is none."""
+    """Return the version ranges that each broker announced on its connection, or the error that prevented the connection."""
 
     async def ask(broker: Broker) -> Ranges | KafkaError:
         admin.cluster.learn(broker)
@@ -66,7 +66,7 @@ async def _announced(admin: AsyncAdmin, brokers: Sequence[Broker]) -> list[Range
 
 
 def version_rows(broker: Broker, ranges: Ranges, scope: str) -> list[Row]:
-    """A row for each API that the broker announces or that brokers of Kafka 4.3 serve, by key."""
+    """Return a row for each API that the broker announces or that Kafka 4.3 serves in this listener scope, ordered by API key."""
     expected = {int(key) for key, info in API_INFO.items() if scope in info.listeners}
     rows: list[Row] = []
     for key in sorted({*ranges, *expected}):
@@ -96,5 +96,5 @@ def _usable(key: int, low: int | None, high: int | None) -> int | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments)

@@ -1,4 +1,4 @@
-"""What the commands made with click share: running them, name=level pairs, and the options for connecting to a broker."""
+"""Shared parts of the commands that use click: the runner, name=level pairs, and the options for connecting to a broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from odradek.config.validators import parse_host_port
 F = TypeVar("F", bound=Callable[..., object])
 
 _IMPATIENCE_MS = "5000"
-"""A person waits: give up on a broker that cannot be reached, or does not answer, sooner than a program would."""
+"""Milliseconds until a request or call times out. A person waits, so commands give up on a broker sooner than programs do."""
 
 _SETTINGS_OF_FILES: Final = "odradek.settings"
 _PROFILE: Final = "odradek.profile"
@@ -48,14 +48,14 @@ _WAYS_OUT: Final[dict[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics describe` shows topics and partitions",
     ErrorCode.VOTER_NOT_FOUND: "`odradek quorum describe --replication` shows the voters",
 }
-"""What to do about an error, for a person at the command line."""
+"""Advice for the user, by error code."""
 
 _NOT_IN_THE_CLUSTER: Final = "is not in the cluster"
-"""Some brokers answer, and the one that was named is none of theirs."""
+"""Part of the error message when brokers respond, but the named broker does not belong to their cluster."""
 
 
 def explained(error: KafkaError) -> KafkaError:
-    """The error with a way out, where there is one to tell."""
+    """Return the error, with advice for the user added if there is any."""
     way_out = _WAYS_OUT.get(error.code)
     if error.code is ErrorCode.BROKER_NOT_AVAILABLE and _NOT_IN_THE_CLUSTER in (error.message or ""):
         way_out = "`odradek cluster list-endpoints` shows the brokers"
@@ -65,9 +65,10 @@ def explained(error: KafkaError) -> KafkaError:
 
 
 def run(command: click.Command, name: str, arguments: list[str], actions: Mapping[str, Sequence[str]] | None = None) -> int:
-    """Runs a command; returns the exit status: 0 done, 1 failed, 2 not understood. OdradekError or OSError when it failed as a whole.
+    """Run a command and return the exit status: 0 done, 1 failed in part, 2 usage error, 130 aborted.
 
-    `actions` are the flags by which Kafka's script says what to do, see `as_subcommand`.
+    `actions` maps the action flags of Kafka's script to subcommands, see `as_subcommand`. Raises OdradekError or OSError when the command
+    failed as a whole.
     """
     arguments = as_subcommand(arguments, actions or {})
     if isinstance(command, click.Group) and not arguments:
@@ -88,7 +89,7 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
         return 130
     except KeyboardInterrupt as interrupt:
         if not isinstance(interrupt, Terminated) and sys.stderr.isatty():
-            click.echo(err=True)  # ends the line with the ^C
+            click.echo(err=True)  # ends the terminal's line that shows ^C
         raise
     except KafkaError as error:
         raise explained(error) from None
@@ -96,7 +97,10 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
 
 
 def parse_levels(texts: Iterable[str]) -> dict[str, int]:
-    """`NAME=LEVEL` of features, in the order given; UsageError when one is written otherwise or named twice."""
+    """Return the levels of features from `NAME=LEVEL` texts, in their order. Levels are 0 to 32767, inclusive.
+
+    Raises UsageError for a malformed text and for a name that occurs twice.
+    """
     levels: dict[str, int] = {}
     for text in texts:
         name, equals, level = text.partition("=")
@@ -110,7 +114,7 @@ def parse_levels(texts: Iterable[str]) -> dict[str, int]:
 
 
 def server_options(function: F) -> F:
-    """`-b` and `-X`, for a command whose --command-config is no file of client configurations."""
+    """Add `-b`, `-X` and `--profile` to a command that gives --command-config another meaning, or lacks it."""
     return _server_options(function, ())
 
 
@@ -151,7 +155,7 @@ def _server_options(function: F, spellings: tuple[str, ...]) -> F:
 
 
 def connection_options_with(*spellings: str, settings: tuple[str, ...] = ()) -> Callable[[F], F]:
-    """As `connection_options`, with further names of --command-config, and of -X (`settings`)."""
+    """Return a decorator like `connection_options`, with more spellings of --command-config, and of -X (`settings`)."""
     files = click.option(
         "--command-config",
         "-F",
@@ -169,12 +173,15 @@ def connection_options_with(*spellings: str, settings: tuple[str, ...] = ()) -> 
 
 
 def connection_options(function: F) -> F:
-    """`-b`, `-X` and `--command-config`, for every command that talks to a broker."""
+    """Add `-b`, `-X`, `--profile` and `--command-config` to a command that connects to a broker."""
     return connection_options_with()(function)
 
 
 def read_properties(file: Path | None, pairs: Iterable[str], option: str) -> dict[str, str]:
-    """The properties of a file, and above them the pairs `NAME=VALUE` of an option; ConfigError or UsageError for what is neither."""
+    """Return the properties of a file, overridden by the `NAME=VALUE` pairs of `option`.
+
+    Raises ConfigError for a malformed file, UsageError for a malformed pair.
+    """
     found: dict[str, str] = {}
     if file is not None:
         try:
@@ -199,7 +206,7 @@ controllers_option = click.option(
 
 
 def reached(bootstrap: str, settings: tuple[str, ...], controllers: str | None) -> dict[str, str]:
-    """The client configuration, of controllers where they are named."""
+    """Return the client configuration of a command line. With `controllers` the client connects to these instead of to brokers."""
     chosen = client_settings(bootstrap, settings)
     if controllers is not None:
         del chosen["bootstrap.servers"]
@@ -218,7 +225,7 @@ def _read_settings(context: click.Context, _: click.Parameter, files: tuple[Path
 
 
 def settings_file_option(function: F) -> F:
-    """`-F FILE` as the parameter `from_file`, what stands in the file."""
+    """Add `-F FILE` to a command, as the parameter `from_file` with the properties of the file."""
 
     def read(_: click.Context, __: click.Parameter, file: Path | None) -> dict[str, str]:
         return read_properties(file, (), "-F")
@@ -242,15 +249,16 @@ def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) 
 def _with_files(context: click.Context, _: click.Parameter, settings: tuple[str, ...]) -> tuple[str, ...]:
     in_files: tuple[str, ...] = context.meta.get(_SETTINGS_OF_FILES, ())
     if context.get_parameter_source("bootstrap") == ParameterSource.COMMANDLINE:
-        # As Kafka's tools: what is typed goes before what stands in a file.
+        # As in Kafka's tools, -b overrides the bootstrap.servers of a file.
         in_files = tuple(each for each in in_files if each.partition("=")[0] != profiles.SERVERS)
     given = (*in_files, *settings)
     return (*_of_profile(context, any(each.partition("=")[0].strip() == profiles.SERVERS for each in given)), *given)
 
 
 def _of_profile(context: click.Context, servers_given: bool) -> Iterator[str]:
-    """The settings of the profile: of the one that is named, else of the one in use, unless the brokers are named in another way. That
-    one's passwords are for its own brokers.
+    """Yield the settings of the named profile, or of the profile in use, as `key=value`.
+
+    The profile in use counts only when the brokers are not given in another way: its passwords are for its own brokers.
     """
     named: str | None = context.meta.get(_PROFILE)
     source = context.get_parameter_source("bootstrap")
@@ -272,7 +280,10 @@ def _checked_servers(_: click.Context, __: click.Parameter, servers: str) -> str
 
 
 def client_settings(bootstrap: str, settings: tuple[str, ...], **defaults: str) -> dict[str, str]:
-    """The client configuration of a command line; UsageError for a `-X` that is not key=value."""
+    """Return the client configuration of a command line. Raises UsageError for a `-X` that is not key=value.
+
+    `defaults` are configurations that `-X` overrides, with `_` for each `.` of the name.
+    """
     chosen = {
         "bootstrap.servers": bootstrap,
         "client.id": "odradek-cli",
@@ -289,7 +300,7 @@ def client_settings(bootstrap: str, settings: tuple[str, ...], **defaults: str) 
 
 
 def unescape(text: str) -> bytes:
-    r"""Delimiters and formats as typed: \n, \t, \r, \0, \\ and \xHH stand for their bytes."""
+    r"""Return a typed delimiter or format as bytes. Replace \n, \t, \r, \0, \\ and \xHH; encode other text as UTF-8."""
     output = bytearray()
     position = 0
     plain = {"n": 10, "t": 9, "r": 13, "0": 0, "\\": 92}

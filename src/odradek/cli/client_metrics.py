@@ -1,4 +1,4 @@
-"""`odradek client-metrics list|describe|alter|delete`: which clients push which metrics (KIP-714, kafka-client-metrics.sh)."""
+"""`odradek client-metrics list|describe|alter|delete`: subscriptions to metrics that clients push (KIP-714, kafka-client-metrics.sh)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.client.types import ConfigChange, ConfigResource
 NAME: Final = "odradek client-metrics"
 _ACTIONS: Final = {"--list": ["list"], "--describe": ["describe"], "--alter": ["alter"], "--delete": ["delete", "--execute"]}
 _SET_HERE: Final = 7
-"""DescribeConfigs: set on the subscription itself."""
+"""Source in DescribeConfigs of a value that is set on the subscription itself."""
 _KEYS: Final = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
 _SELECTORS: Final = (
     "client_id",
@@ -104,7 +104,7 @@ def alter(
 
 
 def names_or_none(text: str | None) -> list[str]:
-    """The parts of a list, none of an empty one; UsageError for an empty part."""
+    """Return the parts of a comma-separated list, [] without text. Raises UsageError for an empty part."""
     if not text:
         return []
     try:
@@ -130,5 +130,5 @@ def delete(names: tuple[str, ...], execute: bool, bootstrap: str, settings: tupl
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

@@ -1,8 +1,9 @@
-"""`odradek cluster start`: a cluster of several nodes on this machine, each a process of its own, until SIGTERM or SIGINT; beside it
-`id`, `list-endpoints` and `unregister`, of any cluster (`cluster_admin`).
+"""`odradek cluster start`: a cluster of several nodes on this machine, one process per node, until SIGTERM, SIGINT or SIGHUP.
 
-The first start lays the cluster out in its directory, a folder a node with `server.properties`, the data and the node's log; every later
-one takes what is there, so that whoever wants other settings edits the files.
+The subcommands `id`, `list-endpoints` and `unregister` work with any cluster (`cluster_admin`).
+
+The first start creates the cluster in its directory: a folder per node with `server.properties`, the data and the node's log. Every later
+start uses these files as they are, so users change settings by editing them.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from odradek.cli.server_properties import load_server_properties
 from odradek.storage.names import META_PROPERTIES
 
 _CONTROLLER_PORTS: Final = 1000
-"""How far above its port for clients a node's controller listens."""
+"""Difference between a node's controller port and its port for clients."""
 _MOST_NODES: Final = 9
 _HIGHEST_PORT: Final = 65535
 
 
 class ClusterError(OdradekError):
-    """A directory or an argument from which no cluster can be started; one line."""
+    """Error for a directory or an argument that cannot start a cluster; the message is one line."""
 
 
 class Member(NamedTuple):
-    """A node of the cluster: its id, its folder, and its ports."""
+    """Node of the cluster: its id, folder and ports."""
 
     node_id: int
     folder: Path
@@ -56,7 +57,7 @@ class Member(NamedTuple):
 
 
 def layout(directory: Path, nodes: int, port: int) -> list[Member]:
-    """The nodes 1 to `nodes`, on `port` and those that follow it."""
+    """Return the nodes 1 to `nodes` (inclusive), on consecutive client ports from `port`."""
     return [
         Member(number, directory / f"node-{number}", port + number - 1, port + number - 1 + _CONTROLLER_PORTS)
         for number in range(1, nodes + 1)
@@ -64,7 +65,7 @@ def layout(directory: Path, nodes: int, port: int) -> list[Member]:
 
 
 def properties_of(member: Member, members: list[Member]) -> str:
-    """The node's server.properties: broker and controller in one, on loopback, with copies of everything on up to three nodes."""
+    """Return the node's server.properties: broker and controller in one process, on loopback, at most three replicas per partition."""
     copies = min(len(members), 3)
     in_sync = 2 if copies == 3 else 1
     servers = ",".join(f"127.0.0.1:{each.controller_port}" for each in members)
@@ -86,7 +87,7 @@ def properties_of(member: Member, members: list[Member]) -> str:
 
 
 def lay_out(directory: Path, nodes: int, port: int, rng: random.Random) -> list[Member]:
-    """Writes and formats a new cluster of `nodes` nodes."""
+    """Write the properties of a new cluster of `nodes` nodes, format its data directories, and return the nodes."""
     from odradek.controller.format import format_storage
     from odradek.storage.disk import OsDisk
 
@@ -109,10 +110,7 @@ def lay_out(directory: Path, nodes: int, port: int, rng: random.Random) -> list[
 
 
 def found(directory: Path) -> list[Member]:
-    """The nodes that were laid out in the directory before, in the order of their ids; none where there is no cluster.
-
-    ClusterError when a part of it is missing.
-    """
+    """Return the nodes of the cluster in the directory, ordered by id; [] without a cluster. Raises ClusterError for an incomplete one."""
     members: list[Member] = []
     for folder in directory.glob("node-*"):
         path = folder / "server.properties"
@@ -130,7 +128,10 @@ def found(directory: Path) -> list[Member]:
 
 
 def prepare(directory: Path, nodes: int | None, port: int | None, rng: random.Random) -> list[Member]:
-    """The cluster in the directory, which is laid out when it is not there yet. ClusterError when it is another than the one asked for."""
+    """Return the nodes of the cluster in the directory; create the cluster in an empty or missing directory.
+
+    Raises ClusterError when the directory has other contents, or when its cluster differs in `nodes` or `port`.
+    """
     members = found(directory)
     if not members:
         if directory.exists() and any(directory.iterdir()):
@@ -195,7 +196,7 @@ async def _serve(directory: Path, members: list[Member]) -> None:
         await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            with suppress(OSError):  # a cluster needs nobody who reads that
+            with suppress(OSError):  # the cluster also runs without a standard output
                 click.echo("\n".join(announcement(directory, members, time.monotonic() - begin)))
             await leaving
         else:
@@ -208,7 +209,7 @@ async def _serve(directory: Path, members: list[Member]) -> None:
 
 
 def announcement(directory: Path, members: list[Member], seconds: float) -> list[str]:
-    """What is said when all nodes are ready."""
+    """Return the lines that `start` prints when all nodes are ready."""
     servers = ",".join(f"localhost:{each.port}" for each in members)
     lines = [f"A cluster of {len(members)} nodes is ready (started in {seconds:.2f} s)"]
     lines += [f"  {each.name}  PLAINTEXT://localhost:{each.port}  {each.folder}" for each in members]
@@ -218,9 +219,9 @@ def announcement(directory: Path, members: list[Member], seconds: float) -> list
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
-    if arguments[:1] == ["cluster-id"]:  # as kafka-cluster.sh calls it
+    """Run the command line and return the exit status."""
+    if arguments[:1] == ["cluster-id"]:  # the name in kafka-cluster.sh
         arguments = ["id", *arguments[1:]]
     if arguments[:1] == ["unregister"] and any(each in ("--id", "-i") or each.startswith("--id=") for each in arguments):
-        arguments = ["unregister", "--execute", *arguments[1:]]  # before all others, so that --dry-run overrules it
+        arguments = ["unregister", "--execute", *arguments[1:]]  # first, so that a later --dry-run overrides it
     return run(command, NAME, arguments)

@@ -1,4 +1,4 @@
-"""`odradek cluster id|list-endpoints|unregister`: what a cluster says of itself, and brokers that will not come back (kafka-cluster.sh)."""
+"""`odradek cluster id|list-endpoints|unregister`: a cluster's id and nodes, and removal of lost brokers (kafka-cluster.sh)."""
 
 from __future__ import annotations
 

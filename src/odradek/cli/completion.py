@@ -1,7 +1,7 @@
-"""`odradek completion`: has a shell complete commands, options, and the names of topics, groups and profiles.
+"""`odradek completion`: shell completion of commands, options, and names of topics, groups and profiles.
 
-The script that is printed makes the shell run `odradek` with _ODRADEK_COMPLETE set, once for each completion; `main` then hands over to
-`complete`. The machinery is click's.
+The printed script makes the shell run `odradek` with _ODRADEK_COMPLETE set, once for each completion. `main` then calls `complete`, which
+uses click's shell completion.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from odradek.client.admin.blocking import Admin
 from odradek.client.config import ADMIN_CONFIG
 
 _DEADLINE_MS: Final = "700"
-"""Somebody who has pressed the key waits no longer for names."""
+"""Milliseconds until a completion gives up on names from the brokers: the user has pressed Tab and waits."""
 
 Names = Callable[[click.Context], list[str]]
 
 
 class _Bash(BashComplete):
-    """As click's, by the line as it is typed: of its words, bash makes three of HOST:PORT and of NAME=VALUE."""
+    """Bash completion by the typed line (COMP_LINE). Click's uses bash's words, and bash splits HOST:PORT and NAME=VALUE into three."""
 
     source_template = BashComplete.source_template.replace("env ", 'env COMP_LINE="$COMP_LINE" COMP_POINT="$COMP_POINT" ', 1)
 
@@ -64,18 +64,18 @@ def command(shell: str) -> None:
     """
     shells = get_completion_class(shell)
     assert shells is not None
-    # Not `source`, which starts a bash to ask for its version.
+    # click's `source()` would start a bash to check its version.
     made = shells(_Tool("odradek"), {}, "odradek", COMPLETING)
     click.echo((shells.source_template % made.source_vars()).strip())
 
 
 def complete(instruction: str) -> int:
-    """Answers a shell, as `instruction` ("bash_complete") says; the exit status."""
+    """Answer a shell's `instruction`, such as "bash_complete", and return the exit status."""
     return shell_complete(_Tool("odradek"), {}, "odradek", COMPLETING, instruction)
 
 
 class _Tool(click.Group):
-    """The whole command line as click has it; modules are imported when their command is typed."""
+    """Click group of all commands. A command's module is imported when the command is typed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -94,7 +94,7 @@ class _Tool(click.Group):
 
 
 def _start() -> click.Command:
-    """`odradek start`, which does without click."""
+    """Return a click command with the options of `odradek start`, which itself does not use click."""
     options: list[click.Parameter] = []
     for term, text in start.OPTIONS:
         name, _, metavar = term.partition(" ")
@@ -105,7 +105,7 @@ def _start() -> click.Command:
 
 
 def _teach(command: click.Command) -> None:
-    """Has the parameters that take names know them; what a parameter takes is what its help calls it."""
+    """Set the completion of all parameters that take names. The metavar of a parameter tells which names."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _teach(each)
@@ -127,7 +127,7 @@ def _beginning(names: Names) -> Callable[[click.Context, str], list[CompletionIt
     def items(context: click.Context, incomplete: str) -> list[CompletionItem]:
         try:
             return [CompletionItem(name) for name in names(context) if name.startswith(incomplete)]
-        except Exception:  # whoever presses a key wants no explanation of what is wrong with a broker
+        except Exception:  # a user who presses Tab wants no error message about a broker
             return []
 
     return items
@@ -154,5 +154,5 @@ def _admin(given: Mapping[str, Any]) -> Admin:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek completion", arguments)

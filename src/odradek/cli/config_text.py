@@ -1,4 +1,4 @@
-"""Configurations as Kafka's scripts write them: `k1=v1,k2=[v1,v2]`, and SCRAM credentials within."""
+"""Parser of configurations in the notation of Kafka's scripts: `k1=v1,k2=[v1,v2]`, and SCRAM credentials in the values."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Final
 from odradek.client.admin.types.security import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 
 MECHANISMS: Final = {mechanism.name.replace("_", "-"): mechanism for mechanism in ScramMechanism}
-"""SCRAM-SHA-256 and SCRAM-SHA-512."""
+"""Mechanisms by name: SCRAM-SHA-256 and SCRAM-SHA-512."""
 _CREDENTIAL: Final = re.compile(r"(?:iterations=([0-9]{1,9}),)?password=(.+)", re.DOTALL)
 
 
 def pairs(text: str) -> dict[str, str]:
-    """`k1=v1,k2=[v1,v2]`: commas between brackets belong to the value, and brackets around it do not. ValueError for what is no pair."""
+    """Return the pairs of `k1=v1,k2=[v1,v2]`. Commas between brackets belong to the value, brackets around the value do not.
+
+    Raises ValueError for a malformed pair and for a key that occurs twice.
+    """
     found: dict[str, str] = {}
     for part in _parts(text):
         key, equals, value = part.partition("=")
@@ -41,7 +44,7 @@ def _parts(text: str) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """`k1,k2`; ValueError for an empty name."""
+    """Return the names of `k1,k2`. Raises ValueError for an empty name."""
     found = [name.strip() for name in text.split(",")]
     if "" in found:
         raise ValueError(f"{text}: this must be key,key")
@@ -49,9 +52,9 @@ def names(text: str) -> list[str]:
 
 
 def credential(user: str, mechanism: str, text: str) -> UserScramCredentialUpsertion:
-    """`iterations=8192,password=secret` of a user, the iterations may be left out; ValueError for anything else.
+    """Return the user's credential from `iterations=8192,password=secret`. Without iterations: 4096.
 
-    The password is all that follows `password=`.
+    The password is the whole text after `password=`. Raises ValueError for a malformed text.
     """
     found = _CREDENTIAL.fullmatch(text)
     if found is None:
@@ -60,5 +63,5 @@ def credential(user: str, mechanism: str, text: str) -> UserScramCredentialUpser
 
 
 def no_credential(user: str, mechanism: str) -> UserScramCredentialDeletion:
-    """A credential to delete."""
+    """Return the deletion of the user's credential."""
     return UserScramCredentialDeletion(user, MECHANISMS[mechanism])

@@ -33,7 +33,7 @@ SOURCES: Final = {
 }
 """ConfigEntry.ConfigSource by its number in DescribeConfigs."""
 _OWN: Final = {"topic": 1, "broker": 2, "client_metrics": 7, "group": 8}
-"""The source of what was set on a resource itself; log levels are always shown."""
+"""Source of the values that are set on a resource itself, by kind. Log levels have no entry: they are always shown."""
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
@@ -161,7 +161,7 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def _alter(admin: Admin, resource: ConfigResource, to_set: dict[str, str], to_delete: list[str], *, validate_only: bool) -> None:
-    if to_delete and resource.name != DEFAULT:  # of which only what is set is told
+    if to_delete and resource.name != DEFAULT:  # brokers describe only the set keys of the default
         there = {entry.name for entry in admin.describe_configs([resource])[resource]}
         missing = [key for key in to_delete if key not in there]
         if missing:
@@ -175,5 +175,5 @@ def _spoken(of: str, name: str | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

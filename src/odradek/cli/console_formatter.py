@@ -1,4 +1,4 @@
-"""Records as kafka-console-consumer prints them (Java class DefaultMessageFormatter, Kafka 4.3): the same bytes, the same properties."""
+"""Formatter with the properties and the output bytes of kafka-console-consumer (Java class DefaultMessageFormatter, Kafka 4.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 
 
 class Undecodable(ValueError):
-    """Bytes that are not what their deserializer expects."""
+    """Error for bytes that a deserializer cannot read."""
 
 
 def _number(name: str, size: int) -> Decoder:
@@ -41,13 +41,14 @@ DECODERS: Final[dict[str, Decoder]] = {
     "IntegerDeserializer": _number("IntegerDeserializer", 4),
     "LongDeserializer": _number("LongDeserializer", 8),
 }
-"""By the names of Kafka's classes, which may stand there with their package."""
+"""Decoders by the names of Kafka's classes. On the command line a name may have its package in front."""
 
 
 def console_formatter(properties: Mapping[str, str]) -> Formatter:
-    """The formatter for properties of --formatter-property; UsageError for one that there is not.
+    """Return the formatter for properties of --formatter-property. Raises UsageError for an unknown property or deserializer.
 
-    Null is printed as null.literal, and is decoded as if it were these bytes, as in Kafka. Raises Undecodable for a record.
+    As in Kafka, null is replaced by the bytes of null.literal, and these bytes are deserialized. The formatter raises Undecodable for a
+    record that its deserializer cannot read.
     """
     for name in properties:
         if name not in PROPERTIES:

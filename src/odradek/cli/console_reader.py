@@ -1,4 +1,4 @@
-"""Lines as kafka-console-producer reads them (Java class LineMessageReader of Kafka 4.3): headers, key and value of each."""
+"""Reader of lines with headers, key and value, like kafka-console-producer's (Java class LineMessageReader of Kafka 4.3)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _APART: Final = (
 
 
 class Line(NamedTuple):
-    """What a line says. `timestamp` is Unix milliseconds, None for now."""
+    """Record that a line describes. `timestamp` is Unix milliseconds, None for the current time."""
 
     key: bytes | None
     value: bytes | None
@@ -40,24 +40,29 @@ LineParser = Callable[[bytes, int], Line]
 
 
 def lines(stream: IO[bytes]) -> Iterator[bytes]:
-    r"""The lines of a stream as they arrive, ended by \n, \r or \r\n, as Java's BufferedReader.readLine; the last needs no end."""
+    r"""Yield the lines of a stream as they arrive, without their end: \n, \r or \r\n. The last line needs no end.
+
+    Source: Java's BufferedReader.readLine.
+    """
     rest = b""
     read = getattr(stream, "read1", stream.read)
     while block := read(_BLOCK):
         parts = _END_OF_LINE.split(rest + block)
         rest = parts.pop()
         if not rest and block.endswith(b"\r"):
-            rest = parts.pop() + b"\r"  # a \n may follow, which belongs to it
+            rest = parts.pop() + b"\r"  # the next block may begin with the \n of this \r
         yield from parts
     if rest:
         yield rest.removesuffix(b"\r")
 
 
 def line_parser(properties: Mapping[str, str]) -> LineParser:
-    """The parser for properties of --reader-property, called with a line and its number from 1.
+    """Return the parser for properties of --reader-property; its arguments are a line and the line's number from 1.
 
-    UsageError for properties that there are not or that exclude one another. The parser raises OdradekError for a line that is not as they
-    say, unless ignore.error is true: then the line has no key or no headers, and a header without a separator has the value null.
+    Raises UsageError for unknown properties and for properties that exclude one another.
+
+    The parser raises OdradekError for a line without an expected separator. With ignore.error=true such a line has no key or no headers
+    instead, and a header without a separator has the value null. A header whose key is the null marker is always an OdradekError.
     """
     for name in properties:
         if name not in PROPERTIES:
@@ -113,7 +118,7 @@ def line_parser(properties: Mapping[str, str]) -> LineParser:
 
 
 def _split(pattern: re.Pattern[bytes], text: bytes) -> list[bytes]:
-    """As Java's Pattern.split: empty pieces at the end are left out, and a text without a match is one piece."""
+    """Split like Java's Pattern.split: omit empty parts at the end, and return a text without a match as one part."""
     pieces: list[bytes] = []
     position = 0
     for match in pattern.finditer(text):

@@ -1,4 +1,4 @@
-"""`odradek consume`: prints the records of topics, all of them or as a member of a group. The one-letter options are kcat's."""
+"""`odradek consume`: printing of records, from all partitions or as a member of a group. The one-letter options are kcat's."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def command(
             _known_partitions(chosen, topics)
         with Consumer(fetching) as member, meter:
             member.subscribe(subscription)
-            # Closing it commits what was printed.
+            # Closing the member commits the offsets of the printed records.
             printer.run(member, EndsOfMember(member) if exit_at_end else None)
     else:
         reading = _chosen(_known_partitions(chosen, topics), partitions)
@@ -243,11 +243,11 @@ def _chosen(known: dict[str, list[int]], partitions: tuple[int, ...]) -> list[To
 
 
 _STUCK_S = 0.5
-"""How long a signal waits for standard output to take the records at hand."""
+"""Seconds that standard output has after a signal to take the current records."""
 
 
 class Printer:
-    """Prints what a consumer reads, until there is a reason to stop."""
+    """Printer of the records that a consumer reads."""
 
     def __init__(self, render: Formatter, count: int | None, timeout_ms: int | None, skip_errors: bool, meter: Meter) -> None:
         self.printed = 0
@@ -257,12 +257,13 @@ class Printer:
         self._skip_errors = skip_errors
         self._meter = meter
         self._shown = 0
-        """How many records of the last poll are on standard output, when printing them fails."""
+        """Number of records of the last poll that are on standard output when printing fails."""
 
     def run(self, consumer: Consumer, ends: Ends | EndsOfMember | None) -> None:
-        """Print until `count` records, the ends, or a pause of `timeout_ms`. What was read and not printed is given back to the consumer.
+        """Print until `count` records are printed, the ends are reached, or no record has come for `timeout_ms` milliseconds.
 
-        OdradekError for a record that cannot be shown, OSError when standard output fails, Terminated at a signal that asks to end.
+        Records that were read and not printed are given back to the consumer. Raises OdradekError for a record that cannot be shown,
+        OSError when standard output fails, Terminated after a signal that asks to end.
         """
         with stoppable(consumer.wakeup) as stopping, suppress(Stop, WakeupError):
             self._print_all(consumer, ends, stopping)
@@ -319,15 +320,15 @@ class Printer:
 
 
 def _give_back(consumer: Consumer, records: Iterable[ConsumerRecord]) -> None:
-    """Have the consumer go on with the first of these records, which are not printed: closing it commits what was printed."""
+    """Seek each partition to the first of these records, which are not printed. Closing the consumer then commits only printed records."""
     first: dict[TopicPartition, int] = {}
     for record in records:
         first.setdefault(TopicPartition(record.topic, record.partition), record.offset)
     for partition, offset in first.items():
-        with suppress(OdradekError, ValueError):  # it may be another member's by now
+        with suppress(OdradekError, ValueError):  # the partition may belong to another member by now
             consumer.seek(partition, offset)
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek consume", arguments)

@@ -1,4 +1,4 @@
-"""Options that say how keys and values are decoded before they are printed."""
+"""Options for the decoding of keys and values before printing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WAY_OUT: Final = "--schema-registry URL or --schema-registry FOLDER names where
 
 
 class Decoding(NamedTuple):
-    """What the options say: names of decoders by part, where the schemas are, further keys of the registry."""
+    """Values of the options: names of decoders by part ("key", "value"), URL or folder of the schemas, configurations of the registry."""
 
     decoders: dict[str, str]
     registry: str | None
@@ -30,7 +30,7 @@ class Decoding(NamedTuple):
 
 
 def decoding_options(function: F) -> F:
-    """--key-decoder, --value-decoder, kcat's -s, --schema-registry (kcat's -r) and --schema-registry-property."""
+    """Add --key-decoder, --value-decoder, kcat's -s, --schema-registry (kcat's -r) and --schema-registry-property to a command."""
     choice = click.Choice([*DECODERS, *_TEXTS])
     shown = f"{'|'.join(DECODERS)}|long|..."
     options = (
@@ -64,7 +64,10 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def chosen_decoding(context: click.Context) -> Decoding | None:
-    """What the options of a command line say, None without any; UsageError for some that contradict one another."""
+    """Return the decoding that the command line asks for, None without a decoder.
+
+    Raises UsageError for malformed options and for options that contradict one another.
+    """
     given: dict[str, Any] = context.meta.get(_META, {})
     decoders: dict[str, str] = {}
     pairs = [(part, given[f"{part}_decoder"]) for part in ("key", "value") if f"{part}_decoder" in given]
@@ -100,9 +103,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def decoded(render: Formatter, decoding: Decoding | None, *, nested: bool = False) -> Formatter:
-    """The formatter, of records whose keys and values are JSON text; with `nested` they are left as what that text says.
+    """Return a formatter that decodes keys and values and calls `render`. Without `decoding` that is `render` itself.
 
-    Raises Undecodable for a record that cannot be decoded; ConfigError for settings that do not fit.
+    `render` receives keys and values as JSON text, or with `nested` as JSON values (`Decoded`). Raises ConfigError for unsuitable
+    settings. The formatter raises Undecodable for a record that cannot be decoded.
     """
     if decoding is None:
         return render
@@ -112,7 +116,7 @@ def decoded(render: Formatter, decoding: Decoding | None, *, nested: bool = Fals
     def show(part: str, value: Any) -> Any:
         if nested:
             return Decoded(plain_json(value))
-        # Text that was decoded as such is printed without quotes.
+        # A str from one of the plain decoders, such as "string", is printed without quotes.
         return (value if decoding.decoders[part] in _TEXTS and isinstance(value, str) else json_text(value)).encode("utf-8", "replace")
 
     def render_decoded(record: ConsumerRecord) -> bytes:

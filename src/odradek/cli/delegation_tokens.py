@@ -146,5 +146,5 @@ def describe(owners: tuple[KafkaPrincipal, ...], output: Output, bootstrap: str,
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

@@ -1,4 +1,4 @@
-"""`odradek delete-records`: deletes the records before given offsets, as kafka-delete-records.sh does."""
+"""`odradek delete-records`: deletion of the records before given offsets (kafka-delete-records.sh)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def command(places: tuple[str, ...], file: Path | None, execute: bool, output: O
 
 
 def _missing(admin: Admin, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, KafkaError]:
-    """What is not there fails at once, instead of being waited for."""
+    """Return the errors of partitions that do not exist. With them the command fails at once and does not wait for these partitions.
+
+    Raises KafkaError when no broker responds.
+    """
     topics = admin.try_describe_topics(list(dict.fromkeys(where.topic for where in wanted)))
     errors: dict[TopicPartition, KafkaError] = {}
     for where in wanted:
@@ -112,7 +115,7 @@ def _parsed(places: tuple[str, ...]) -> dict[TopicPartition, int]:
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """Offsets from a file in the format of kafka-delete-records.sh; ConfigError when it is something else."""
+    """Return the offsets from a file in the format of kafka-delete-records.sh. Raises ConfigError for another format."""
     try:
         found: object = json.loads(path.read_text())
     except (ValueError, RecursionError):
@@ -137,7 +140,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     if any(each == _KAFKAS or each.startswith(f"{_KAFKAS}=") for each in arguments):
-        arguments = ["--execute", *arguments]  # before all others, so that --dry-run overrules it
+        arguments = ["--execute", *arguments]  # first, so that a later --dry-run overrides it
     return run(command, "odradek delete-records", arguments)

@@ -1,4 +1,4 @@
-"""`odradek dump-log`: what is in the files of a log, as kafka-dump-log.sh prints it."""
+"""`odradek dump-log`: contents of the files of a log, in the format of kafka-dump-log.sh."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _decoder(
 
 
 def _print(path: str, lines: Iterator[str]) -> None:
-    # Byte for byte what Kafka's tool prints, but for a person at a terminal: records must not move the cursor, or begin lines.
+    # The output equals that of Kafka's tool byte for byte, except on a terminal: there records must not move the cursor or begin lines.
     terminal = sys.stdout.isatty()
     try:
         for line in lines:
@@ -165,5 +165,5 @@ def _print(path: str, lines: Iterator[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek dump-log", arguments)

@@ -1,4 +1,4 @@
-"""`odradek elections preferred|unclean`: has leaders elected (kafka-leader-election.sh)."""
+"""`odradek elections preferred|unclean`: elections of leaders (kafka-leader-election.sh)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _partitions_option(function: F) -> F:
 def partitions_meant(
     places: Sequence[str], topic: str | None, partition: int | None, file: Path | None, *, all_: bool
 ) -> list[TopicPartition] | None:
-    """The partitions of a command line, None for all; UsageError when they are named in two ways or in none."""
+    """Return the partitions of a command line, None for all. Raises UsageError when several options name partitions, or no option does."""
     given = {"TOPIC:PARTITION": bool(places), "--topic": topic is not None, "--all-topic-partitions": all_}
     one_of({**given, "--path-to-json-file": file is not None}, needed=True)
     if (topic is None) != (partition is None):
@@ -142,7 +142,7 @@ def _shown(rows: list[Row], output: Output, none: str) -> None:
 
 
 def _leaderless(admin: Admin, wanted: list[TopicPartition] | None) -> tuple[list[Row], int]:
-    """What an unclean election would be about, and how many of the partitions are not there."""
+    """Return a row for each partition without a leader, and the number of wanted partitions that do not exist."""
     names = sorted({each.topic for each in wanted} if wanted is not None else {each.name for each in admin.list_topics(internal=True)})
     topics = admin.try_describe_topics(names)
     rows: list[Row] = []
@@ -172,7 +172,10 @@ def _leaderless(admin: Admin, wanted: list[TopicPartition] | None) -> tuple[list
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status. Kafka's script names the type by an option, and has no dry run."""
+    """Run the command line and return the exit status.
+
+    --election-type, the option of Kafka's script, stands for a subcommand. Kafka's script has no dry run, so "unclean" is executed.
+    """
     for position, each in enumerate(arguments):
         option, equals, value = each.partition("=")
         if option == _KAFKAS and (equals or position + 1 < len(arguments)):

@@ -1,4 +1,4 @@
-"""Whose configuration is meant: --entity-type with --entity-name or --entity-default, or the short forms, as kafka-configs.sh has them."""
+"""Options that name the configured entities: --entity-type with --entity-name or --entity-default, or short forms (kafka-configs.sh)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RESOURCES: Final = {
     "groups": "group",
     "client-metrics": "client_metrics",
 }
-"""Types of entities with a configuration -> kinds of `ConfigResource`."""
+"""Kinds of `ConfigResource` by entity type, for the types with a configuration."""
 CLIENTS: Final = ("users", "clients", "ips")
-"""Types of entities with quotas."""
+"""Entity types with quotas."""
 TYPES: Final = (*RESOURCES, *CLIENTS)
 DEFAULT: Final = ""
-"""The name of the default of all brokers, users, clients or addresses."""
+"""Name that stands for the default of all brokers, users, clients or addresses."""
 
 _SHORT: Final = {
     "--topic": ("topics", "TOPIC", "A topic."),
@@ -40,11 +40,11 @@ _NAMES: Final = "odradek.entity_names"
 _GIVEN: Final = "odradek.entities"
 
 Entities = dict[str, str | None]
-"""Type -> name, DEFAULT for the default, None for all of the type."""
+"""Entity name by type: DEFAULT for the default, None for all entities of the type."""
 
 
 def entity_options(function: F) -> F:
-    """All options that name entities; `entities` gives what was named."""
+    """Add all options that name entities to a command; `entities` returns the named entities."""
     for option, of in reversed(_DEFAULTS.items()):
         function = click.option(
             option, is_flag=True, expose_value=False, is_eager=True, callback=_default(of), help=f"The defaults of all {of}."
@@ -112,7 +112,10 @@ def _default(of: str) -> Callable[[click.Context, click.Parameter, bool], None]:
 
 
 def entities() -> Entities:
-    """What the running command was given; UsageError where that is nothing, or does not go together."""
+    """Return the entities that the running command's options name.
+
+    Raises UsageError for none, for an invalid broker id, and for types that cannot be combined.
+    """
     meta = click.get_current_context().meta
     types, given_names = meta.get(_TYPES, ()), meta.get(_NAMES, ())
     if len(given_names) > len(types):
@@ -136,7 +139,7 @@ def entities() -> Entities:
 
 
 def needs_name(found: Entities) -> None:
-    """UsageError when an entity without a name would be changed."""
+    """Raise UsageError for an entity without a name: only named entities and defaults can be changed."""
     for of, name in found.items():
         if name is None:
             raise click.UsageError(

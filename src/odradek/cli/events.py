@@ -29,18 +29,18 @@ _NAMES: Final[dict[ErrorCode, str]] = {
     ErrorCode.KAFKA_STORAGE_ERROR: "KafkaStorageException",
     ErrorCode.SASL_AUTHENTICATION_FAILED: "SaslAuthenticationException",
 }
-"""Classes of what a producer may meet whose names are not those of their errors (org.apache.kafka.common.protocol.Errors)."""
+"""Java classes of producer errors, where the name of the class does not follow from the error (org.apache.kafka.common.protocol.Errors)."""
 
 
 def tell(name: str, **fields: object) -> None:
-    """Prints an event at once, in one line, as Jackson writes it."""
+    """Print an event as one line of JSON in Jackson's format, and flush standard output."""
     event = {"timestamp": int(time.time() * 1000), "name": name, **fields}
     sys.stdout.buffer.write(json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode(errors="replace") + b"\n")
     sys.stdout.buffer.flush()
 
 
 def java_class(error: BaseException) -> str:
-    """What Java's client would raise for an error, as Java writes it: `class org.apache.kafka.common.errors.TimeoutException`."""
+    """Return the exception class of Java's client for an error, such as `class org.apache.kafka.common.errors.TimeoutException`."""
     if not isinstance(error, KafkaError):
         return "class org.apache.kafka.common.KafkaException"
     if error.code is ErrorCode.INVALID_RECORD:

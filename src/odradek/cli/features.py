@@ -160,5 +160,5 @@ def _tell(levels: dict[str, int], what: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

@@ -93,5 +93,5 @@ def _rows(broker: int, path: str, directory: LogDirDescription) -> list[Row]:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek log-dirs", arguments, _ACTIONS)

@@ -181,5 +181,5 @@ def _between(number: int, lowest: int, beyond: int | None) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments)

@@ -48,5 +48,5 @@ def named(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, apart(arguments) if arguments[:1] == ["produce"] else named(arguments))

@@ -130,5 +130,5 @@ def _where(recipe: recipes.Recipe) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek pipeline", arguments)

@@ -270,5 +270,5 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek produce", arguments)

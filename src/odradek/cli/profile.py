@@ -120,5 +120,5 @@ def _given(servers: str | None, settings: tuple[str, ...]) -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek profile", arguments)

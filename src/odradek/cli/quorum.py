@@ -283,5 +283,5 @@ def remove_controller(
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

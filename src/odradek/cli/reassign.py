@@ -292,5 +292,5 @@ def list_(controllers: str | None, output: Output, bootstrap: str, settings: tup
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

@@ -147,5 +147,5 @@ def _counted(number: int, what: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek storage", arguments)

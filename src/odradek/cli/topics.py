@@ -262,5 +262,5 @@ def _records_of(admin: Admin, topic: TopicDescription) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

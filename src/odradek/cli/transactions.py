@@ -292,5 +292,5 @@ def force_terminate(names: tuple[str, ...], execute: bool, bootstrap: str, setti
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, NAME, arguments, _ACTIONS)

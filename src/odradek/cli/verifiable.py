@@ -21,5 +21,5 @@ for _each in (verifiable_produce, verifiable_consume):
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command line; the exit status."""
+    """Run the command line and return the exit status."""
     return run(command, "odradek verifiable", arguments)
