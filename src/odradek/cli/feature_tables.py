@@ -1,4 +1,4 @@
-"""Which levels of features belong to a release, and what they need of one another: for `odradek storage` and `odradek features`."""
+"""Feature levels of releases, and dependencies between features, for `odradek storage` and `odradek features`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.metadata import features
 
 
 def release_level(release: str) -> int:
-    """The metadata.version of a release of Kafka; OdradekError for one that there is not."""
+    """Return the metadata.version of a release of Kafka. Raises OdradekError for an unknown release."""
     names = list(features.METADATA_VERSION_NAMES.values())
     try:
         return features.metadata_version_from_name(release)
@@ -19,7 +19,7 @@ def release_level(release: str) -> int:
 
 
 def release_levels(release: str) -> dict[str, int]:
-    """The levels of all features that a release of Kafka begins with."""
+    """Return the levels of all features in a new cluster of this release of Kafka. Raises OdradekError for an unknown release."""
     level = release_level(release)
     return {features.METADATA_VERSION: level, **{name: features.default_feature_level(name, level) for name in features.FEATURES}}
 
@@ -38,7 +38,7 @@ def version_mapping(release_version: str | None) -> None:
 
 
 def _note_unserved(name: str, level: int) -> None:
-    """Tells on standard error, beside Kafka's table, that Odradek formats no cluster with this level."""
+    """Print on standard error when Odradek does not serve this level. Standard output stays equal to that of Kafka's script."""
     if not features.is_served(name, level):
         command = " ".join(click.get_current_context().command_path.split()[:2])
         remark = f"{name}={level} is not served by Odradek yet; it formats with {features.SERVED_LEVELS[name]}"

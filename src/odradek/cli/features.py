@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., object])
 NAME: Final = "odradek features"
 _METADATA: Final = "metadata.version"
 _ACTIONS: Final = {each: [each] for each in ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")}
-"""kafka-features.sh has its options for connecting before the word that says what to do."""
+"""Subcommands as they are. kafka-features.sh takes its connection options before the subcommand, so `run` moves it to the front."""
 
 _validate_only = click.option("--validate-only", "--dry-run", is_flag=True, help="Only say whether it would work.")
 _unsafe = click.option("--unsafe", is_flag=True, help="Even if metadata may be lost, where the controller does that (Kafka 4.3 does not).")
@@ -33,7 +33,7 @@ def _levels_options(function: F) -> F:
 
 
 def _wanted(levels: tuple[str, ...], named: tuple[str, ...], release: str | None, metadata: str | None, *, upward: bool) -> dict[str, int]:
-    """The levels of a command line; UsageError for none, and for a release beside others."""
+    """Return the levels of a command line. Raises UsageError for none, and for a release together with other features."""
     texts = (*levels, *named)
     if release is not None:
         if texts or metadata is not None:

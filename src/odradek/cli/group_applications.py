@@ -1,4 +1,4 @@
-"""`odradek groups reset-application`: has an application of Kafka Streams begin anew (kafka-streams-application-reset.sh)."""
+"""`odradek groups reset-application`: reset of a Kafka Streams application (kafka-streams-application-reset.sh)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
 
 
 def internal_topics(application: str, topics: Iterable[str], named: Collection[str]) -> list[str]:
-    """The topics that Kafka Streams has made for an application, told by their names; none of those `named` as input."""
+    """Return the topics that Kafka Streams created for an application, judged by their names. Topics in `named` are left out."""
     return sorted(each for each in topics if each.startswith(f"{application}-") and _INTERNAL.fullmatch(each) and each not in named)
 
 
@@ -135,7 +135,10 @@ def reset_application(
 
 
 def _members(admin: Admin, application: str) -> str:
-    """How many members its group has, in words; "" for none."""
+    """Return the number of members of the application's group as text ("2 members"), "" for none.
+
+    Raises OdradekError when the group has no members and still is not empty, as in a rebalance.
+    """
     found = admin.try_describe_consumer_groups([application])[application]
     if isinstance(found, KafkaError):
         if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -148,7 +151,7 @@ def _members(admin: Admin, application: str) -> str:
 
 
 class _Moves(NamedTuple):
-    """Offsets as they are and as they become; `problems` have been told."""
+    """Committed and new offsets by partition; `problems` are already printed."""
 
     before: Mapping[TopicPartition, int]
     after: Mapping[TopicPartition, int]
@@ -194,7 +197,7 @@ def _moves(
 def _carried_out(
     admin: Admin, application: str, moves: _Moves, doomed: Sequence[str], occupied: bool, execute: bool
 ) -> tuple[list[Row], int]:
-    """What was done or would be, and how much of it failed."""
+    """Return the rows of all resets and deletions, and the number of failures. Without `execute` nothing is changed."""
     rows: list[Row] = []
     failed = 0
     moved: Mapping[TopicPartition, KafkaError | None] = dict.fromkeys(moves.after)
@@ -203,7 +206,7 @@ def _carried_out(
         if occupied:
             _remove_members(admin, application)
         moved = admin.try_alter_consumer_group_offsets(application, moves.after) if moves.after else {}
-        # What it has made of its input stays where it cannot read that anew.
+        # Topics that the application derived from its input stay when a reset failed: it could not derive them again.
         if any(moved.values()):
             deleted = {}
         elif doomed:

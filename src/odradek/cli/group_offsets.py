@@ -1,4 +1,4 @@
-"""`odradek groups reset-offsets` and `delete-offsets`: offsets of groups that nobody is a member of."""
+"""`odradek groups reset-offsets` and `delete-offsets`: changes of a group's committed offsets."""
 
 from __future__ import annotations
 
@@ -42,14 +42,17 @@ _OFFSET: Final = click.IntRange(-_LARGEST - 1, _LARGEST)
 
 
 class Scenario(NamedTuple):
-    """Where offsets go: the option's name, and its value where it has one (Unix milliseconds for a time)."""
+    """Target of a reset: the option's name and its value (an offset, a difference, or Unix milliseconds), 0 for options without one."""
 
     option: str
     value: int = 0
 
 
 def chosen_scenario(option: str, number: int | None, instant: str | None, duration: str | None) -> Scenario:
-    """What one of the options says: with a number, an instant, a duration back from now, or without any. UsageError for what is no time."""
+    """Return the scenario of the option, whose value is `number`, `instant`, `duration` (back from now) or none of these.
+
+    Raises UsageError for a malformed instant or duration.
+    """
     try:
         if instant is not None:
             return Scenario(option, instant_ms(instant))
@@ -61,7 +64,7 @@ def chosen_scenario(option: str, number: int | None, instant: str | None, durati
 
 
 class Plan(NamedTuple):
-    """New offsets; `remarks` tell where another offset was taken than the one asked for, `problems` what cannot be moved."""
+    """New offsets. `remarks` name offsets that differ from the requested ones, `problems` name partitions whose offset cannot be moved."""
 
     offsets: dict[TopicPartition, int]
     remarks: list[str]
@@ -186,7 +189,7 @@ def _text(file: Path) -> str:
 
 
 def not_to_be_moved(group: str, found: ConsumerGroupDescription | KafkaError) -> str | None:
-    """Why a group's offsets have to stay; None when they can go."""
+    """Return the reason why a group's offsets cannot be moved, None when they can. Raises KafkaError when the cluster is unreachable."""
     if isinstance(found, KafkaError):
         if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
             return None
@@ -208,7 +211,10 @@ def new_offsets(
     committed: Committed,
     given: Mapping[TopicPartition, int],
 ) -> Plan:
-    """Where the group's partitions go; `given` is the file's plan of the group. A partition that is not there is a problem."""
+    """Return the new offsets of the group's partitions. `given` are the group's offsets in the file of --from-file.
+
+    A partition that does not exist is one of the plan's problems.
+    """
     option, value = scenario
     current = {partition: at.offset for partition, at in committed.items() if at is not None}
     there = partitions_there(admin, partitions)
@@ -240,7 +246,7 @@ def new_offsets(
 def within(
     wanted: Mapping[TopicPartition, int], first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int], problems: list[str]
 ) -> Plan:
-    """The offsets, moved to the nearest that their partitions have."""
+    """Return a plan with each wanted offset limited to the range from `first` to `last` (both inclusive), with a remark if it changed."""
     offsets: dict[TopicPartition, int] = {}
     remarks: list[str] = []
     for partition, offset in wanted.items():
@@ -260,9 +266,9 @@ def _offsets(
 
 
 def read_plan(text: str, file: str, groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Group -> partition -> offset of CSV lines `topic,partition,offset` (of the one group) or `group,topic,partition,offset`.
+    """Return offsets by group and partition from CSV lines `group,topic,partition,offset`, or `topic,partition,offset` for a single group.
 
-    OdradekError for a line that is neither, or that has another group.
+    Raises OdradekError for a malformed line, and for a group that is not in `groups`.
     """
     plan: dict[str, dict[TopicPartition, int]] = {group: {} for group in groups}
     for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
@@ -280,7 +286,7 @@ def read_plan(text: str, file: str, groups: Sequence[str]) -> dict[str, dict[Top
 
 
 def exported(rows: Sequence[Mapping[str, object]], *, with_group: bool) -> str:
-    """CSV lines for `read_plan`."""
+    """Return the rows as CSV lines that `read_plan` reads."""
     text = io.StringIO()
     columns = (*(("group",) if with_group else ()), "topic", "partition", "new_offset")
     csv.writer(text, lineterminator="\n").writerows([[row[column] for column in columns] for row in rows])

@@ -1,4 +1,4 @@
-"""What `odradek groups describe` shows: the facts of kafka-consumer-groups.sh --describe, under its names."""
+"""Rows of `odradek groups describe`: the columns of kafka-consumer-groups.sh --describe, under the same names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REBALANCING: Final = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REB
 
 
 class Report(NamedTuple):
-    """Rows of all groups, remarks on groups, and the groups of which nothing is known."""
+    """Rows of all groups, remarks on groups, and errors of the groups that could not be described."""
 
     rows: list[Row]
     remarks: list[str]
@@ -27,7 +27,7 @@ class Report(NamedTuple):
 
 
 def report(admin: Admin, groups: Iterable[str], what: str, *, verbose: bool) -> Report:
-    """Asks for groups; `what` is "--offsets", "--members" or "--state"."""
+    """Describe groups and return the report; `what` is "--offsets", "--members" or "--state"."""
     rows: list[Row] = []
     remarks: list[str] = []
     errors: dict[str, KafkaError] = {}
@@ -68,7 +68,7 @@ def _partitions(
 
 
 def end_offsets(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The ends of the partitions that are there and have a leader; the others are left out."""
+    """Return the end offsets of the partitions that exist and have a leader. The result lacks the other partitions."""
     there = partitions_there(admin, partitions)
     outcomes = admin.try_list_offsets(dict.fromkeys(there, OffsetSpec.LATEST))
     return {partition: found.offset for partition, found in outcomes.items() if not isinstance(found, KafkaError)}
@@ -81,7 +81,7 @@ def offset_rows(
     *,
     verbose: bool,
 ) -> list[Row]:
-    """The partitions that members have or that have an offset, in order, then the members that have none."""
+    """Return a row for each partition that is assigned or has an offset, in order, then for each member without partitions."""
     owners = {partition: member for member in group.members for partition in member.assignment}
     rows = [
         _offset_row(group.group_id, partition, committed.get(partition), ends.get(partition), owners.get(partition), verbose=verbose)

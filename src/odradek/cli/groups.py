@@ -1,5 +1,7 @@
-"""`odradek groups list|describe|delete|delete-offsets|reset-offsets|reset-application|validate-regex`: kafka-groups.sh,
-kafka-consumer-groups.sh and kafka-streams-application-reset.sh."""
+"""`odradek groups`: list, describe and delete groups, move their offsets, check patterns.
+
+It stands for kafka-groups.sh, kafka-consumer-groups.sh and kafka-streams-application-reset.sh.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _ACTIONS: Final = {
     "--reset-offsets": ["reset-offsets"],
     "--validate-regex": ["validate-regex"],
 }
-"""What kafka-consumer-groups.sh names by flags; only reset-offsets has a dry run there."""
+"""Subcommands by flag of kafka-consumer-groups.sh. In that script only --reset-offsets has a dry run, so the deletions are executed."""
 _STATES: Final = {state.lower(): state for state in GroupState if state is not GroupState.UNKNOWN}
 _TYPES: Final = {kind.lower(): kind for kind in GroupType if kind is not GroupType.UNKNOWN}
 

@@ -1,4 +1,4 @@
-"""Which transactions hang: open in a partition, but not for any coordinator (KIP-664)."""
+"""Hanging transactions: open in a partition, but unknown to every coordinator (KIP-664)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from odradek.client.admin.types.transactions import ProducerState
 
 
 class Suspect(NamedTuple):
-    """A producer with an open transaction in a partition."""
+    """Producer with an open transaction in a partition."""
 
     partition: TopicPartition
     producer: ProducerState
 
 
 def candidates(producers: Mapping[TopicPartition, Iterable[ProducerState]], before_ms: int) -> list[Suspect]:
-    """Producers with an open transaction whose last record is older than `before_ms` (Unix milliseconds)."""
+    """Return the producers with an open transaction whose last record is older than `before_ms` (Unix milliseconds, exclusive)."""
     return [
         Suspect(partition, each)
         for partition, found in sorted(producers.items())
@@ -27,8 +27,8 @@ def candidates(producers: Mapping[TopicPartition, Iterable[ProducerState]], befo
 
 
 def hanging(suspects: Iterable[Suspect], ids: Mapping[int, str], partitions: Mapping[str, Collection[TopicPartition]]) -> list[Suspect]:
-    """The suspects whose transactional id no coordinator knows, or whose coordinator has no transaction with the partition.
+    """Return the suspects whose transactional id no coordinator knows, or whose coordinator has no transaction with the partition.
 
-    `ids` are transactional ids by producer id, `partitions` those of the transaction of each.
+    `ids` are transactional ids by producer id, `partitions` the partitions of a transaction by transactional id.
     """
     return [suspect for suspect in suspects if suspect.partition not in partitions.get(ids.get(suspect.producer.producer_id, ""), ())]

@@ -1,4 +1,4 @@
-"""The text of `--help` for the commands that must not load click, in the layout that click gives all others."""
+"""Help texts and usage errors, without click. The layout of help texts is click's, for commands that must not import click."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TERM_WIDEST = 30
 
 
 def help_page(usage: str, paragraphs: Sequence[str], *sections: tuple[str, Sequence[tuple[str, str]]]) -> str:
-    """`sections`: a title, and the rows of two columns below it. As wide as the terminal, within click's bounds."""
+    """Return a help text as wide as the terminal, within click's bounds. A section is a title and rows of two columns."""
     width = max(min(shutil.get_terminal_size().columns, _WIDEST) - 2, _NARROWEST)
     lines = [f"Usage: {usage}"]
     for paragraph in paragraphs:
@@ -34,15 +34,15 @@ def help_page(usage: str, paragraphs: Sequence[str], *sections: tuple[str, Seque
 
 
 def with_way_out(problem: str, way_out: str) -> str:
-    """What is wrong and what to do about it, in one line."""
+    """Return one line with a problem and the advice what to do."""
     return f"{problem} {way_out}" if problem.endswith("?") else f"{problem.removesuffix('.')}; {way_out}"
 
 
 def misunderstood(command: str, problem: str, help_of: str | None = None) -> int:
-    """Says in one line what is wrong with a command line and where to read on; returns the exit status for that, 2.
+    """Print the problem of a command line with a reference to the help, as one line on standard error. Return exit status 2.
 
-    `command` is what was called ("odradek topics"), `help_of` the command whose help explains it if that is another one ("odradek topics
-    create").
+    `command` is the called command ("odradek topics"). `help_of` is the command whose help explains the problem, if it is another
+    ("odradek topics create").
     """
     print(with_way_out(f"{command}: {problem}", f"see `{help_of or command} --help`"), file=sys.stderr)
     return 2

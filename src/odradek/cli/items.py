@@ -1,4 +1,4 @@
-"""Commands for several items: which are meant, and one line for each that failed."""
+"""Shared parts of commands that take several items: names, partitions, and one error line for each failed item."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ timeout_option = click.option(
 
 
 def patience(timeout: int) -> dict[str, str]:
-    """`--timeout` as configurations of the client."""
+    """Return the value of `--timeout` (milliseconds) as defaults for `client_settings`."""
     return {"default_api_timeout_ms": str(timeout), "request_timeout_ms": str(timeout)}
 
 
 def complain(command: str, error: KafkaError, item: str = "") -> None:
-    """What is wrong with an item, on standard error. An error that is none of the item's, but of the way to the cluster, is raised."""
+    """Print the error of an item on standard error. Raise the error instead when the cluster is unreachable: it concerns all items."""
     if error.code in _UNREACHABLE:
         raise error
     click.echo(indented(f"{command}: {f'{item}: ' if item else ''}{explained(error)}", ""), err=True)
 
 
 def named_argument(parameter: str, option: str | tuple[str, ...], metavar: str, what: str, *, required: bool) -> Callable[[F], F]:
-    """NAME... as `parameter`, or `--option NAME` as Kafka's scripts have it; a name that is given twice counts once."""
+    """Add NAME... and Kafka's `--option NAME` to a command, both as `parameter`. A repeated name counts once."""
     key = f"odradek.{parameter}"
     spellings = (option,) if isinstance(option, str) else option
 
@@ -65,14 +65,14 @@ def named_argument(parameter: str, option: str | tuple[str, ...], metavar: str, 
 
 
 def only(names: Sequence[str], metavar: str) -> str:
-    """The one name there is; UsageError for several."""
+    """Return the only name. Raises UsageError for several names."""
     if len(names) != 1:
         raise click.UsageError(f"one {metavar} at a time, not {' and '.join(names)}")
     return names[0]
 
 
 def partition_scopes(option: str, texts: Iterable[str]) -> dict[str, list[int] | None]:
-    """`TOPIC` or `TOPIC:0,1,...` -> topic and its partitions, None for all; UsageError when one is written otherwise."""
+    """Return partitions by topic, None for all, from texts `TOPIC` or `TOPIC:0,1,...`. Raises UsageError for a malformed text."""
     scopes: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
@@ -85,7 +85,7 @@ def partition_scopes(option: str, texts: Iterable[str]) -> dict[str, list[int] |
 
 
 def partitions_of(admin: Admin, scopes: Mapping[str, Sequence[int] | None]) -> list[TopicPartition]:
-    """The partitions that are meant; an error when a topic or a partition is not there."""
+    """Return the partitions of the scopes. Raises KafkaError for an unknown topic, OdradekError for an unknown partition."""
     found: list[TopicPartition] = []
     for topic, described in admin.describe_topics(list(scopes)).items():
         there = sorted(described.partitions)
@@ -98,7 +98,10 @@ def partitions_of(admin: Admin, scopes: Mapping[str, Sequence[int] | None]) -> l
 
 
 def partitions_there(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of the partitions that are there, in their order; what else is wrong with a topic is an error."""
+    """Return the partitions that exist, in their order, without those of topics that may not be described.
+
+    Raises KafkaError for any other error of a topic.
+    """
     wanted = list(partitions)
     topics = admin.try_describe_topics(sorted({partition.topic for partition in wanted}))
     there: list[TopicPartition] = []
@@ -112,7 +115,7 @@ def partitions_there(admin: Admin, partitions: Iterable[TopicPartition]) -> list
 
 
 def id_of(option: str, text: str) -> UUID:
-    """The id of a topic or directory as Kafka writes it; UsageError for what is none."""
+    """Return the id of a topic or directory in Kafka's notation (22 characters). Raises UsageError for a malformed id."""
     try:
         return uuid_from_string(text)
     except ValueError:
@@ -120,7 +123,7 @@ def id_of(option: str, text: str) -> UUID:
 
 
 def one_of(chosen: Mapping[str, bool], needed: bool) -> str | None:
-    """The option that was given; UsageError for two of them, and for none when one is needed."""
+    """Return the given option, None for none. Raises UsageError for two options, and for none when an option is needed."""
     given = [name for name, there in chosen.items() if there]
     if len(given) > 1:
         raise click.UsageError(f"{given[0]} excludes {given[1]}")

@@ -1,4 +1,4 @@
-"""Times in the formats of java.text.SimpleDateFormat, which Kafka's scripts take."""
+"""Formats of times by the patterns of java.text.SimpleDateFormat, which Kafka's scripts take."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MONTHS: Final = (
 )
 
 DateFormat = Callable[[int], str]
-"""Unix milliseconds -> text, in the zone of this machine."""
+"""Function from Unix milliseconds to text, in the time zone of this machine."""
 
 
 def java_date_format(pattern: str) -> DateFormat:
-    """A pattern of SimpleDateFormat; names are English. ValueError for letters that are not known here."""
+    """Return the format for a pattern of SimpleDateFormat, with English names. Raises ValueError for an unsupported pattern."""
     parts: list[Callable[[datetime], str]] = []
     position = 0
     while position < len(pattern):

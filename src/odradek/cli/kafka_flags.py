@@ -1,7 +1,7 @@
-"""Command lines as Kafka's own scripts take them.
+"""Translation of the command lines of Kafka's scripts.
 
-Kafka's scripts name what is to be done by a flag (`kafka-topics.sh --create --topic orders`), ours by a word (`odradek topics create
-orders`). Both are understood, and so are the names of the scripts (`odradek kafka-topics --create ...`).
+Kafka's scripts name an action by a flag (`kafka-topics.sh --create --topic orders`), Odradek by a subcommand (`odradek topics create
+orders`). Odradek accepts both, and also the names of the scripts (`odradek kafka-topics --create ...`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCRIPTS: dict[str, str] = {
     "kafka-verifiable-producer": "verifiable",
     "kafka-verifiable-consumer": "verifiable",
 }
-"""A script of Kafka's, without its ending -> the command that does its work."""
+"""Command by name of Kafka's script, without `.sh` or `.bat`."""
 
 _FIRST_WORDS: dict[str, list[str]] = {
     "kafka-console-consumer": ["--console"],
@@ -50,16 +50,16 @@ _FIRST_WORDS: dict[str, list[str]] = {
     "kafka-verifiable-producer": ["produce"],
     "kafka-verifiable-consumer": ["consume"],
 }
-"""What stands first in the line of a command whose own defaults are not the script's."""
+"""First arguments of the command by name of the script, for scripts that need a subcommand or other defaults."""
 
 
 def command_of_script(name: str) -> str:
-    """The command for a script's name, with or without `.sh` or `.bat`; any other name as it is."""
+    """Return the command for a script's name, with or without `.sh` or `.bat`. Return any other name unchanged."""
     return SCRIPTS.get(_without_ending(name), name)
 
 
 def first_words_of_script(name: str) -> list[str]:
-    """What a script's name says beside its command; nothing for any other name."""
+    """Return the first arguments that a script's name implies, [] for any other name."""
     return _FIRST_WORDS.get(_without_ending(name), [])
 
 
@@ -68,9 +68,9 @@ def _without_ending(name: str) -> str:
 
 
 def as_subcommand(arguments: Sequence[str], actions: Mapping[str, Sequence[str]]) -> list[str]:
-    """The arguments with the first flag of `actions` ("--create" -> ["create"]) replaced by its words, which come to the front.
+    """Replace the first flag that is in `actions` ("--create" -> ["create"]) by its words, moved to the front; return the arguments.
 
-    Arguments that begin with a word, and those that have none of these flags, stay as they are.
+    Arguments that begin with a word, or lack such a flag, are returned unchanged.
     """
     if arguments and arguments[0].startswith("-"):
         for position, argument in enumerate(arguments):

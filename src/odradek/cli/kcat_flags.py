@@ -1,4 +1,4 @@
-"""The flags by which kcat is told what to do, for people who type them here: Odradek has a command for each."""
+"""Advice for users who type the mode flags of kcat: the Odradek command for each mode."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _MODES: dict[str, str] = {
 
 
 def meant_by(option: str) -> str:
-    """What to say after "No such option": which command does what kcat's flag does; "" for any other."""
+    """Return the text after "No such option" that names the command for a flag of kcat, "" for any other flag."""
     meant = _MODES.get(option)
     return f"; {meant}" if meant is not None else ""

@@ -1,4 +1,4 @@
-"""`odradek log-dirs describe`: which replicas lie in which log directory of which broker, as kafka-log-dirs.sh tells it."""
+"""`odradek log-dirs describe`: replicas by broker and log directory (kafka-log-dirs.sh)."""
 
 from __future__ import annotations
 

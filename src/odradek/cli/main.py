@@ -1,11 +1,11 @@
-"""`odradek COMMAND ...`: finds the command's module by name and hands it the rest of the line.
+"""`odradek COMMAND ...`: entry point, which imports the command's module and calls its `main` with the other arguments.
 
-A command module has `main(arguments: list[str]) -> int` (the exit status). Modules are imported only when their command runs, so that
-`odradek start` loads nothing it does not need.
+A command module has `main(arguments: list[str]) -> int` (the exit status). A module is imported only when its command runs, so
+`odradek start` loads only the modules that it needs.
 
-What goes wrong is one line on standard error, `odradek COMMAND: what is wrong; the way out`, and the exit status tells the kind:
-0 done; 1 it failed, or what was looked for is not there; 2 the command line was not understood and nothing was tried; 130 Ctrl-C, 143
-SIGTERM, 129 SIGHUP. `signals` and `streams` say how a command ends that is asked to, and what it does without a standard stream.
+A failure prints one line on standard error, `odradek COMMAND: problem; advice`. The exit status is 0 for success, 1 for a failure or a
+missing item, 2 for a usage error (nothing was tried). After a signal the exit status is 130 (Ctrl-C), 143 (SIGTERM) or 129 (SIGHUP).
+`signals` describes how a signal ends a command, `streams` how a command runs without a standard stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.cli.signals import Terminated, as_interrupts
 from odradek.cli.streams import complete_streams, give_output_up
 
 COMPLETING = "_ODRADEK_COMPLETE"
-"""The environment variable by which a shell asks for completions; see `completion`."""
+"""Environment variable with which a shell requests completions; see `completion`."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "Run a broker."),
@@ -51,11 +51,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profile": ("odradek.cli.profile", "Keep settings of clients under names."),
     "completion": ("odradek.cli.completion", "Print a script that completes command lines."),
 }
-"""Command -> (module, summary)."""
+"""Module and summary by command."""
 
 
 def usage() -> str:
-    """The text of `odradek --help`."""
+    """Return the text of `odradek --help`."""
     return help_page(
         "odradek [OPTIONS] COMMAND [ARGS]...",
         ["An Apache Kafka in Python.", "`odradek COMMAND --help` explains a command."],
@@ -65,7 +65,7 @@ def usage() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; return the exit status."""
+    """Run a command and return the exit status."""
     with complete_streams():
         try:
             return _main(arguments)
@@ -120,7 +120,7 @@ def _main(arguments: list[str] | None) -> int:
         print(indented(f"odradek {name}: {error}", ""), file=sys.stderr)
         return 1
     except BrokenPipeError:
-        give_output_up()  # whoever read our output has seen enough
+        give_output_up()  # the reader of standard output has closed it
         return 1
     except OSError as error:
         what = error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""What the commands that measure have in common: latencies, throughput in windows, and a pace. Pure: times are arguments."""
+"""Measurements of the `perf` commands: latencies, throughput in windows, and a pace. Pure: times are arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MEGABYTE: Final = 1024 * 1024
 
 
 class Latencies:
-    """How often each latency (microseconds) came. Those of 0.1 s and more are kept to five digits: memory does not grow with the number."""
+    """Counts of latencies (microseconds). Latencies of 0.1 s and more are cut to five digits, so memory does not grow with their number."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -20,7 +20,7 @@ class Latencies:
         self._numbers: dict[int, int] = {}
 
     def record(self, latency: int, count: int = 1) -> None:
-        """Takes a latency that `count` records had."""
+        """Count a latency (microseconds) of `count` records."""
         self.count += count
         self.total += latency * count
         if latency > self.highest:
@@ -33,11 +33,11 @@ class Latencies:
 
     @property
     def average(self) -> float:
-        """The mean; 0 without any."""
+        """Mean in microseconds; 0 without latencies."""
         return self.total / self.count if self.count else 0.0
 
     def percentiles(self, fractions: Sequence[float]) -> list[int]:
-        """The latency at each fraction (rising) of all in their order, as Kafka's tools count: the one at the index fraction * count."""
+        """Return for each fraction the sorted latency at the index fraction * count, as Kafka's tools do. The fractions must ascend."""
         found: list[int] = []
         rest = sorted(self._numbers.items())
         position = below = 0
@@ -51,7 +51,7 @@ class Latencies:
 
 
 class Window(NamedTuple):
-    """A part of a test. `latency_total` and `latency_highest` are microseconds."""
+    """Interval of a test. `size` is bytes; `latency_total` and `latency_highest` are microseconds."""
 
     number: int
     seconds: float
@@ -62,7 +62,7 @@ class Window(NamedTuple):
 
 
 class Throughput:
-    """Records and bytes since a moment, in all and in windows of `interval_s`."""
+    """Records and bytes since `start_s`, in total and in windows of `interval_s` seconds."""
 
     def __init__(self, start_s: float, interval_s: float) -> None:
         self.start_s = start_s
@@ -77,7 +77,7 @@ class Throughput:
         self._count = self._size = self._total = self._highest = 0
 
     def record(self, latency: int, count: int, size: int, now_s: float) -> Window | None:
-        """Takes `count` records of `size` bytes together; the window that ends with them."""
+        """Count `count` records of `size` bytes in total; return the window that ends with these records, None while it is open."""
         self.latencies.record(latency, count)
         self.size += size
         self._count += count
@@ -93,19 +93,19 @@ class Throughput:
 
 
 class Pacer:
-    """How many records are due, and how long until the next. What could not be sent in time is due at once, so that the rate is kept."""
+    """Pace of a sender: number of due records, and time until the next. Late records are due at once, so the average rate is kept."""
 
     def __init__(self, rate: float | None, start_s: float) -> None:
-        """`rate` is records a second, None for as fast as it goes."""
+        """Start the pace at `start_s` (seconds). `rate` is records per second, None for no limit."""
         self._rate = rate
         self._start_s = start_s
 
     def due(self, sent: int, now_s: float) -> int:
-        """How many may be sent now, when so many have been sent: the first at once."""
+        """Return how many records may be sent at `now_s`, after `sent` records. The first record is due at the start."""
         if self._rate is None:
             return sys.maxsize
         return max(int((now_s - self._start_s) * self._rate) + 1 - sent, 0)
 
     def wait_s(self, sent: int, now_s: float) -> float:
-        """Seconds until one is due."""
+        """Return the seconds from `now_s` until the next record is due, after `sent` records."""
         return 0.0 if self._rate is None else max(self._start_s + sent / self._rate - now_s, 0.0)

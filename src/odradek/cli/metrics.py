@@ -1,4 +1,4 @@
-"""`odradek metrics`: what a node tells of itself, as its metrics listener shows it."""
+"""`odradek metrics`: metrics and health of a node, from its metrics listener."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def command(address: str | None, url: str | None, as_json: bool, health: str | N
 
 
 def _print(base: str, path: str) -> int:
-    """Copies the answer to standard output; 1 where the node says that it is not healthy."""
+    """Copy the response to standard output and return the exit status, 1 for a node that is not healthy.
+
+    Raises OdradekError for any other error status and when the node cannot be reached.
+    """
     try:
         with urllib.request.urlopen(base + path, timeout=_TIMEOUT_S) as response:
             while piece := response.read(_PIECE):

@@ -1,4 +1,4 @@
-"""Points in time and spans of it as Kafka's scripts take them: ISO 8601, UTC where no zone is given."""
+"""Parser of times and durations in the notation of Kafka's scripts: ISO 8601, UTC for times without a zone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS: Final = (86_400, 3_600, 60, 1)
 
 
 def instant_ms(text: str) -> int:
-    """Unix milliseconds of `2023-11-14T22:13:20.500+01:00` and the like; ValueError for anything else."""
+    """Return the Unix milliseconds of an ISO 8601 time such as `2023-11-14T22:13:20.500+01:00`. Raises ValueError for other text."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -27,7 +27,10 @@ def instant_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of `P1DT2H3M4.5S`, as java.time.Duration.parse reads it; ValueError for anything else."""
+    """Return the milliseconds of a duration such as `P1DT2H3M4.5S`. Raises ValueError for other text.
+
+    Source: java.time.Duration.parse.
+    """
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()[1:]):
         raise ValueError(f"{text}: this must be a duration such as P7D, PT12H or P1DT2H3M4.5S")
