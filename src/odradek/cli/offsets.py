@@ -1,4 +1,4 @@
-"""`odradek offsets`: the offsets of partitions, first, last or of a time (kafka-get-offsets.sh)."""
+"""`odradek offsets`: first and last offsets of partitions, and offsets by time (kafka-get-offsets.sh)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,10 @@ def command(
 
 
 def _queries(topics: tuple[str, ...]) -> list[tuple[TopicPartition, OffsetSpec | int]]:
-    """What kcat's -Q asks for, if all of the topics are written in that way."""
+    """Return the partitions and times of `-t TOPIC:PARTITION:TIME` (kcat's -Q), [] when all texts are names of topics.
+
+    Raises UsageError when some texts are names and others are not.
+    """
     found = [_QUERY.fullmatch(text) for text in topics]
     named = [each for each in found if each is not None]
     if named and len(named) < len(found):
@@ -111,7 +114,7 @@ def _queries(topics: tuple[str, ...]) -> list[tuple[TopicPartition, OffsetSpec |
 
 
 def _requests(asked: list[tuple[TopicPartition, OffsetSpec | int]]) -> list[dict[TopicPartition, OffsetSpec | int]]:
-    """As few as can be: one asks for one offset of a partition."""
+    """Distribute the queries over as few requests as possible. A request can ask for only one offset per partition."""
     requests: list[dict[TopicPartition, OffsetSpec | int]] = []
     for partition, spec in asked:
         free = next((request for request in requests if partition not in request), None)
@@ -123,7 +126,7 @@ def _requests(asked: list[tuple[TopicPartition, OffsetSpec | int]]) -> list[dict
 
 
 def parse_spec(text: str) -> OffsetSpec | int:
-    """The offset that is meant, or Unix milliseconds; UsageError for what is neither."""
+    """Return the special offset of a name or number, or Unix milliseconds. Raises UsageError for other text."""
     if text in _SPECS:
         return _SPECS[text]
     if re.fullmatch(r"-?[0-9]{1,18}", text):

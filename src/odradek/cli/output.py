@@ -1,6 +1,7 @@
-"""What commands print: tables for people, JSON for programs.
+"""Output of commands: tables for people, JSON for programs.
 
-Clients choose the names of groups, members and transactions, and brokers hand them on: no name makes a line or moves the cursor.
+Clients choose the names of groups, members and transactions, so a name may contain control characters. A table escapes them: a name cannot
+begin a line or move the cursor.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 Output: TypeAlias = Literal["table", "json"]
 Row: TypeAlias = Mapping[str, object]
-"""One line of a table: names in snake_case, in the order of the columns. Values are those of JSON."""
+"""Row of a table: JSON values by column name. The names are in snake_case, in the order of the columns."""
 
 TABLE: Final[Output] = "table"
 JSON: Final[Output] = "json"
@@ -26,7 +27,7 @@ _UNKNOWN: Final = "-"
 
 
 def output_option(function: F) -> F:
-    """`-o table|json`, and `-J` for `-o json`, as the parameter `output`."""
+    """Add `-o table|json`, and `-J` for `-o json`, to a command, as the parameter `output`."""
     chosen = click.option(
         "-o",
         "--output",
@@ -41,9 +42,9 @@ def output_option(function: F) -> F:
 
 
 def show(rows: Sequence[Row], output: Output, columns: Sequence[str] | None = None) -> None:
-    """Prints rows: as a table of `columns` (all that the first row has when left out), or everything in them as one JSON array.
+    """Print rows as a table of `columns`, or with all their values as one JSON array. By default the columns are those of the first row.
 
-    Nothing is printed of no rows as a table; of no rows as JSON, an empty array.
+    Without rows print an empty JSON array, or no table.
     """
     if output == JSON:
         click.echo(json.dumps(list(rows)))
@@ -52,7 +53,7 @@ def show(rows: Sequence[Row], output: Output, columns: Sequence[str] | None = No
 
 
 def table(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """The lines of a table: headers in capitals, numbers to the right, `-` for what is not known."""
+    """Return the lines of a table: headers in capitals, numbers aligned to the right, `-` for unknown and empty values."""
     grid = [[column.replace("_", "-").upper() for column in columns], *[[_cell(row[column]) for column in columns] for row in rows]]
     widths = [max(map(len, cells)) for cells in zip(*grid, strict=True)]
     numeric = [all(row[column] is None or type(row[column]) in (int, float) for row in rows) for column in columns]

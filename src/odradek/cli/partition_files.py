@@ -1,4 +1,4 @@
-"""JSON files about partitions in the formats of Kafka's scripts; what is wrong with one is a ConfigError that names the file."""
+"""JSON files about partitions in the formats of Kafka's scripts. A malformed file is a ConfigError that names the file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _GREATEST: Final = 0x7FFFFFFF
 
 
 class Reassignment(NamedTuple):
-    """Where partitions are to be: brokers, the preferred leader first; and the log directories of those replicas that name one."""
+    """Wanted brokers by partition, the preferred leader first, and wanted log directories of replicas for which the file names one."""
 
     replicas: dict[TopicPartition, tuple[int, ...]]
     log_dirs: dict[TopicPartitionReplica, str]
 
 
 def read_election(path: Path) -> list[TopicPartition]:
-    """The partitions of --path-to-json-file of kafka-leader-election.sh."""
+    """Return the partitions of a file for --path-to-json-file of kafka-leader-election.sh. Raises ConfigError for a malformed file."""
     listed = _list(path, _document(path, _ELECTION), "partitions", _ELECTION)
     found = [_partition(path, each, _ELECTION) for each in listed]
     _no_twice(path, found)
@@ -34,7 +34,7 @@ def read_election(path: Path) -> list[TopicPartition]:
 
 
 def read_reassignment(path: Path) -> Reassignment:
-    """--reassignment-json-file of kafka-reassign-partitions.sh."""
+    """Return the contents of --reassignment-json-file of kafka-reassign-partitions.sh. Raises ConfigError for a malformed file."""
     replicas: dict[TopicPartition, tuple[int, ...]] = {}
     log_dirs: dict[TopicPartitionReplica, str] = {}
     listed = _list(path, _document(path, _REASSIGNMENT), "partitions", _REASSIGNMENT)
@@ -56,7 +56,7 @@ def read_reassignment(path: Path) -> Reassignment:
 
 
 def read_topics(path: Path) -> list[str]:
-    """--topics-to-move-json-file of kafka-reassign-partitions.sh."""
+    """Return the topics of --topics-to-move-json-file of kafka-reassign-partitions.sh. Raises ConfigError for a malformed file."""
     found: list[str] = []
     for each in _list(path, _document(path, _TOPICS), "topics", _TOPICS):
         topic = each.get("topic")
@@ -69,7 +69,7 @@ def read_topics(path: Path) -> list[str]:
 
 
 def reassignment_json(replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[TopicPartitionReplica, str] | None = None) -> str:
-    """As kafka-reassign-partitions.sh writes and reads it."""
+    """Return a reassignment in the JSON that kafka-reassign-partitions.sh writes and reads."""
     known = log_dirs or {}
     partitions = [
         {

@@ -1,4 +1,4 @@
-"""`odradek perf produce|consume|latency`: how fast records are written and read, and how long one takes from end to end."""
+"""`odradek perf produce|consume|latency`: throughput of writing and reading, and latency of a record from end to end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ for _each in (perf_produce, perf_consume, perf_latency):
 
 
 def apart(arguments: Sequence[str]) -> list[str]:
-    """Options that Kafka's script gives several values at once (`--producer-props acks=1 linger.ms=5`), with one value each."""
+    """Repeat an option with several values, as Kafka's script has it (`--producer-props acks=1 linger.ms=5`), before each value."""
     output: list[str] = []
     option = ""
     for argument in arguments:
@@ -40,7 +40,7 @@ def apart(arguments: Sequence[str]) -> list[str]:
 
 
 def named(arguments: Sequence[str]) -> list[str]:
-    """The five or six words without names that kafka-e2e-latency.sh still takes, with their names."""
+    """Add option names to the five or six positional arguments that kafka-e2e-latency.sh still takes. Return other arguments unchanged."""
     words = arguments[len(_LATENCY) :]
     if [*arguments[: len(_LATENCY)]] != _LATENCY or not 5 <= len(words) <= 6 or any(word.startswith("-") for word in words):
         return [*arguments]

@@ -1,4 +1,4 @@
-"""`odradek perf consume`: how fast records are read (kafka-consumer-perf-test.sh)."""
+"""`odradek perf consume`: throughput of reading (kafka-consumer-perf-test.sh)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def command(
             _read(consumer, reading, records, int(chosen.get("max.poll.records", _POLLED)), timeout / 1000)
         except KeyboardInterrupt:
             shown.result(reading, None)
-            # Whoever presses Ctrl-C does not wait for a broker that may not answer.
+            # After Ctrl-C the user does not wait for a broker that may not respond.
             consumer.close(_FAREWELL_MS)
             raise
         short = f"{reading.records} of {records} records were read before none came for {timeout} ms; --timeout waits longer"
@@ -156,7 +156,7 @@ def _read(consumer: Consumer, reading: Reading, records: int, most: int, patienc
 
 
 class Span(NamedTuple):
-    """What was read between two moments (Unix seconds)."""
+    """Records and bytes that were read between two times (Unix seconds)."""
 
     start_s: float
     end_s: float
@@ -174,7 +174,7 @@ class Span(NamedTuple):
 
 
 class Joining(RebalanceListener):
-    """How long the consumer was without any partition."""
+    """Listener that measures how many seconds the consumer was without partitions."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.total_s = 0.0
@@ -194,7 +194,7 @@ class Joining(RebalanceListener):
 
 
 class Reading:
-    """What has been read; `tell(window, all)` hears of every interval that has passed."""
+    """Counts of read records and bytes. After each interval of `interval_s` seconds `tell(window, all)` is called."""
 
     def __init__(self, clock: Callable[[], float], interval_s: float, tell: Callable[[Span, Span], None]) -> None:
         self.records = 0
@@ -207,11 +207,11 @@ class Reading:
         self._before = self.all()
 
     def all(self) -> Span:
-        """All until now."""
+        """Return the span from the start until now."""
         return Span(self._start_s, self._clock(), self.size, self.records, self.joining.total_s)
 
     def take(self, records: list[ConsumerRecord]) -> None:
-        """Counts records of one poll."""
+        """Count the records of one poll."""
         self.records += len(records)
         self.size += sum([len(record.value or b"") + len(record.key or b"") for record in records])
         now = self.all()
@@ -226,7 +226,7 @@ class Reading:
 
 
 def span_row(span: Span, start: object, end: object) -> Row:
-    """A span as a row. Megabytes are 1,048,576 bytes; rates of fetching are None where all the time went into a rebalance."""
+    """Return a span as a row. A megabyte is 1,048,576 bytes. Rates of fetching are None when the whole time was a rebalance."""
     fetching = span.fetching_s if span.fetching_s > 0 else None
     return {
         "start_time": start,
@@ -243,7 +243,7 @@ def span_row(span: Span, start: object, end: object) -> Row:
 
 
 def span_line(span: Span, begin: str, read: Span) -> str:
-    """A line of Kafka's script, which has the sums of `read` beside the rates of `span`; `begin` are its first two columns."""
+    """Return a line in the format of Kafka's script: `begin` (the first two columns), the sums of `read` and the rates of `span`."""
     fetching = max(span.fetching_s, 0.0)
     rates = (span.size / MEGABYTE / fetching, span.records / fetching) if fetching else (0.0, 0.0)
     return (
@@ -253,7 +253,7 @@ def span_line(span: Span, begin: str, read: Span) -> str:
 
 
 class _Shown:
-    """Shows what is read in the form that was asked for."""
+    """Printer of the measurements in the form of `-o`."""
 
     def __init__(self, form: Form, dates: DateFormat, detailed: bool, hide_header: bool, progress: bool) -> None:
         self._form = form
@@ -273,7 +273,7 @@ class _Shown:
         return span_row(span, self._date(span.start_s), self._date(span.end_s))
 
     def window(self, span: Span, read: Span) -> None:
-        """An interval has passed."""
+        """Print or keep the figures of an interval that has passed."""
         if self._detailed and self._form == KAFKA:
             click.echo(span_line(span, f"{self._date(span.end_s)}, 0", read))
         elif self._detailed:
@@ -283,7 +283,7 @@ class _Shown:
             click.echo(f"{read.records} records read, {rates}", err=True)
 
     def result(self, reading: Reading, metrics: dict[MetricName, float] | None) -> None:
-        """The end: the line or row of it all, which Kafka's script leaves out of detailed figures."""
+        """Print the figures of the whole test. As in Kafka's script, detailed figures in Kafka's form have no such line."""
         span = reading.all()
         if self._form == KAFKA:
             if not self._detailed:

@@ -1,4 +1,4 @@
-"""`odradek perf latency`: how long a record takes from its producer to a consumer (kafka-e2e-latency.sh)."""
+"""`odradek perf latency`: latency of a record from its producer to a consumer (kafka-e2e-latency.sh)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _letters(chance: random.Random, size: int) -> bytes:
 
 
 def check(found: list[ConsumerRecord], key: bytes | None, value: bytes, headers: list[Header]) -> None:
-    """OdradekError unless the one record that was read is the one that was written."""
+    """Raise OdradekError unless the consumer has read exactly the written record."""
     if not found:
         raise OdradekError(f"no record was read within {_POLL_MS} ms of its acknowledgement")
     first = found[0]
@@ -125,7 +125,7 @@ def check(found: list[ConsumerRecord], key: bytes | None, value: bytes, headers:
 
 
 def result_row(latencies: Latencies) -> Row:
-    """What was measured, in milliseconds."""
+    """Return the measured latencies as a row, in milliseconds."""
     found = latencies.percentiles([*_FRACTIONS.values()])
     return {
         "records": latencies.count,

@@ -1,4 +1,4 @@
-"""What `odradek perf produce|consume|latency` share: options, metrics, and the forms in which results are shown."""
+"""Shared parts of `odradek perf produce|consume|latency`: options, client configurations, metrics, and forms of the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME: Final = "odradek perf"
 Form: TypeAlias = Literal["table", "json", "kafka"]
 KAFKA: Final[Form] = "kafka"
 _PATIENT: Final = {"request_timeout_ms": "30000", "default_api_timeout_ms": "60000"}
-"""Kafka's own: a broker under load answers late, and that is what is measured."""
+"""Kafka's default timeouts. A broker under load responds late, and the test is to measure such responses."""
 
 INTERVAL_MS: Final = 5000
 reporting_interval_option = click.option(
@@ -34,7 +34,7 @@ print_metrics_option = click.option("--print-metrics", is_flag=True, help="Show 
 
 
 def form_option(function: F) -> F:
-    """`-o table|json|kafka` and `-J` as the parameter `form`."""
+    """Add `-o table|json|kafka`, and `-J` for `-o json`, to a command, as the parameter `form`."""
     chosen = click.option(
         "-o",
         "--output",
@@ -49,7 +49,7 @@ def form_option(function: F) -> F:
 
 
 def measured_settings(context: click.Context, bootstrap: str, settings: tuple[str, ...], **defaults: str) -> dict[str, str]:
-    """The client configuration of a test. A broker that is named on the command line goes before one among the settings, as in Kafka."""
+    """Return the client configuration of a test. As in Kafka, -b on the command line overrides bootstrap.servers in the settings."""
     chosen = client_settings(bootstrap, settings, **{**_PATIENT, **defaults})
     if context.get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
         chosen["bootstrap.servers"] = bootstrap
@@ -57,19 +57,19 @@ def measured_settings(context: click.Context, bootstrap: str, settings: tuple[st
 
 
 def hasty_admin(chosen: Mapping[str, str]) -> Admin:
-    """An Admin with the same settings which gives up soon: somebody waits for a test to begin."""
+    """Return an Admin with these settings and short timeouts: the user waits for the test to begin."""
     impatient = client_settings(chosen["bootstrap.servers"], ())
     timeouts = {name: impatient[name] for name in ("request.timeout.ms", "default.api.timeout.ms")}
     return Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG} | timeouts)
 
 
 def progress_wanted(form: Form, interval: int | None) -> bool:
-    """Whether windows are told on standard error."""
+    """Return whether windows are printed on standard error."""
     return form != KAFKA and (interval is not None or sys.stderr.isatty())
 
 
 def metric_lines(metrics: Mapping[MetricName, float]) -> list[str]:
-    """Metrics as Kafka's scripts print them."""
+    """Return metrics as lines in the format of Kafka's scripts."""
     named = {metric_name(each): value for each, value in metrics.items()}
     width = max(map(len, named), default=0)
     return [f"\n{'Metric Name':<{width}}   Value", *(f"{name:<{width}} : {_java_number(named[name])}" for name in sorted(named))]
@@ -82,10 +82,10 @@ def _java_number(value: float) -> str:
 
 
 def metric_values(metrics: Mapping[MetricName, float]) -> dict[str, float | None]:
-    """Metrics for JSON: None for what has no value yet."""
+    """Return metrics for JSON, None for a metric without a finite value."""
     return {metric_name(each): value if math.isfinite(value) else None for each, value in metrics.items()}
 
 
 def metric_name(metric: MetricName) -> str:
-    """group:name:{tag=value}, as Kafka's scripts write it."""
+    """Return the metric's name as `group:name:{tag=value}`, the notation of Kafka's scripts."""
     return f"{metric.group}:{metric.name}:{{{', '.join(f'{tag}={value}' for tag, value in metric.tags)}}}"

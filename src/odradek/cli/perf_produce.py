@@ -1,4 +1,4 @@
-"""`odradek perf produce`: how fast records are written, and how soon they are acknowledged (kafka-producer-perf-test.sh)."""
+"""`odradek perf produce`: throughput of writing, and latency of acknowledgements (kafka-producer-perf-test.sh)."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from odradek.client.producer.futures import RecordFuture
 
 _RUN_RECORDS: Final = 100
 _RUN_BYTES: Final = 1 << 16
-"""What is handed to the producer at once, and has one latency: measuring costs little then. It takes a millisecond at most."""
+"""Most bytes that are handed to the producer at once, as a run of one latency: that makes measuring cheap. A run takes 1 ms at most."""
 _POOL_BYTES: Final = (4 << 20) - 3
-"""A prime: the pool is cut at other places each time round."""
+"""Bytes of the pool. A prime, so that the values differ each time the pool starts over."""
 _SHORTEST_SLEEP_S: Final = 0.001
 _LONGEST_SLEEP_S: Final = 0.1
 _TRANSACTION_MS: Final = 3000
 _FRACTIONS: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99.9_ms": 0.999}
 
 Payloads = Callable[[int, int], Sequence[bytes]]
-"""(number of the first record, how many) -> their values."""
+"""Function from the number of the first record and a count of records to their values."""
 Run = tuple[float, Sequence[bytes]]
-"""When values are given to the producer, and the values."""
+"""Time (seconds of the meter's clock) at which values are given to the producer, and the values."""
 
 
 @click.command(name="produce")
@@ -158,10 +158,10 @@ def _monotonic(first: int, count: int) -> Sequence[bytes]:
 
 
 def random_payloads(size: int) -> Payloads:
-    """Values of random letters A to Z, the same in every test. What a codec has in view at once does not repeat itself."""
+    """Return values of random letters A to Z, the same in every test. They do not repeat within the window of a compression codec."""
     letters = bytes(65 + each * 26 // 256 for each in range(256))
     pool = random.Random(0).randbytes(_POOL_BYTES).translate(letters)
-    # Behind its end it begins again, so that the values of a run lie one after the other.
+    # The beginning of the pool is repeated at its end, so that the values of a run are consecutive slices.
     pool = (pool * (2 + (_RUN_BYTES + 2 * size) // _POOL_BYTES))[: _POOL_BYTES + _RUN_BYTES + 2 * size]
 
     def values(first: int, count: int) -> Sequence[bytes]:
@@ -172,14 +172,17 @@ def random_payloads(size: int) -> Payloads:
 
 
 def file_payloads(path: Path, delimiter: str) -> Payloads:
-    """Values picked at random from a file, the same in every test; OdradekError for a file that has none."""
+    """Return values picked at random from a file, the same in every test.
+
+    Raises OdradekError for a file without values or not in UTF-8, UsageError for an invalid delimiter.
+    """
     try:
         parts = re.split(delimiter, path.read_text(encoding="utf-8"))
     except re.error as error:
         raise click.UsageError(f"--payload-delimiter {delimiter}: this is no regular expression: {error}") from None
     except UnicodeDecodeError as error:
         raise OdradekError(f"{path}: this is no UTF-8: {error}") from None
-    # As java.util.Scanner: a delimiter at the beginning or the end has no value outside of it.
+    # As in java.util.Scanner, a delimiter at the beginning or the end of the file does not delimit an empty value.
     parts = parts[1:] if len(parts) > 1 and not parts[0] else parts
     parts = parts[:-1] if not parts[-1] else parts
     if not parts:
@@ -193,7 +196,7 @@ def file_payloads(path: Path, delimiter: str) -> Payloads:
 
 
 class _Answer(NamedTuple):
-    """What became of a run: it was given and answered at `given_s` and `told_s`; `steady` when the warm-up was over."""
+    """Outcome of a run: times of sending (`given_s`) and acknowledgement (`told_s`), sizes, error. `steady` means after the warm-up."""
 
     given_s: float
     told_s: float
@@ -204,10 +207,10 @@ class _Answer(NamedTuple):
 
 
 class Meter:
-    """What becomes of the records that are sent. The client's thread hands answers over, the thread that sends counts them."""
+    """Outcomes of the sent records. The client's thread queues outcomes, the sending thread counts them in `take`."""
 
     def __init__(self, warmup: int, interval_s: float, tell: Callable[[Window, bool], None], clock: Callable[[], float]) -> None:
-        """`tell(window, steady)` is called within `take`."""
+        """Start the measurement. `take` calls `tell(window, steady)` when a window of `interval_s` seconds ends."""
         self.clock = clock
         self.all = Throughput(clock(), interval_s)
         self.steady: Throughput | None = None
@@ -221,14 +224,14 @@ class Meter:
         self._answers: SimpleQueue[_Answer] = SimpleQueue()
 
     def begin(self, wanted: int) -> tuple[int, float]:
-        """How many of the records that could go are of one kind, warm-up or not, and when they are given."""
+        """Return how many of the `wanted` records may go in one run, which ends with the warm-up at the latest, and the time of sending."""
         now = self.clock()
         if self.warmup and self.sent >= self.warmup and self.steady is None:
             self.steady = Throughput(now, self._interval_s)
         return (min(wanted, self.warmup - self.sent) if self.sent < self.warmup else wanted), now
 
     def gave(self, given_s: float, values: Sequence[bytes], futures: Sequence[RecordFuture]) -> None:
-        """Takes note of records that were given to the producer."""
+        """Count records that were given to the producer at `given_s`, and queue their outcomes when these are known."""
         start = 0
         steady = self.steady is not None
         for future in futures:
@@ -246,7 +249,7 @@ class Meter:
         self._answers.put(_Answer(given_s, self.clock(), future.record_count, size, steady, error))
 
     def take(self) -> None:
-        """Counts the answers that have come."""
+        """Count the queued outcomes."""
         try:
             while True:
                 self._count(self._answers.get_nowait())
@@ -261,14 +264,14 @@ class Meter:
         latency = int((answer.told_s - answer.given_s) * 1_000_000)
         window = self.all.record(latency, answer.records, answer.size, answer.told_s)
         if self.steady is not None:
-            # From then on windows are those of the steady state, as in Kafka.
+            # As in Kafka, after the warm-up the windows are those of the steady state.
             window = self.steady.record(latency, answer.records, answer.size, answer.told_s) if answer.steady else None
         if window is not None:
             self._tell(window, self.steady is not None)
 
 
 def _drive(producer: Producer, topic: str, runs: Iterator[Run], meter: Meter, transaction_s: float | None) -> None:
-    """Sends all records; returns when their outcomes are counted."""
+    """Send all records, and return when their outcomes are counted. Each transaction lasts `transaction_s` seconds; None for none."""
     for given_s, values in runs:
         with producer.transaction() if transaction_s is not None else nullcontext():
             meter.gave(given_s, values, producer.send_many(topic, values))
@@ -281,14 +284,14 @@ def _drive(producer: Producer, topic: str, runs: Iterator[Run], meter: Meter, tr
 
 
 def _runs(payloads: Payloads, records: int, pacer: Pacer, meter: Meter) -> Iterator[Run]:
-    """What is to be given to the producer, when it is due. Counts answers in between."""
+    """Yield each run when it is due. Count the queued outcomes in between."""
     most = 1
     while meter.sent < records:
         meter.take()
         now = meter.clock()
         due = min(pacer.due(meter.sent, now), records - meter.sent, most)
         if not due:
-            # A millisecond at least: of what comes more often, several are due then.
+            # Sleep for a millisecond at least; at higher rates several records are due after a sleep.
             time.sleep(min(max(pacer.wait_s(meter.sent, now), _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S))
             continue
         count, given_s = meter.begin(due)
@@ -301,7 +304,7 @@ def _runs(payloads: Payloads, records: int, pacer: Pacer, meter: Meter) -> Itera
 
 
 def window_line(window: Window) -> str:
-    """A window as Kafka's script prints it."""
+    """Return a window as a line in the format of Kafka's script."""
     return (
         f"{window.records} records sent, {window.records / window.seconds:.1f} records/sec "
         f"({window.size / window.seconds / MEGABYTE:.2f} MB/sec), "
@@ -310,7 +313,7 @@ def window_line(window: Window) -> str:
 
 
 class Result(NamedTuple):
-    """What was measured of a part of a test, "all" or "steady" (without the warm-up). Latencies are microseconds."""
+    """Measurements of a part of the test: "all", or "steady" (without the warm-up). Latencies are microseconds."""
 
     part: str
     records: int
@@ -322,7 +325,7 @@ class Result(NamedTuple):
 
 
 def results(meter: Meter) -> list[Result]:
-    """All, and the steady part where there was a warm-up."""
+    """Return the result of the whole test, and of the steady part if there was a warm-up."""
     parts = [("all", meter.all), *([("steady", meter.steady)] if meter.steady is not None else [])]
     return [
         Result(
@@ -339,7 +342,7 @@ def results(meter: Meter) -> list[Result]:
 
 
 def result_row(result: Result) -> Row:
-    """A result as a row. Megabytes are 1,048,576 bytes."""
+    """Return a result as a row. A megabyte is 1,048,576 bytes."""
     return {
         "part": result.part,
         "records": result.records,
@@ -353,7 +356,7 @@ def result_row(result: Result) -> Row:
 
 
 def total_line(result: Result) -> str:
-    """A result as Kafka's script prints it: latencies in whole milliseconds."""
+    """Return a result as a line in the format of Kafka's script: highest latency and percentiles are whole milliseconds."""
     half, most, nearly, almost = (each // 1000 for each in result.percentiles)
     return (
         f"{result.records}{'' if result.part == 'all' else ' steady state'} records sent, {result.records / result.seconds:f} records/sec "

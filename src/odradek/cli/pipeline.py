@@ -1,4 +1,4 @@
-"""`odradek pipeline`: projects that bring topics into tables with Spark, written once and run with everything on the path."""
+"""`odradek pipeline`: projects that bring topics into tables with Spark. `init` writes a project, `run` starts it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def init(
         raise ConfigError(f"{name} exists already; nothing was written")
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        # Settings may hold passwords.
+        # Client settings may contain passwords.
         mode = 0o600 if path == recipes.SPARK_CONF and len(recipe.connection) > 1 else 0o666
         with os.fdopen(os.open(folder / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
             file.write(text)
@@ -107,7 +107,7 @@ def run_(
     """
     from odradek.cli.pipeline_run import Wishes, run_project
 
-    if str(project).startswith("-"):  # no project, and the first of what follows `--`
+    if str(project).startswith("-"):  # the project is left out: this is the first argument after `--`
         project, more = Path(), (str(project), *more)
     refresh = [word for each in full_refresh for word in ("--full-refresh", each)] + ["--full-refresh-all"] * full_refresh_all
     return run_project(project, Wishes(bootstrap, jars, tuple(refresh), more))

@@ -1,7 +1,7 @@
-"""Starting a project with Spark's own scripts: what has to be there is looked at first, each lack is one line.
+"""Start of a project with Spark's scripts. Java, Spark and the broker are checked first; each problem is an error of one line.
 
-Options of sessions go to spark-pipelines by the variable PYSPARK_SUBMIT_ARGS: what its own command line says of jars and packages stays
-with the process that starts the session's (Spark 4.2 and 4.3), and of more than ten settings the first are lost.
+spark-pipelines gets the options of the session by the variable PYSPARK_SUBMIT_ARGS. Its command line does not work for them (Spark 4.2 and
+4.3): jars and packages affect only the process that starts the session's process, and of more than ten settings the first are lost.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PATIENCE_S: Final = 300.0
 _SPECS: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _SERVERS: Final = f"{CONNECTION}kafka.bootstrap.servers"
 _ENDING: Final = "pyspark-shell"
-"""The last word of PYSPARK_SUBMIT_ARGS."""
+"""Last word of PYSPARK_SUBMIT_ARGS."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the command line says beyond the project."""
+    """Options of the command line, besides the project: brokers, jars, tables to refresh, further arguments of Spark."""
 
     bootstrap: str | None = None
     jars: str | None = None
@@ -50,7 +50,7 @@ class Wishes:
 
 
 def run_project(folder: Path, wishes: Wishes) -> int:
-    """Runs a project to its end; the exit status of Spark's script, or OdradekError for what is not there."""
+    """Run a project to its end, and return the exit status of Spark's script. Raises OdradekError when a prerequisite is missing."""
     declarative = is_declarative(folder)
     if wishes.refresh and not declarative:
         raise click.UsageError(f"{wishes.refresh[0]}: a job reads anew when its checkpoints and tables are removed")
@@ -63,7 +63,7 @@ def run_project(folder: Path, wishes: Wishes) -> int:
     check_broker(settings)
     if declarative:
         environment["PYSPARK_SUBMIT_ARGS"] = with_options(environment.get("PYSPARK_SUBMIT_ARGS", ""), options)
-        # Spark's own choice is one thread.
+        # By default Spark uses one thread.
         remote = [] if any(each.partition("=")[0] == "--remote" for each in wishes.more) else ["--remote", "local[*]"]
         arguments = ["spark-pipelines", "run", *remote, *wishes.refresh, *wishes.more]
         wait_for_port()
@@ -74,7 +74,7 @@ def run_project(folder: Path, wishes: Wishes) -> int:
 
 
 def is_declarative(folder: Path) -> bool:
-    """Which kind of project is in a folder; ConfigError when none is."""
+    """Return whether the folder has a project for spark-pipelines, as opposed to spark-submit. Raises ConfigError for neither, or both."""
     declarative, job = any((folder / name).is_file() for name in _SPECS), (folder / JOB).is_file()
     if declarative == job:
         problem = f"both {JOB} and a pipeline's specification are" if job else f"neither {JOB} nor {_SPECS[0]} is"
@@ -83,7 +83,7 @@ def is_declarative(folder: Path) -> bool:
 
 
 def settings_of(folder: Path) -> dict[str, str]:
-    """What spark.conf says; nothing without such a file."""
+    """Return the settings of spark.conf, {} without such a file. Raises ConfigError for a malformed file."""
     file = folder / SPARK_CONF
     try:
         return parse_properties(file.read_text())
@@ -94,7 +94,7 @@ def settings_of(folder: Path) -> dict[str, str]:
 
 
 def session_options(folder: Path, settings: Mapping[str, str], wishes: Wishes, version: str) -> list[str]:
-    """The options of spark-submit for the session of a project; OdradekError where this version of Spark cannot run it."""
+    """Return the options of spark-submit for the session of a project. Raises OdradekError when this version of Spark cannot run it."""
     lakes = lakes_of(settings)
     if ICEBERG not in lakes and release(version) < STREAMING_SINCE:
         raise OdradekError(f"streaming queries of topics need Spark {'.'.join(map(str, STREAMING_SINCE))} or newer, and this is {version}")
@@ -110,7 +110,7 @@ def session_options(folder: Path, settings: Mapping[str, str], wishes: Wishes, v
 
 
 def jars_of(words: str) -> list[str]:
-    """Files, and for folders the jars in them; ConfigError for what is not there."""
+    """Return the paths of comma-separated jars; a folder stands for the jars in it. Raises ConfigError for a missing jar."""
     found: list[str] = []
     for word in words.split(","):
         path = Path(word).resolve()
@@ -122,13 +122,13 @@ def jars_of(words: str) -> list[str]:
 
 
 def with_options(arguments: str, options: list[str]) -> str:
-    """PYSPARK_SUBMIT_ARGS with further options."""
+    """Return PYSPARK_SUBMIT_ARGS with further options."""
     words = shlex.split(arguments)
     return shlex.join([*(words[:-1] if words[-1:] == [_ENDING] else words), *options, _ENDING])
 
 
 def check_broker(settings: Mapping[str, str]) -> None:
-    """KafkaError when no broker of the project answers, ConfigError for settings that are none."""
+    """Check that a broker of the project responds. Raises KafkaError when none does, ConfigError for missing or invalid settings."""
     prefix = f"{CONNECTION}kafka."
     client = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
     servers = client.pop("bootstrap.servers", "")
@@ -145,7 +145,7 @@ def check_broker(settings: Mapping[str, str]) -> None:
 
 
 def wait_for_port(patience_s: float = PATIENCE_S) -> None:
-    """Waits until the port is free on which spark-pipelines starts its server; OdradekError when it stays taken."""
+    """Wait until the port of spark-pipelines' server is free. Raises OdradekError when it is still in use after `patience_s` seconds."""
     deadline = time.monotonic() + patience_s
     told = False
     while _is_taken(SPARK_CONNECT_PORT):
@@ -170,13 +170,16 @@ def _is_taken(port: int) -> bool:
 
 
 def ended(command: list[str], folder: Path, environment: Mapping[str, str]) -> int:
-    """Runs a command to its end; its exit status, 130 after Ctrl-C. Signals to end go on to it, a second Ctrl-C kills it."""
+    """Run a command to its end, and return its exit status, 130 after Ctrl-C. For a child that died of signal N return 128 + N.
+
+    Signals that ask to end are passed on to the child. A second Ctrl-C kills the child.
+    """
     told: list[int] = []
     process: subprocess.Popen[bytes] | None = None
 
     def hand_on(number: int, _: FrameType | None) -> None:
         told.append(number)
-        # A terminal tells the child of a Ctrl-C, too, which does no harm; `kill` does not.
+        # After Ctrl-C the terminal has signalled the child, too; a second SIGINT does no harm. After `kill` only this process has a signal.
         if process is not None:
             process.send_signal(signal.SIGKILL if told.count(signal.SIGINT) > 1 else number)
 

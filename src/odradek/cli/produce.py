@@ -1,4 +1,4 @@
-"""`odradek produce`: lines of standard input or of files become records. The one-letter options are kcat's."""
+"""`odradek produce`: writing of records from lines of standard input or from files. The one-letter options are kcat's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ _CONFIGURATIONS: Final = (
     ("--max-memory-bytes", "buffer.memory", "BYTES"),
     ("--socket-buffer-size", "send.buffer.bytes", "BYTES"),
 )
-"""Options of kafka-console-producer that are configurations of the producer; of two for one configuration, the later wins, as there."""
+"""Options of kafka-console-producer that set configurations of the producer.
+
+If two given options set the same configuration, the later in this table wins, as in Kafka.
+"""
 
 
 def _keep_configuration(context: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -204,7 +207,7 @@ def command(
     if transaction_size is not None and not in_transactions:
         raise click.UsageError("--transaction-size needs --transactional-id ID")
     for path in (*whole_files, *line_files):
-        path.open("rb").close()  # one that is missing is told before anything is written
+        path.open("rb").close()  # a missing file is an error before any record is written
     separator = unescape("\\n" if delimiter is None else delimiter)
     shape = Shape(
         unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
@@ -248,9 +251,9 @@ def _committed(transactions: int, size: int) -> str:
 
 
 def _remark_on_new_topic(chosen: dict[str, str], topic: str) -> None:
-    """The broker creates a topic that is not there, if it may; whoever mistyped a name should hear of it."""
+    """Print a remark when the topic does not exist. The broker may create the topic, so a mistyped name is not an error."""
     if not _TOPIC_NAME.fullmatch(topic):
-        return  # The broker says why not.
+        return  # The broker responds with the reason.
     with Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG}) as admin:
         names = [each.name for each in admin.list_topics(internal=True)]
     if topic not in names:

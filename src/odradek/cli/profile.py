@@ -1,4 +1,4 @@
-"""`odradek profile`: named settings of clients, so that nobody types addresses and passwords for every command."""
+"""`odradek profile`: named settings of clients, so that users need not type addresses and passwords for every command."""
 
 from __future__ import annotations
 

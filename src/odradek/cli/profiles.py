@@ -1,7 +1,7 @@
-"""Profiles: named client settings of the user, each a properties file, and which of them is in use.
+"""Profiles: named client settings of the user, each a properties file, and the name of the profile in use.
 
-They lie in $XDG_CONFIG_HOME/odradek (~/.config/odradek): `profiles/NAME.properties`, and `profile` with the name of the one in use. The
-files are the user's alone (mode 0600, as they may hold passwords), and replaced as a whole.
+The files are in $XDG_CONFIG_HOME/odradek (~/.config/odradek): `profiles/NAME.properties`, and `profile` with the name of the profile in
+use. The files may contain passwords, so only the user can read them (mode 0600). A change replaces the whole file.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ENDING: Final = ".properties"
 
 
 def folder() -> Path:
-    """Where the user's configuration is, as the XDG base directory specification has it."""
+    """Return the folder of the user's configuration (XDG base directory specification)."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "odradek"
 
 
 def names() -> list[str]:
-    """The profiles there are, in order."""
+    """Return the names of all profiles, sorted."""
     try:
         files = sorted(path.name for path in (folder() / "profiles").iterdir())
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def names() -> list[str]:
 
 
 def in_use() -> str | None:
-    """The profile that commands take when none is named."""
+    """Return the profile that commands use when the command line names none; None without one. Raises ConfigError for a broken file."""
     try:
         return (folder() / "profile").read_text().strip() or None
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def in_use() -> str | None:
 
 
 def load(name: str) -> dict[str, str]:
-    """The settings of a profile; ConfigError for one that is not there, or whose file is broken, OSError for one that cannot be read."""
+    """Return the settings of a profile. Raises ConfigError for an unknown profile or a broken file, OSError for an unreadable file."""
     path = _path(name)
     try:
         settings = parse_properties(path.read_text())
@@ -71,7 +71,7 @@ def load(name: str) -> dict[str, str]:
 
 
 def check(settings: Mapping[str, str]) -> None:
-    """ConfigError for a setting that is not one of every client, or whose value does not fit."""
+    """Raise ConfigError for a setting that not every kind of client has, and for an invalid value."""
     for key in settings:
         dotted = SPELLINGS.get(key, key)
         if dotted not in ADMIN_CONFIG and (dotted in PRODUCER_CONFIG or dotted in CONSUMER_CONFIG):
@@ -82,12 +82,12 @@ def check(settings: Mapping[str, str]) -> None:
 
 
 def save(name: str, settings: Mapping[str, str]) -> None:
-    """Writes a profile, new or in place of what it was."""
+    """Write a profile; replace an existing one."""
     _replace(_path(name), "".join(f"{escaped(key, ' =:')}={escaped(value, '')}\n" for key, value in settings.items()))
 
 
 def use(name: str | None) -> None:
-    """Makes it the one in use; None for no profile."""
+    """Make `name` the profile in use, or with None use no profile. Raises ConfigError for an unknown or broken profile."""
     path = folder() / "profile"
     if name is None:
         path.unlink(missing_ok=True)
@@ -97,7 +97,7 @@ def use(name: str | None) -> None:
 
 
 def delete(name: str) -> None:
-    """Removes a profile; it is no more in use then. ConfigError when it is not there."""
+    """Remove a profile. If the profile was in use, then use no profile. Raises ConfigError for an unknown profile."""
     if name not in names():
         load(name)
     if in_use() == name:
@@ -106,12 +106,12 @@ def delete(name: str) -> None:
 
 
 def shown(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings as they may be printed: without passwords, keys and what has them in it."""
+    """Return the settings in printable form: secret values, such as passwords and keys, are replaced by HIDDEN."""
     return {key: HIDDEN if _is_secret(key) else value for key, value in settings.items()}
 
 
 def merged(settings: Mapping[str, str], given: Mapping[str, str], removed: Iterable[str]) -> dict[str, str]:
-    """Settings with others over them, and without some; ConfigError for one to be removed that is not there."""
+    """Return the settings without the `removed` ones, overridden by `given`. Raises ConfigError when a removed setting is missing."""
     kept = dict(settings)
     for key in removed:
         if key not in kept:

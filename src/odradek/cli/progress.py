@@ -1,4 +1,4 @@
-"""How far something is that takes long, for a person who waits at a terminal; nothing for anybody else."""
+"""Progress of long work on a terminal. Without a terminal nothing is shown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 _PATIENCE_S: Final = 1.0
-"""What is done sooner needs no progress."""
+"""Seconds until progress is shown; shorter work needs none."""
 
 
 class Meter:
-    """Counts records, and shows on standard error how many there are once a second has gone by; with the `size` of all in bytes, how many
-    are left. It shows nothing where standard error is no terminal, or the terminal has the records themselves.
+    """Count of records, shown on standard error after a second. With `size`, the bytes of the whole input, a bar shows the rest.
 
-    To be used as a context: at its end the line is gone from the terminal.
+    Nothing is shown with `quiet`, which callers set when the terminal shows the records, and when standard error is not a terminal. The
+    meter is a context manager, which removes the line from the terminal at its end.
     """
 
     def __init__(self, *, size: int | None = None, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,7 +38,7 @@ class Meter:
             self._shown[0].stop()
 
     def count(self, records: int, size: int = 0) -> None:
-        """As many more records, and bytes of input."""
+        """Add `records` records and `size` bytes of input."""
         self.records += records
         self._bytes += size
         if (now := self._clock()) >= self._due:
@@ -46,7 +46,7 @@ class Meter:
             self.show()
 
     def summary(self) -> str:
-        """How many there were, and how fast."""
+        """Return a sentence with the number of records and the rate."""
         seconds = self._clock() - self._start
         return f"{self.records:,} record{'' if self.records == 1 else 's'} in {seconds:.1f} s ({self._per_second(seconds):,.0f} a second)"
 

@@ -27,7 +27,7 @@ _ACTIONS: Final = {
     "add-controller": ["add-controller"],
     "remove-controller": ["remove-controller", "--execute"],
 }
-"""kafka-metadata-quorum.sh has its options for connecting before the word that says what to do, and removes at once."""
+"""Subcommands of kafka-metadata-quorum.sh. The script takes its connection options before them, and removes without a dry run."""
 _STATUS: Final = {
     "cluster_id": "ClusterId",
     "leader_id": "LeaderId",
@@ -82,7 +82,10 @@ def _text(value: object) -> str:
 
 
 def status_row(cluster_id: str, quorum: QuorumInfo) -> Row:
-    """The quorum as a whole. A lag is None where it cannot be told: no leader, or it does not say when a voter was caught up."""
+    """Return the quorum as one row. Without a leader both lags have the value None.
+
+    The lag in time also has this value when a time of catching up is unknown.
+    """
     leader = _leader(quorum)
     behind = min(quorum.voters, key=lambda each: each.log_end_offset, default=None)
     lag = None if leader is None or behind is None else leader.log_end_offset - behind.log_end_offset
@@ -127,7 +130,7 @@ def _url(endpoint: RaftVoterEndpoint) -> str:
 
 
 def replication_rows(quorum: QuorumInfo, now_ms: int | None) -> list[Row]:
-    """A row each: the leader, then the other voters, then the observers. With `now_ms`, times say how long ago."""
+    """Return a row for each node: the leader, then the other voters, then the observers. With `now_ms` times are relative to it."""
     leader = _leader(quorum)
     followers = [each for each in quorum.voters if each is not leader]
     groups = (("Leader", [] if leader is None else [leader]), ("Follower", followers), ("Observer", quorum.observers))
@@ -149,7 +152,7 @@ def replication_rows(quorum: QuorumInfo, now_ms: int | None) -> list[Row]:
 def _moment(timestamp: int | None, now_ms: int | None) -> int | str | None:
     if timestamp is None or now_ms is None:
         return timestamp
-    # The leader's clock need not be ours.
+    # The leader's clock may differ from this machine's, so a time may lie in the future.
     return f"{now_ms - timestamp} ms ago" if timestamp <= now_ms else f"in {timestamp - now_ms} ms"
 
 
@@ -157,7 +160,7 @@ def _moment(timestamp: int | None, now_ms: int | None) -> int | str | None:
 
 
 class Controller(NamedTuple):
-    """A controller as its server.properties and its metadata directory describe it."""
+    """Controller, as described by its server.properties and its metadata directory."""
 
     node_id: int
     directory_id: UUID
@@ -165,9 +168,9 @@ class Controller(NamedTuple):
 
 
 def read_controller(path: Path) -> Controller:
-    """The controller of a properties file, whose directory is formatted. ConfigError for what is missing.
+    """Return the controller of a properties file. Raises ConfigError for missing keys, and for a directory that is not formatted.
 
-    Only what a voter needs is looked at: the file may be one of JVM Kafka with keys that Odradek's broker refuses.
+    Only the keys of a voter are checked: the file may belong to JVM Kafka and have keys that Odradek's broker refuses.
     """
     from odradek.config.listeners import Endpoint, parse_listeners
     from odradek.config.properties import MalformedProperties, parse_properties

@@ -1,4 +1,4 @@
-"""Quotas and SCRAM credentials of users, clients and addresses, for `odradek configs`."""
+"""Quotas of users, clients and addresses, and SCRAM credentials of users, for `odradek configs`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPONENTS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 
 
 def quota_rows(admin: Admin, wanted: Entities) -> list[Row]:
-    """Quotas of exactly these kinds of entities, and the SCRAM credentials of users where only users are meant."""
+    """Return the quotas of exactly these kinds of entities. If only users are wanted, return their SCRAM credentials, too."""
     components = [ClientQuotaFilterComponent(_COMPONENTS[of], name) for of, name in wanted.items()]
     rows: list[Row] = []
     for entity, quotas in admin.describe_client_quotas(components, strict=True).items():
@@ -37,7 +37,7 @@ def _credentials(admin: Admin, user: str | None) -> Iterable[Row]:
             if found.code is ErrorCode.RESOURCE_NOT_FOUND:
                 continue
             raise found
-        # Brokers name them in any order.
+        # Brokers return mechanisms in any order.
         for info in sorted(found, key=lambda each: each.mechanism.name):
             yield _row(ClientQuotaEntity(user=each), info.mechanism.name.replace("_", "-"), f"iterations={info.iterations}")
 
@@ -61,7 +61,7 @@ def _number(value: float) -> float | int:
 
 
 def check_quotas(wanted: Entities, to_set: Mapping[str, str], to_delete: Iterable[str], *, validate_only: bool) -> None:
-    """UsageError for what cannot be said to a broker."""
+    """Raise UsageError for keys or values that the entities cannot have, and for combinations that a request cannot express."""
     keys = [*to_set, *to_delete]
     known = _OF_ADDRESSES if "ips" in wanted else _OF_CLIENTS
     secrets = [key for key in keys if key in MECHANISMS]
@@ -98,7 +98,7 @@ def _credentials_of(user: str, to_set: Mapping[str, str]) -> list[object]:
 
 
 def alter_quotas(admin: Admin, wanted: Entities, to_set: Mapping[str, str], to_delete: list[str], *, validate_only: bool) -> None:
-    """Sets and removes quotas or credentials that `check_quotas` has passed."""
+    """Set and remove quotas or credentials that `check_quotas` has accepted."""
     user = wanted.get("users")
     if any(key in MECHANISMS for key in (*to_set, *to_delete)):
         changes = [credential(str(user), mechanism, text) for mechanism, text in to_set.items()]

@@ -1,7 +1,7 @@
-"""Which records to read, as -o of `odradek consume` says it: where to start, and where to end.
+"""Ranges of records to read, from -o of `odradek consume`: a start and an end.
 
-It takes what kcat (`s@MS`, `e@MS`) and rpk (`10:20`, `:end`, `+5`, `@-2h:-1h`) take. A range is one of positions, for each partition its
-own: its end is fixed when reading begins, and never lies beyond the end that a partition has then.
+The notations are those of kcat (`s@MS`, `e@MS`) and rpk (`10:20`, `:end`, `+5`, `@-2h:-1h`). A range stands for a start and an end position
+in each partition. The end position is fixed when reading begins, and is at most the partition's end at that time.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _NAMES: Final[dict[str, Kind]] = {
 _DURATION: Final = r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+"
 _MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 _FIRST_TIME: Final = re.compile(rf"(-?{_DURATION}|{_MOMENT}|[^:]*)(?::|$)")
-"""A moment has colons of its own; the one that ends it is followed by no more of it."""
+"""First time of a range. A time of day contains colons, so the colon that separates start and end is the first after the whole time."""
 _PART: Final = re.compile(r"([0-9.]+)(ms|[smhdw])")
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _LATEST_MS: Final = (1 << 63) - 1
 
 
 class Position(NamedTuple):
-    """A place in each partition.
+    """Position in each partition.
 
-    `number`: of "offset" the offset, of "after" how many after the first (of an end: after the start), of "before" how many before the end,
-    of "time" Unix milliseconds, never negative, of "elapsed" milliseconds after the time of the start.
+    `number` depends on the kind. "offset": an offset. "after": records after the first offset (for an end: after the start). "before":
+    records before the end. "time": Unix milliseconds, 0 or more. "elapsed": milliseconds after the time of the start.
     """
 
     kind: Kind
@@ -47,15 +47,17 @@ class Position(NamedTuple):
 
 
 class Range(NamedTuple):
-    """What to read; without an `end` reading goes on."""
+    """Range to read. Without an `end` reading does not stop."""
 
     start: Position
     end: Position | None = None
 
 
 class Log(NamedTuple):
-    """What there is of a partition: its first offset, the one after its last that may be read, and where the times of a range are found,
-    None for a time after which nothing was written."""
+    """Offsets of a partition: the first, and the end of the readable records (exclusive).
+
+    `start_time` and `end_time` are the offsets for the times of a range, None for a time after the last record.
+    """
 
     first: int
     last: int
@@ -68,9 +70,9 @@ END: Final = Position("end")
 
 
 def parse_range(texts: Sequence[str], default: Position, now_ms: int) -> Range:
-    """What one or several -o say; UsageError for what is no position, said twice, or ends before it starts.
+    """Return the range of all -o options. Raises UsageError for a malformed or repeated position, and for an end before the start.
 
-    `default` is where to start when nothing is said at all; a range of which only the end is said starts at the beginning.
+    Without options the range starts at `default`. A range with only an end starts at the beginning.
     """
     start: Position | None = None
     end: Position | None = None
@@ -95,7 +97,7 @@ def parse_range(texts: Sequence[str], default: Position, now_ms: int) -> Range:
 
 
 def start_in(wanted: Position, log: Log) -> int:
-    """Where reading starts, within what there is."""
+    """Return the offset at which reading starts, limited to the log's offsets."""
     if wanted.kind == "beginning":
         return log.first
     if wanted.kind == "end":
@@ -109,7 +111,7 @@ def start_in(wanted: Position, log: Log) -> int:
 
 
 def end_in(wanted: Position, start: int, log: Log) -> int:
-    """The first offset that is not read any more: at least `start`, at most the end there is."""
+    """Return the offset at which reading ends (exclusive): at least `start`, at most the log's end."""
     asked = log.last
     if wanted.kind == "offset":
         asked = wanted.number
@@ -123,7 +125,7 @@ def end_in(wanted: Position, start: int, log: Log) -> int:
 
 
 def _parsed(text: str, now_ms: int) -> tuple[Position | None, Position | None]:
-    """Start and end, each None where nothing is said of it."""
+    """Return start and end, None for a missing part."""
     if text.startswith("s@"):
         return _start_time(text, text[2:], now_ms, unit_by_length=False), None
     if text.startswith("e@"):
@@ -175,7 +177,7 @@ def _end_time(whole: str, text: str, now_ms: int, *, unit_by_length: bool = True
 
 
 def _time(whole: str, text: str, now_ms: int, unit_by_length: bool) -> Position:
-    """Negative times, which mean something else to a broker, are 1970: nothing was written before."""
+    """Parse a time. A time before 1970 becomes 0: no record is older, and brokers read negative times as special offsets."""
     if _is_number(text) and (not unit_by_length or len(text) in (10, 13)):
         return Position("time", int(text) * (1_000 if unit_by_length and len(text) == 10 else 1))
     if re.fullmatch(f"-?{_DURATION}", text):
@@ -190,7 +192,7 @@ def _time(whole: str, text: str, now_ms: int, unit_by_length: bool) -> Position:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 18  # what an int64 holds
+    return text.isascii() and text.isdecimal() and len(text) <= 18  # 18 digits fit into an int64
 
 
 def _no_position(text: str) -> click.UsageError:

@@ -1,7 +1,7 @@
-"""What a command says of nodes that its clients cannot reach.
+"""Reports of nodes that a command's clients cannot reach.
 
-Clients of a command retry until their own time limits, which may be minutes. Each command says after `PATIENCE_S` which address it is
-trying and why that fails, once for each address, on standard error, and goes on.
+The clients of a command retry until they time out, perhaps after minutes. After `PATIENCE_S` the command prints the address and the reason
+of the failure on standard error, once for each address, and continues.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import click
 from odradek.client import reaching
 
 PATIENCE_S: Final = 7.0
-"""Seconds. Longer than the 5 s after which most commands give up by themselves, and shorter than anybody's 10 s."""
+"""Seconds until a report: longer than the 5 s after which most commands time out, and shorter than a user's 10 s of patience."""
 
 
 class Reporter:
@@ -28,7 +28,7 @@ class Reporter:
         self._lock = threading.Lock()
         self._timers: dict[int, threading.Timer] = {}
         self._problems: dict[int, tuple[str, str]] = {}
-        """Node -> the address tried last, and why that failed; "" while nothing came back."""
+        """Last tried address and reason of the failure, by node id. The reason is "" until the first failure."""
         self._told: set[str] = set()
 
     def dialling(self, node_id: int, where: str) -> None:
@@ -63,7 +63,7 @@ class Reporter:
 
     def _report(self, node_id: int) -> None:
         with self._lock:
-            # A next attempt has its own time.
+            # The next attempt starts a new timer.
             self._timers.pop(node_id, None)
             where, reason = self._problems.get(node_id, ("", ""))
             if not where or where in self._told:

@@ -1,4 +1,4 @@
-"""`odradek reassign generate|execute|verify|cancel|list`: moves partitions to other brokers (kafka-reassign-partitions.sh)."""
+"""`odradek reassign generate|execute|verify|cancel|list`: moves of partitions to other brokers (kafka-reassign-partitions.sh)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where replicas could be, and what a move means for throttles: what `odradek reassign` decides, without a cluster.
+"""Decisions of `odradek reassign` that need no cluster: proposed replicas, and throttled replicas of moves.
 
 Source: kafka-reassign-partitions.sh and org.apache.kafka.admin.AdminUtils (assignReplicasToBrokers).
 """
@@ -18,17 +18,17 @@ Replicas = Mapping[TopicPartition, Sequence[int]]
 
 
 class Move(NamedTuple):
-    """From which brokers a partition's records are copied, and to which."""
+    """Brokers from which a partition's records are copied, and brokers to which they are copied."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
 
 
 def spread(racks: Mapping[int, str | None], partitions: int, copies: int, rng: random.Random) -> list[list[int]]:
-    """The brokers of each of a topic's partitions, the preferred leader first: leaders in turn, followers shifted with each round.
+    """Return the brokers of each partition of a topic, the preferred leader first: leaders round robin, followers shifted in each round.
 
-    With racks, a partition has a second replica in a rack only when every rack has one. INVALID_REPLICATION_FACTOR when there are fewer
-    brokers than copies.
+    With racks, a partition has a second replica in a rack only when every rack has a replica. Raises KafkaError
+    (INVALID_REPLICATION_FACTOR) when there are fewer brokers than copies.
     """
     if copies > len(racks):
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"Replication factor: {copies} larger than available brokers: {len(racks)}.")
@@ -45,7 +45,7 @@ def spread(racks: Mapping[int, str | None], partitions: int, copies: int, rng: r
 
 
 def _alternating(racks: Mapping[int, str | None]) -> list[int]:
-    """The brokers, one rack after the other, so that neighbours are of different racks."""
+    """Return the brokers, round robin over the racks, so that neighbours are in different racks as long as several racks have brokers."""
     by_rack: dict[str, list[int]] = defaultdict(list)
     for broker in sorted(racks):
         by_rack[racks[broker] or ""].append(broker)
@@ -70,7 +70,7 @@ def _replicas(order: list[int], racks: Mapping[int, str | None], first: int, shi
 
 
 def proposal(current: Replicas, racks: Mapping[int, str | None], rng: random.Random) -> dict[TopicPartition, list[int]]:
-    """New places for all partitions of topics, with as many replicas as the first partition has."""
+    """Return new replicas for all partitions of the topics. A topic's partitions get as many replicas as its first partition has."""
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
     for where in sorted(current):
         by_topic[where.topic].append(where)
@@ -81,7 +81,7 @@ def proposal(current: Replicas, racks: Mapping[int, str | None], rng: random.Ran
 
 
 def moves(under_way: Mapping[TopicPartition, PartitionReassignment], wanted: Replicas, current: Replicas) -> dict[TopicPartition, Move]:
-    """What is copied when `wanted` is added to what is under way: a partition that moves already keeps its sources."""
+    """Return all moves when `wanted` is added to the moves under way. A partition that moves already keeps its sources."""
     found: dict[TopicPartition, Move] = {}
     for where, each in under_way.items():
         found[where] = Move(frozenset(each.replicas) - frozenset(each.adding_replicas), frozenset(each.adding_replicas))
@@ -92,7 +92,7 @@ def moves(under_way: Mapping[TopicPartition, PartitionReassignment], wanted: Rep
 
 
 def throttled_replicas(moving: Mapping[TopicPartition, Move]) -> dict[str, tuple[str, str]]:
-    """Topic -> leader.replication.throttled.replicas and follower.replication.throttled.replicas."""
+    """Return leader.replication.throttled.replicas and follower.replication.throttled.replicas by topic."""
     leaders: dict[str, set[str]] = defaultdict(set)
     followers: dict[str, set[str]] = defaultdict(set)
     for where, move in moving.items():
@@ -106,5 +106,5 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def brokers_of(moving: Mapping[TopicPartition, Move]) -> list[int]:
-    """All brokers that copy or are copied from."""
+    """Return all brokers that are sources or destinations of moves."""
     return sorted({broker for move in moving.values() for broker in move.sources | move.destinations})

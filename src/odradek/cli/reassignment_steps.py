@@ -1,4 +1,4 @@
-"""What `odradek reassign` does at a cluster: throttles, moves between log directories, and how far all of it is."""
+"""Steps of `odradek reassign` in a cluster: throttles, moves between log directories, and progress."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _DIRECTORY_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 _OF_BROKERS: Final = (*_RATES, _DIRECTORY_RATE)
 _OF_TOPICS: Final = (_LEADER_REPLICAS, _FOLLOWER_REPLICAS)
 _OWN: Final = {"topic": 1, "broker": 2}
-"""DescribeConfigs: the source of what is set on a topic, or on a broker."""
+"""Source in DescribeConfigs of a value that is set on the resource itself, by kind."""
 _NOT_YET: Final = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def must_be_served(admin: Admin) -> None:
-    """OdradekError when the brokers cannot change replicas; nothing has been changed then."""
+    """Raise OdradekError when the brokers do not serve AlterPartitionReassignments. The check itself changes nothing."""
 
     async def look(each: AsyncAdmin) -> None:
         (await each.cluster.any_node()).versions.choose(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 
-    admin.list_partition_reassignments([])  # with the client's patience: somebody is there
+    admin.list_partition_reassignments([])  # waits until a broker responds, or times out
     try:
         admin.run(look)
     except KafkaError as error:
@@ -50,7 +50,7 @@ def must_be_served(admin: Admin) -> None:
 
 
 def throttle_partitions(admin: Admin, moving: Mapping[TopicPartition, Move], brokers: Iterable[int], rate: int) -> None:
-    """Limits what is copied for these moves, in bytes a second and broker."""
+    """Limit the copying of these moves to `rate` bytes per second on each broker."""
     changes = {
         ConfigResource("topic", topic): [ConfigChange(_LEADER_REPLICAS, leaders), ConfigChange(_FOLLOWER_REPLICAS, followers)]
         for topic, (leaders, followers) in throttled_replicas(moving).items()
@@ -61,7 +61,7 @@ def throttle_partitions(admin: Admin, moving: Mapping[TopicPartition, Move], bro
 
 
 def throttle_directories(admin: Admin, brokers: Iterable[int], rate: int) -> None:
-    """Limits what these brokers copy between their log directories, in bytes a second."""
+    """Limit the copying between log directories of these brokers to `rate` bytes per second on each broker."""
     changes = {ConfigResource("broker", str(broker)): [ConfigChange(_DIRECTORY_RATE, str(rate))] for broker in brokers}
     if changes:
         admin.incremental_alter_configs(changes)
@@ -69,7 +69,7 @@ def throttle_directories(admin: Admin, brokers: Iterable[int], rate: int) -> Non
 
 
 def clear_throttles(admin: Admin, wanted: Replicas) -> None:
-    """Takes back all throttles that are set on the topics and on brokers: nobody knows which brokers had to do with the moves."""
+    """Remove all throttles from the topics and from all brokers, because the brokers that took part in the moves are unknown."""
     brokers = {each.node_id for each in admin.describe_cluster().brokers}
     topics = {
         topic.name for topic in admin.try_describe_topics({each.topic for each in wanted}).values() if not isinstance(topic, KafkaError)
@@ -95,7 +95,10 @@ def _remark(text: str) -> None:
 
 
 def move_directories(admin: Admin, places: Mapping[TopicPartitionReplica, str], timeout_ms: int) -> None:
-    """Has replicas moved to log directories; those that come to their brokers only now are asked for again until the time is over."""
+    """Start moves of replicas to log directories. Retry for replicas that their broker does not have yet, for `timeout_ms` milliseconds.
+
+    Raises KafkaError when a broker refuses a move, OdradekError when moves could not start in time.
+    """
     left = dict(places)
     deadline = time.monotonic() + timeout_ms / 1000
     while left:
@@ -113,7 +116,7 @@ def move_directories(admin: Admin, places: Mapping[TopicPartitionReplica, str], 
 
 
 def log_dirs_of(admin: Admin, replicas: Replicas) -> dict[TopicPartitionReplica, str]:
-    """The log directories of the replicas, but of brokers that cannot be asked."""
+    """Return the log directories of the replicas. The result lacks replicas of unreachable brokers."""
     wanted = [TopicPartitionReplica(where.topic, where.partition, broker) for where, brokers in replicas.items() for broker in brokers]
     found = admin.try_describe_replica_log_dirs(wanted)
     return {
@@ -124,7 +127,7 @@ def log_dirs_of(admin: Admin, replicas: Replicas) -> dict[TopicPartitionReplica,
 
 
 def active_directory_moves(admin: Admin, places: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
-    """Those of the replicas that move between directories now -> the directory where they are still."""
+    """Return the replicas that move between log directories now, each with its present directory."""
     found = admin.describe_replica_log_dirs(places) if places else {}
     return {
         replica: info.current_log_dir
@@ -137,7 +140,7 @@ def active_directory_moves(admin: Admin, places: Mapping[TopicPartitionReplica, 
 
 
 def partition_rows(admin: Admin, wanted: Replicas, under_way: Mapping[TopicPartition, PartitionReassignment]) -> list[Row]:
-    """A row for each partition: "in progress", "completed", or "not active" where nothing moves and the replicas are others."""
+    """Return a row for each partition: "in progress", "completed", or "not active" if nothing moves and the replicas differ."""
     topics = admin.try_describe_topics(sorted({where.topic for where in wanted}))
     rows: list[Row] = []
     for where, target in sorted(wanted.items()):
@@ -154,7 +157,7 @@ def partition_rows(admin: Admin, wanted: Replicas, under_way: Mapping[TopicParti
 
 
 def directory_rows(admin: Admin, places: Mapping[TopicPartitionReplica, str]) -> list[Row]:
-    """A row for each replica that is to be in a certain log directory of its broker."""
+    """Return a row for each replica with a wanted log directory."""
     found = admin.describe_replica_log_dirs(places) if places else {}
     rows: list[Row] = []
     for replica, target in sorted(places.items()):

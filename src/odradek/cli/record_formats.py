@@ -1,4 +1,4 @@
-"""Records as kcat prints them: values, keys and values, or a format."""
+"""Formatters with kcat's output: values, keys and values, or a format."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from odradek.client.types import ConsumerRecord
 
 
 def nothing(_: ConsumerRecord) -> bytes:
-    """As NoOpMessageFormatter."""
+    """Return no bytes, like NoOpMessageFormatter."""
     return b""
 
 
 def plain(delimiter: bytes, key_delimiter: bytes | None) -> Formatter:
-    """A formatter for the value, or key and value, and what stands after them."""
+    """Return a formatter for the value and `delimiter`. With `key_delimiter` the formatter puts the key before the value."""
     if key_delimiter is None:
         return lambda record: (record.value or b"") + delimiter
     return lambda record: (record.key or b"") + key_delimiter + (record.value or b"") + delimiter
 
 
 def template_formatter(template: bytes) -> Formatter:
-    """A formatter for kcat's -f; UsageError for an unknown directive."""
+    """Return a formatter for kcat's -f. Raises UsageError for an unknown directive."""
     parts: list[bytes | Formatter] = []
     for index, piece in enumerate(template.replace(b"%%", b"\xff\xfe").split(b"%")):
         if index:

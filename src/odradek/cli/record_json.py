@@ -1,7 +1,7 @@
-"""Records as lines of JSON: kcat's envelope, which `consume -J` writes and `produce -J` reads back without loss.
+"""JSON lines for records: kcat's envelope, which `consume -J` writes and `produce -J` reads back without loss.
 
-Bytes that are not UTF-8 stand there in base64, and the list "base64" names the members that do: "key", "payload", or "headers[N]", with N
-counted in the flat list of names and values. kcat has no such list.
+Bytes that are not UTF-8 are written in base64. The list "base64" names such members: "key", "payload", or "headers[N]", where N is an index
+in the flat list of names and values. kcat has no such list.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from odradek.client.types import ConsumerRecord
 
 
 class Decoded(NamedTuple):
-    """In place of the bytes of a key or value: what they were decoded to, which stands in the envelope as it is (as kcat's -s avro)."""
+    """Decoded key or value. The envelope contains the JSON value itself (like kcat's -s avro)."""
 
     value: Any
 
 
 def json_line(record: ConsumerRecord) -> bytes:
-    """A record in kcat's envelope."""
+    """Return a record in kcat's envelope."""
     entry: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -58,10 +58,10 @@ def _shown(content: bytes | Decoded | None, member: str, encoded: list[str]) -> 
 
 
 def parse_json_line(line: bytes, number: int) -> Line:
-    """What `json_line` wrote; topic, offset and members that are not kcat's say nothing. A member that is left out is null.
+    """Return the record of a line of `json_line`. Topic, offset and unknown members are ignored; a missing member counts as null.
 
-    A timestamp below 0, which is none, and one of the broker's clock (tstype logappend) are taken as they are. OdradekError for a line that
-    is no such object.
+    A negative timestamp gives None. Other timestamps are kept, also those of the broker's clock (tstype logappend). Raises OdradekError
+    for a malformed line.
     """
     try:
         parsed: object = json.loads(line)

@@ -1,4 +1,4 @@
-"""Lines for `odradek produce`: a stream taken apart at a delimiter, and lines taken apart into keys and values."""
+"""Lines for `odradek produce`: division of a stream at a delimiter, and of lines into keys and values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _BLOCK: Final = 1 << 20
 
 
 def runs(stream: IO[bytes], delimiter: bytes, told: Callable[[int], None] | None = None) -> Iterator[list[bytes]]:
-    """The records of a stream, as many together as one read brought: those of a slow writer do not wait for others.
+    """Yield the records of a stream, all complete records of a read together. Records of a slow writer do not wait for later records.
 
-    The last needs no delimiter after it. `told` hears how many bytes each read brought.
+    The last record needs no delimiter after it. `told` is called with the number of bytes of each read.
     """
     rest = b""
     read = getattr(stream, "read1", stream.read)
@@ -27,7 +27,7 @@ def runs(stream: IO[bytes], delimiter: bytes, told: Callable[[int], None] | None
 
 
 def limit(records: Iterable[list[bytes]], count: int | None) -> Iterator[list[bytes]]:
-    """The first `count` of them, or all; does not ask for one more than that."""
+    """Yield the first `count` records, or all without a count. The input is not read beyond the run that has the last of these records."""
     left = count
     for run in records:
         yield run if left is None else run[:left]
@@ -38,7 +38,7 @@ def limit(records: Iterable[list[bytes]], count: int | None) -> Iterator[list[by
 
 
 class Shape:
-    """How a line becomes key, value and headers."""
+    """Rules by which a line becomes key, value and headers."""
 
     def __init__(
         self, key_delimiter: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], empty_is_null: bool
@@ -50,11 +50,11 @@ class Shape:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a line is a value, and nothing else is sent with it."""
+        """Whether a record consists of a value only, without key and headers."""
         return self.key_delimiter is None and self.key is None and not self.headers
 
     def key_and_value(self, record: bytes) -> tuple[bytes | None, bytes | None]:
-        """Key and value of a line."""
+        """Return key and value of a line."""
         key: bytes | None = self.key
         value: bytes | None = record
         if self.key_delimiter is not None and self.key_delimiter in record:

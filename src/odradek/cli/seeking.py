@@ -1,4 +1,4 @@
-"""Moves a consumer to where reading starts, and tells when it has come to where reading ends."""
+"""Start and end of reading: seeks a consumer to the start of a range, and detects its end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from odradek.client.consumer.blocking import Consumer
 from odradek.client.types import ConsumerRecord
 
 _IDLE_POLLS = 20
-"""A member that is given no partition in as many polls (10 s; a coordinator answers every 5 s) is one of more members than partitions."""
+"""Polls (10 s) without partitions after which a member stops: the group has more members than partitions.
+
+The coordinator responds every 5 s, so partitions for the member would have come within 10 s.
+"""
 
 
 def seek(consumer: Consumer, reading: list[TopicPartition], wanted: Range) -> tuple[list[str], Ends | None]:
-    """Moves the consumer to the start of each partition.
+    """Seek the consumer to the start of the range in each partition.
 
-    Returns remarks on partitions that begin elsewhere, because they do not have the offset that was asked for, and the ends, if the range
-    has one.
+    Returns remarks on partitions that lack the wanted offset, so that reading starts at another, and the ends (None without an end).
     """
     if wanted.end is None and wanted.start.kind in ("beginning", "end"):
         (consumer.seek_to_beginning if wanted.start.kind == "beginning" else consumer.seek_to_end)()
@@ -46,10 +48,10 @@ def _logs(consumer: Consumer, reading: list[TopicPartition], wanted: Range) -> d
 
 
 class Ends:
-    """Where reading ends in each partition.
+    """End offsets of reading (exclusive) by partition.
 
-    It ends by the position, since the offset before need have no record: control records, records of aborted transactions and those that
-    were compacted away have offsets, too.
+    The position tells the end, because the last offset may have no visible record: control records, records of aborted transactions and
+    compacted records have offsets, too.
     """
 
     def __init__(self, consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
@@ -58,11 +60,11 @@ class Ends:
         self._open = set(ends)
 
     def before(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """The records before the ends."""
+        """Return the records before the ends."""
         return [record for record in records if record.offset < self._ends[TopicPartition(record.topic, record.partition)]]
 
     def reached(self) -> bool:
-        """Whether all of it is read. A partition of which all is read is not fetched any more."""
+        """Return whether all partitions are read to their ends. Pause each partition that is."""
         done = [partition for partition in self._open if self._consumer.position(partition) >= self._ends[partition]]
         if done:
             self._consumer.pause(*done)
@@ -71,7 +73,7 @@ class Ends:
 
 
 class EndsOfMember:
-    """The ends of the partitions that a member has, as they were when it got them."""
+    """End offsets of the partitions of a group's member, as of the time when the member got each partition."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -79,11 +81,11 @@ class EndsOfMember:
         self._idle = 0
 
     def before(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """All of them: they are committed."""
+        """Return all records: the consumer commits all of them, so all are printed."""
         return records
 
     def reached(self) -> bool:
-        """Whether it has read what there was, or gets nothing to read."""
+        """Return whether the member has read its partitions to their ends, or gets no partitions."""
         consumer = self._consumer
         assigned = sorted(consumer.assignment())
         self._ends |= consumer.end_offsets([partition for partition in assigned if partition not in self._ends])

@@ -1,4 +1,4 @@
-"""Hands the records of `odradek produce` to a producer."""
+"""Sending of the records of `odradek produce`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _RUN: Final = 10_000
 
 
 class Sending(NamedTuple):
-    """How records are sent.
+    """Options of sending.
 
-    `sync`: one at a time, waiting for each. `rate`: records a second at most. `transaction_size`: how many a transaction has; without, and
-    within a transaction, all of them are one.
+    `sync`: wait for the acknowledgement of each record. `rate`: largest number of records per second. `transaction_size`: records per
+    transaction; None for all records in one transaction, if the producer has transactions.
     """
 
     sync: bool = False
@@ -31,7 +31,7 @@ class Sending(NamedTuple):
 
 
 class Sink:
-    """Hands records to the producer and keeps an eye on what became of them."""
+    """Sender that hands records to the producer and checks their outcomes."""
 
     def __init__(self, producer: Producer, topic: str, partition: int | None, shape: Shape, sending: Sending, meter: Meter) -> None:
         self._producer = producer
@@ -45,10 +45,10 @@ class Sink:
         self._meter = meter
         self._pending: list[RecordFuture] = []
         self.transactions = 0
-        """How many have been committed before the present one."""
+        """Number of committed transactions, without the open transaction."""
 
     def write(self, runs: Iterator[list[bytes]]) -> None:
-        """Sends records; the KafkaError of the first that failed, as soon as that is known."""
+        """Send records. Raises the KafkaError of the first failed record as soon as it is known."""
         if self._shape.is_plain and not self._sync and self._pace is None:
             for run in runs:
                 self._write_run(run)
@@ -58,7 +58,10 @@ class Sink:
             self._send(Line(key, value, self._shape.headers))
 
     def write_parsed(self, runs: Iterator[list[bytes]], parse: LineParser) -> None:
-        """Sends lines as `parse` reads them; OdradekError of the first that it refuses, when those before it are acknowledged."""
+        """Send the records that `parse` makes of lines.
+
+        Raises the OdradekError of the first line that `parse` refuses, after the earlier records are acknowledged.
+        """
         for number, record in enumerate(chain.from_iterable(runs), 1):
             try:
                 line = parse(record, number)
@@ -68,7 +71,7 @@ class Sink:
             self._send(line)
 
     def finish(self) -> None:
-        """Waits for every acknowledgement."""
+        """Wait for all acknowledgements. Raises the KafkaError of a failed record."""
         self._producer.flush()
         for future in self._pending:
             future.result()
@@ -116,7 +119,7 @@ class Sink:
             self._check()
 
     def _check(self) -> None:
-        # Each future is looked at once: a record that failed between two looks would be forgotten.
+        # Test each future only once: with a second test, a record that fails in between would be lost from both lists.
         waiting: list[RecordFuture] = []
         for future in self._pending:
             if future.done():

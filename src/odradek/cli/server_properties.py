@@ -1,4 +1,4 @@
-"""A node's server.properties as the commands read it; errors name the file and the line."""
+"""Reader of a node's server.properties for commands. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 
 class UnusableFile(OdradekError):
-    """A properties file that cannot be read."""
+    """Error for a properties file that cannot be read."""
 
 
 def load_server_properties(path: str, overrides: Mapping[str, str] | None = None) -> BrokerConfig:
-    """The configuration of a file with `overrides` over it.
+    """Return the configuration of a file, overridden by `overrides`.
 
-    UnusableFile or ConfigError, one line that begins with the file and, where a line of it is to blame, its number. A key that stands
-    in the file twice is reported in one line on standard error; the last one counts, as in Kafka.
+    If known keys are repeated in the file, the last value counts, as in Kafka, and one line on standard error reports it. Raises
+    UnusableFile for an unreadable file, ConfigError for a malformed file or an invalid configuration. An error is one line that begins
+    with the file and the number of the faulty line, or with "--override".
     """
     from odradek.config.broker import BrokerConfig
 
@@ -44,7 +45,7 @@ def load_server_properties(path: str, overrides: Mapping[str, str] | None = None
 
 
 def followed(settings: dict[str, str]) -> dict[str, str]:
-    """The settings with what their references to configuration providers stand for; ConfigError names the setting."""
+    """Return the settings with the references to configuration providers resolved. Raises ConfigError that names the setting."""
     if not settings.get(PROVIDERS):
         return settings
     from odradek.providers.resolving import resolve_broker
@@ -68,7 +69,7 @@ def _text(path: str) -> str:
 
 
 def _lines(path: str, settings: list[Setting]) -> dict[str, int]:
-    """Key -> the line that counts."""
+    """Return the number of the effective line by key. Print a remark on standard error for repeated keys."""
     from odradek.config.broker import BROKER_CONFIG
 
     lines: dict[str, int] = {}
@@ -83,7 +84,7 @@ def _lines(path: str, settings: list[Setting]) -> dict[str, int]:
 
 
 def _blamed(problem: str, keys: set[str]) -> str | None:
-    """The first of the given keys that an error names (a ConfigError names its key). The value that it quotes is not searched."""
+    """Return the first of the keys that an error message names, None for none. The value that the message quotes is not searched."""
     text = problem.rpartition(" for configuration ")[2]
     places = {key: match.start() for key in keys if (match := re.search(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", text))}
     return min(places, key=lambda key: places[key], default=None)

@@ -1,8 +1,8 @@
 """Signals that ask a command to end: Ctrl-C, SIGTERM (systemd, docker stop, timeout(1)) and SIGHUP (the terminal is gone).
 
-Every command ends at each of them in order: what it holds (a place in a group, a transaction, unsent records) is given back. In a client
-command SIGTERM and SIGHUP raise `Terminated`, a KeyboardInterrupt, in the main thread (`as_interrupts`). A loop that must not be
-interrupted between taking and handing on takes them by `stoppable`. `odradek start` and `cluster start` have handlers of their event loops.
+At each of these signals a command ends in order: it leaves its group, ends its transaction and handles unsent records. In a client command
+SIGTERM and SIGHUP raise `Terminated`, a KeyboardInterrupt, in the main thread (`as_interrupts`). A loop that must not be interrupted
+between receiving and handing on records uses `stoppable`. `odradek start` and `cluster start` have handlers on their event loops.
 A command that catches KeyboardInterrupt has to raise it again.
 """
 
@@ -19,7 +19,7 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal that asks to end, as an exception. `status` is the exit status by which a shell knows it."""
+    """Exception for a signal that asks to end. `status` is the exit status that shells use for the signal (128 + number)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -27,20 +27,20 @@ class Terminated(KeyboardInterrupt):
 
 
 class Stop(BaseException):
-    """Raised in the main thread where it waits, when a signal asks to stop."""
+    """Exception in the main thread, raised where it waits when a signal asks to end."""
 
 
 def _hang_up_no_more() -> None:
-    """Ignore SIGHUP: systemd sends it right behind SIGTERM, and shell and terminal send one each."""
+    """Ignore SIGHUP from now on: systemd sends SIGHUP right after SIGTERM, and shell and terminal each send a SIGHUP."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 @contextmanager
 def as_interrupts() -> Generator[None]:
-    """Raise Terminated at SIGTERM and SIGHUP for the time of the block. A second SIGTERM interrupts the end, as a second Ctrl-C does.
+    """Raise Terminated at SIGTERM and SIGHUP within the block. A second SIGTERM interrupts the end, as a second Ctrl-C does.
 
-    Signals that are ignored (nohup) or have a handler stay as they are, and so do those that the block has taken over for the rest of the
-    process (`server.ending`); outside of the main thread nothing is done.
+    Signals that are ignored (nohup) or have a handler keep it. A handler that the block installs for the rest of the process
+    (`server.ending`) stays, too. Outside of the main thread the block runs without any change.
     """
     raised = False
 
@@ -66,10 +66,10 @@ def as_interrupts() -> Generator[None]:
 
 
 class Stopping:
-    """Whether a signal that asks to end has come; a second one, but for SIGHUP, ends the process at once."""
+    """State of a block of `stoppable`; `signal` is the signal that asked to end, or 0. A second SIGINT or SIGTERM kills the process."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """`wake()` is called within the signal handler."""
+        """Prepare for signals. The signal handler calls `wake()`."""
         self.signal = 0
         self._wake = wake
         self._interruptible = False
@@ -77,14 +77,15 @@ class Stopping:
 
     @property
     def status(self) -> int:
-        """The exit status: as a shell tells of a process that a signal ended."""
+        """Exit status that shells use for a process that a signal ended (128 + number), 0 without a signal."""
         return 128 + self.signal if self.signal else 0
 
     @contextmanager
     def interruptible(self, grace_s: float = 0.0) -> Generator[None]:
-        """Raise Stop within the block at a signal, also at one that came before.
+        """Raise Stop within the block at a signal, or at once if a signal has come before.
 
-        With `grace_s` (seconds), only when the block has not ended by then: what it does goes through unless it is stuck.
+        With `grace_s` (seconds), a signal within the block raises Stop only if the block still runs after that time. Work that is not
+        stuck is then completed.
         """
         self._interruptible = True
         self._grace_s = grace_s
@@ -103,7 +104,7 @@ class Stopping:
             raise Stop
 
     def handle(self, number: int, _: FrameType | None) -> None:
-        """The signal handler."""
+        """Handle a signal."""
         self.signal = number
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_DFL)
@@ -118,7 +119,7 @@ class Stopping:
 
 @contextmanager
 def stoppable(wake: Callable[[], None] = lambda: None) -> Generator[Stopping]:
-    """Take the signals that ask to end for the time of the block; SIGHUP only where it is not ignored (nohup)."""
+    """Handle the signals that ask to end within the block. An ignored SIGHUP (nohup) stays ignored."""
     stopping = Stopping(wake)
     numbers = [each for each in ENDING if each is not signal.SIGHUP or signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, stopping.handle) for each in numbers}

@@ -1,6 +1,6 @@
-"""`odradek start`: a broker in this process, until SIGTERM or SIGINT.
+"""`odradek start`: a broker in this process, until SIGTERM, SIGINT or SIGHUP.
 
-Arguments are taken apart by hand: argparse and click would cost more start-up time than the whole of this module.
+`parse` reads the arguments without argparse or click, whose import takes longer than all other work of this module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPTIONS = (
     ("--quiet", "Print only warnings and errors."),
     HELP_OPTION,
 )
-"""The rows of the help."""
+"""Rows of the help text: option and explanation."""
 
 _LISTENERS = "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
 _HOST, _PORT = "localhost", 9092
@@ -43,11 +43,11 @@ _VALUED = ("--override", "--data-dir", "--port", "--host")
 
 
 class UsageError(OdradekError):
-    """A command line that is not understood."""
+    """Error for a malformed command line."""
 
 
 class Options(NamedTuple):
-    """What the command line said."""
+    """Options of the command line; None for those that are left out."""
 
     properties: str | None
     overrides: dict[str, str]
@@ -58,7 +58,7 @@ class Options(NamedTuple):
 
 
 def parse(arguments: list[str]) -> Options:
-    """Takes the command line apart; UsageError, one line, when it cannot."""
+    """Parse the command line. Raises UsageError with a message of one line."""
     properties: str | None = None
     overrides: dict[str, str] = {}
     data_dir: str | None = None
@@ -130,13 +130,13 @@ def _meant(name: str) -> str:
 
 
 def default_data_dir() -> str:
-    """The user's data folder, as the XDG base directory specification has it."""
+    """Return the user's data folder (XDG base directory specification)."""
     home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
     return os.path.join(home, "odradek")
 
 
 def load(options: Options) -> BrokerConfig:
-    """The configuration; ConfigError, one line naming the key (or the file), when it cannot be used."""
+    """Return the configuration. Raises ConfigError with one line that names the key or the file, UnusableFile for an unreadable file."""
     if options.properties is None:
         from odradek.config.broker import standalone_config, with_controller_listener
 
@@ -153,17 +153,17 @@ def load(options: Options) -> BrokerConfig:
 
 
 def _listeners(options: Options) -> str:
-    """Where clients are served; where the controller is, only when that is left to us."""
+    """Return the listeners from --host and --port. Without these options, also the controller's default listener."""
     if options.host is None and options.port is None:
         return _LISTENERS
     host = _HOST if options.host is None else options.host
     if host in ("0.0.0.0", "::"):
-        host = ""  # all addresses: clients are told this machine's name, and not one that leads nowhere
+        host = ""  # all addresses: with "" clients are sent to this machine's name, not to 0.0.0.0, which they cannot reach
     return f"PLAINTEXT://{host_port(host, _PORT if options.port is None else options.port)}"
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the broker; returns the exit status after an orderly shutdown. OdradekError when it cannot start or go on."""
+    """Run the broker until it is shut down, and return the exit status. Raises OdradekError when the broker cannot start or continue."""
     if "-h" in arguments or "--help" in arguments:
         print(help_page("odradek start [OPTIONS] [FILE]", ABOUT, ("Options", OPTIONS)))
         return 0
@@ -171,7 +171,7 @@ def main(arguments: list[str]) -> int:
         options = parse(arguments)
     except UsageError as error:
         return misunderstood("odradek start", str(error))
-    gc.disable()  # the start makes no garbage; `server.process` turns it on again
+    gc.disable()  # the start makes no cyclic garbage; `server.process` enables the collector again
     config = load(options)
     from odradek.server.process import run
 
@@ -187,7 +187,7 @@ def main(arguments: list[str]) -> int:
 
 
 def way_out(error: OdradekError, options: Options, config: BrokerConfig) -> str:
-    """What to do about an error of the start; "" when its text says so already, or nothing is known to help."""
+    """Return advice for an error of the start; "" when the error already contains advice, or no advice is known."""
     from odradek.controller.format import ForeignDirectory
     from odradek.network.acceptor import ListenError
     from odradek.storage.log_directory import DirectoryInUse
@@ -240,7 +240,7 @@ def _other_directory(options: Options) -> str:
 
 
 def announce(broker: Broker) -> None:
-    """Says where the broker is and what to do with it."""
+    """Print the addresses and the data directories of the broker, and a command to try."""
     client = next((listener for listener in broker.bound_listeners if listener.scope == "broker"), None)
     lines = [f"Odradek is ready (node {broker.config.node_id}, started in {broker.start_seconds:.2f} s)"]
     for listener in broker.bound_listeners:
@@ -251,13 +251,13 @@ def announce(broker: Broker) -> None:
         address = host_port(host, client.port)
         login = "" if broker.config.listener_security_protocols[client.name] == "PLAINTEXT" else " -F client.properties"
         lines.append(f"  try       echo hello | odradek produce --bootstrap-server {address} --topic greetings{login}")
-    with suppress(OSError):  # a broker needs nobody who reads that
+    with suppress(OSError):  # the broker also runs without a standard output
         print("\n".join(lines), flush=True)
     warn(broker)
 
 
 def warn(broker: Broker) -> None:
-    """Says on standard error who else can use a broker that is not for this machine alone, and where those are sent."""
+    """Print on standard error, if other machines can reach the broker: the addresses for clients, and whether the broker is open to all."""
     open_ = [each.name for each in broker.bound_listeners if each.scope == "broker" and not of_this_machine(each.host)]
     if not open_:
         return
@@ -276,7 +276,7 @@ def warn(broker: Broker) -> None:
 
 
 def _asks(broker: Broker, listener: str) -> bool:
-    """Whether nobody is served there who has not shown a password, a token or a certificate."""
+    """Return whether the listener serves only clients that authenticate with a password, a token or a certificate."""
     from odradek.config.listener_settings import listener_value
 
     protocol = broker.config.listener_security_protocols[listener]

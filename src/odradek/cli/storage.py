@@ -1,5 +1,6 @@
-"""`odradek storage format|info|version-mapping|feature-dependencies|random-uuid`: kafka-storage.sh's options and output; and `scrub`,
-which Kafka does not have.
+"""`odradek storage format|info|version-mapping|feature-dependencies|random-uuid`, with the options and the output of kafka-storage.sh.
+
+Kafka has no counterpart of the subcommand `scrub`.
 """
 
 from __future__ import annotations

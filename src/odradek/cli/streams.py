@@ -1,11 +1,11 @@
 """Standard streams of a command, which may be closed or fail: cron, supervisors and shells (`>&-`) start processes without them.
 
-- Without a standard input there is nothing to read.
-- What is said on standard error is lost when it cannot be written; it never changes what a command does.
-- A command that prints ends at its first output when there is no standard output, with one line that says so. Records that could not be
-  printed count as not read.
+- A closed standard input counts as empty.
+- Text that standard error cannot take is lost. Such a failure never changes the behaviour of a command.
+- Without a standard output, a command ends at its first output, with one line that gives the reason. Records that could not be printed
+  count as not read.
 
-The numbers of closed streams are taken by /dev/null, so that no socket and no file gets one of them.
+/dev/null takes the file descriptors of closed streams, because a socket or a file could get them otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLOSED: Final = "closed; `> FILE` or `> /dev/null` takes what is printed"
 
 
 class ClosedOutput(io.RawIOBase):
-    """Standard output that is closed; each write raises OSError."""
+    """Closed standard output; each write raises OSError."""
 
     name = "standard output"
 
@@ -34,7 +34,7 @@ class ClosedOutput(io.RawIOBase):
 
 
 class ForgivingOutput:
-    """Standard error whose failures to write are ignored."""
+    """Standard error that ignores failures to write."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -53,13 +53,13 @@ class ForgivingOutput:
 
 
 def _null(mode: str) -> IO[str]:
-    # The lowest free number, which is that of the closed stream: they are opened in the order of their numbers.
+    # `os.open` returns the lowest free descriptor. The caller goes in the order of the descriptors, so that is the closed stream's.
     return os.fdopen(os.open(os.devnull, os.O_RDWR), mode)
 
 
 @contextmanager
 def complete_streams() -> Generator[None]:
-    """Give the process the standard streams that it was started without, for the time of the block."""
+    """Replace missing standard streams of the process, and ignore failures of standard error, within the block."""
     before = sys.stdin, sys.stdout, sys.stderr
     kept: list[IO[str]] = []
     if sys.stdin is None:
@@ -77,11 +77,11 @@ def complete_streams() -> Generator[None]:
 
 
 def check_output() -> None:
-    """Raise OSError where there is no standard output; for commands that take something before they print it."""
+    """Raise OSError without a standard output. For commands that consume input before they print it."""
     if isinstance(sys.stdout.buffer, ClosedOutput):
         sys.stdout.buffer.write(b"")
 
 
 def give_output_up() -> None:
-    """Flush nothing more to a standard output that cannot be written; else the interpreter complains at its end."""
+    """Replace a standard output that cannot be written. Otherwise the interpreter would flush it at its end, and print an error."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed with the process

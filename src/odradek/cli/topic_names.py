@@ -1,4 +1,4 @@
-"""Which topics are meant: TOPIC... by their whole names, `--topic PATTERN` as kafka-topics.sh has it, and replicas as it writes them."""
+"""Options that name topics, TOPIC... and `--topic PATTERN`, and the notation of replica assignments (kafka-topics.sh)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GREATEST_ID: Final = 0x7FFFFFFF
 
 
 class TopicPattern(NamedTuple):
-    """A pattern of a command line, and what it matches: whole names."""
+    """Pattern of a command line, and the regular expression for whole names of topics."""
 
     text: str
     expression: re.Pattern[str]
@@ -27,9 +27,9 @@ class TopicPattern(NamedTuple):
 
 
 def topic_pattern(text: str) -> TopicPattern:
-    """The pattern as Kafka's scripts read it (IncludeList): a comma stands for "or", blanks and quotes around it are left out.
+    """Return the pattern of a text, where a comma means "or". Spaces, and quotes around the text, are removed.
 
-    UsageError for what is no regular expression.
+    Raises UsageError for an invalid regular expression. Source: IncludeList of Kafka.
     """
     plain = text.replace(",", "|").replace(" ", "").strip("\"'")
     if not plain:
@@ -58,7 +58,7 @@ pattern_option = click.option(
 
 
 def names_and_patterns(*, required: bool) -> Callable[[F], F]:
-    """TOPIC... as `names`, and `--topic PATTERN`, which may be repeated, as `patterns`."""
+    """Add TOPIC... to a command, as `names`, and `--topic PATTERN`, which may be repeated, as `patterns`."""
 
     def checked(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
         if required and not names and not context.meta.get(_PATTERNS):
@@ -78,7 +78,7 @@ internal_option = click.option(
 
 
 def matching(names: Iterable[str], patterns: Iterable[TopicPattern]) -> dict[str, list[str]]:
-    """Text of each pattern -> the names that it matches, in order."""
+    """Return the matching names, sorted, by text of each pattern."""
     there = sorted(names)
     return {each.text: [name for name in there if each.expression.fullmatch(name)] for each in patterns}
 
@@ -86,9 +86,9 @@ def matching(names: Iterable[str], patterns: Iterable[TopicPattern]) -> dict[str
 def topics_meant(
     admin: Admin, names: Iterable[str], patterns: tuple[TopicPattern, ...], *, internal: bool | None = None, if_exists: bool = False
 ) -> list[str]:
-    """The names as they are, then what the patterns match; all topics without either.
+    """Return the names unchanged, then the topics that match the patterns. Without names and patterns return all topics.
 
-    KafkaError for a pattern that matches nothing, but with `if_exists`.
+    Raises KafkaError for a pattern without a match, unless `if_exists` is true.
     """
     named = list(names)
     if named and not patterns:
@@ -104,7 +104,10 @@ def topics_meant(
 
 
 def replica_lists(text: str) -> list[list[int]]:
-    """`0:1,1:2` of --replica-assignment: the brokers of each partition, its preferred leader first. UsageError when it is none."""
+    """Return the brokers of each partition, the preferred leader first, from `0:1,1:2` of --replica-assignment.
+
+    Raises UsageError for a malformed text, a repeated broker, and partitions with different numbers of replicas.
+    """
     lists: list[list[int]] = []
     for number, each in enumerate(text.split(",")):
         ids = [broker.strip() for broker in each.split(":")]

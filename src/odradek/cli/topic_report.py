@@ -23,7 +23,7 @@ from odradek.client.admin.types.topics import TopicDescription, TopicPartitionIn
 from odradek.client.types import ConfigEntry, ConfigResource
 
 SOURCE_TOPIC: Final = 1
-"""DescribeConfigs: set on the topic itself."""
+"""Source in DescribeConfigs of a value that is set on the topic itself."""
 
 UNDER_REPLICATED: Final = "--under-replicated-partitions"
 UNAVAILABLE: Final = "--unavailable-partitions"
@@ -35,7 +35,7 @@ _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC
 
 
 class Described(NamedTuple):
-    """A topic, the configuration that is set on it, its min.insync.replicas where it may be read, and its moves by partition."""
+    """Topic with the configurations set on it and its moves by partition. `min_isr` is min.insync.replicas, None if unknown."""
 
     topic: TopicDescription
     configs: Mapping[str, str | None]
@@ -44,7 +44,7 @@ class Described(NamedTuple):
 
 
 def replication_factor(part: TopicPartitionInfo, move: PartitionReassignment | None) -> int:
-    """How many replicas the partition has; while it moves, without those that are being added."""
+    """Return the number of the partition's replicas. During a move replicas that are being added do not count."""
     if move is not None and {*move.adding_replicas, *move.removing_replicas} & {*part.replicas}:
         return len(move.replicas) - len(move.adding_replicas)
     return len(part.replicas)
@@ -53,7 +53,7 @@ def replication_factor(part: TopicPartitionInfo, move: PartitionReassignment | N
 def has_problem(
     part: TopicPartitionInfo, move: PartitionReassignment | None, min_isr: int | None, live: Collection[int], problems: Collection[str]
 ) -> bool:
-    """Whether the partition has one of the problems; `live` are the brokers that are up."""
+    """Return whether the partition has one of the problems; `live` are the brokers that are up."""
     found = {
         UNDER_REPLICATED: replication_factor(part, move) > len(part.isr),
         UNAVAILABLE: part.leader not in live,

@@ -28,7 +28,7 @@ _ACTIONS: Final = {
     "--describe": ["describe", "--internal"],
     "--list": ["list", "--internal"],
 }
-"""What kafka-topics.sh names by flags; it has no dry run, and shows internal topics unless it is told not to."""
+"""Subcommands by flag of kafka-topics.sh. That script has no dry run, and shows internal topics by default."""
 
 _named = named_argument("names", "--topic", "TOPIC", "Another way to name a topic.", required=True)
 _assignment = click.option(
@@ -97,7 +97,7 @@ def create(
             else:
                 failed += 1
                 error = topic
-                if topic.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:  # whose message says what is wrong with the name
+                if topic.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:  # the message of that error gives the reason
                     error = explained(topic)
                 click.echo(f"{NAME}: {name}: {error}", err=True)
     return 1 if failed else 0

@@ -29,7 +29,7 @@ _ACTIONS: Final = {
     "abort": ["abort", "--execute"],
     "forceTerminateTransaction": ["force-terminate", "--execute"],
 }
-"""kafka-transactions.sh has its options for connecting before the word that says what to do; it has no dry run."""
+"""Subcommands of kafka-transactions.sh. The script takes its connection options before them, and has no dry run."""
 
 _topic = click.option("--topic", metavar="TOPIC", required=True, help="The partition's topic.")
 _partition = click.option("--partition", type=click.IntRange(0), metavar="N", required=True, help="The partition's number.")
@@ -282,7 +282,7 @@ def force_terminate(names: tuple[str, ...], execute: bool, bootstrap: str, setti
     """
     name = only(names, "TRANSACTIONAL-ID")
     with Admin(client_settings(bootstrap, settings)) as admin:
-        state = admin.describe_transactions([name])[name].state  # An id that is not there is an error, and is not made.
+        state = admin.describe_transactions([name])[name].state  # Raises for an unknown id, which force-terminate would create.
         if execute:
             admin.force_terminate_transaction(name)
             click.echo(f"Ended the transaction of {name} and fenced its producer.")

@@ -1,4 +1,4 @@
-"""`odradek verifiable produce|consume`: clients that say as JSON what becomes of each record, as Kafka's system tests have them."""
+"""`odradek verifiable produce|consume`: clients that print each event as JSON, for Kafka's system tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odradek verifiable consume`: reads as a member of a group and tells of each event (kafka-verifiable-consumer.sh)."""
+"""`odradek verifiable consume`: a member of a group that prints each event (kafka-verifiable-consumer.sh)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def command(
             consumer.close()
             tell("shutdown_complete")
             if not stopping.signal:
-                # Kafka's says so whenever its process ends.
+                # Kafka's verifiable consumer prints this event whenever its process ends.
                 tell("shutdown_requested")
     return stopping.status
 
@@ -129,7 +129,7 @@ def _place(partition: TopicPartition) -> dict[str, object]:
 
 
 class Told(RebalanceListener):
-    """Tells which partitions come and go."""
+    """Listener that prints assigned and revoked partitions."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         tell("partitions_assigned", partitions=[_place(each) for each in sorted(partitions)])
@@ -139,7 +139,7 @@ class Told(RebalanceListener):
 
 
 class Reading:
-    """Polls, tells, commits."""
+    """Loop that polls, prints events and commits."""
 
     def __init__(self, consumer: Consumer, records: int, autocommit: bool, verbose: bool) -> None:
         self._consumer = consumer
@@ -148,7 +148,7 @@ class Reading:
         self._verbose = verbose
 
     def run(self) -> None:
-        """Until as many records are read as were asked for; WakeupError when it is stopped."""
+        """Read until the wanted number of records is read. Raises WakeupError when the consumer is woken up."""
         while self._left:
             records = self._consumer.poll(_FOR_EVER_MS)
             if not records:
@@ -158,7 +158,7 @@ class Reading:
                 self.commit(offsets)
 
     def take(self, records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
-        """Tells of the records of a poll; the offsets to commit. Of the last poll only as many count as are left."""
+        """Print the events of a poll's records, and return the offsets to commit. Offsets cover at most the wanted number of records."""
         by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
         for record in records:
             by_partition.setdefault(TopicPartition(record.topic, record.partition), []).append(record)

@@ -1,4 +1,4 @@
-"""`odradek verifiable produce`: writes the numbers 0, 1, 2, ... and tells of each what became of it (kafka-verifiable-producer.sh)."""
+"""`odradek verifiable produce`: a writer of the numbers 0, 1, 2, ... that prints the outcome of each (kafka-verifiable-producer.sh)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from odradek.client.types import RecordMetadata
 _LONGEST_WAIT_S: Final = 0.5
 
 Outcome = tuple[str | None, str, RecordMetadata, BaseException | None]
-"""Key, value, and what became of a record."""
+"""Key, value, metadata and error of a record; the error is None for an acknowledged record."""
 
 
 @click.command(name="produce")
@@ -100,7 +100,7 @@ def command(
                 with stopping.interruptible():
                     writing.send(key, str(number) if prefix is None else f"{prefix}.{number}", None if stamp < 0 else stamp)
                 if stamp >= 0:
-                    # As Kafka's: each record adds all the time since the start.
+                    # As in Kafka's verifiable producer, each record adds the whole time since the start.
                     stamp += int((time.time() - start_s) * 1000)
         producer.close()
         while not outcomes.empty():
@@ -118,10 +118,10 @@ def command(
 
 
 class Writing:
-    """Sends records and tells of them. Outcomes come in the client's thread and are told by the one that sends."""
+    """Sender that prints the outcomes of its records. The client's thread queues outcomes, the sending thread prints them."""
 
     def __init__(self, producer: Producer, topic: str, outcomes: SimpleQueue[Outcome | None]) -> None:
-        """None among the outcomes ends a wait for them."""
+        """Prepare to send. A None in the queue `outcomes` ends a wait in `tell_outcomes`."""
         self.sent = 0
         self.acked = 0
         self._producer = producer
@@ -129,7 +129,7 @@ class Writing:
         self._outcomes = outcomes
 
     def send(self, key: str | None, value: str, timestamp: int | None) -> None:
-        """Sends a record; what is wrong with it is an outcome."""
+        """Send a record. If the producer refuses the record the error is an outcome, and is not raised."""
 
         def told(metadata: RecordMetadata, error: BaseException | None) -> None:
             self._outcomes.put((key, value, metadata, error))
@@ -141,7 +141,7 @@ class Writing:
             told(RecordMetadata(self._topic, -1, -1, -1), error)
 
     def tell_outcomes(self, wait_s: float = 0.0) -> None:
-        """Tells what has become of records until now; waits so long for the first."""
+        """Print all queued outcomes. Wait at most `wait_s` seconds for the first."""
         with suppress(Empty):
             outcome = self._outcomes.get(block=wait_s > 0, timeout=wait_s or None)
             while outcome is not None:

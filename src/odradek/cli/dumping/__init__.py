@@ -1,1 +1,1 @@
-"""What `odradek dump-log` prints of each kind of file."""
+"""Output of `odradek dump-log` for each kind of file."""

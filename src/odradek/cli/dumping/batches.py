@@ -1,4 +1,4 @@
-"""The batches of a segment or snapshot, one after the other: only one is in memory (Kafka's FileLogInputStream)."""
+"""Reader of the batches of a segment or snapshot. Only one batch is in memory (Kafka's FileLogInputStream)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from odradek.records.batch import BatchHeader, Record
 
 _SIZE: Final = struct.Struct(">i")
 _LEAST: Final = 14
-"""The shortest record length there is."""
+"""Smallest length of a batch in bytes, without offset and length field."""
 _NEGATIVE: Final = 128
-"""Magics from here on are negative numbers to Kafka."""
+"""First magic that is negative in Kafka, where the magic is a signed byte."""
 
 
 class UnreadableError(OdradekError):
-    """A file, or a part of it, that cannot be read as what it should be; one line."""
+    """Error for a file or a part of a file that has another format than expected; the message is one line."""
 
 
 class FileBatch(NamedTuple):
-    """A batch of a file, with all of its bytes."""
+    """Batch of a file, with all of its bytes."""
 
     position: int
     header: BatchHeader
@@ -32,20 +32,23 @@ class FileBatch(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether its checksum is right."""
+        """Whether the checksum of the batch is right."""
         return batches.check_crc(self.data, 0, self.header)
 
     def records(self) -> list[Record]:
-        """Decompressed; KafkaError or ProtocolError when they cannot be read."""
+        """Return the decompressed records. Raises KafkaError or ProtocolError when the records cannot be read."""
         return batches.decode_batch(self.data, 0, self.header)
 
     def messages(self) -> list[tuple[Record, int, bool]]:
-        """Of a batch of magic 0 or 1: its records, each with its own checksum, and whether that is right."""
+        """Return the records of a batch of magic 0 or 1, each with its checksum and whether the checksum is right."""
         return legacy.decode_checked(self.data, 0, self.header)
 
 
 def read_batches(file: File, path: str, start: int, end: int) -> Iterator[FileBatch]:
-    """The whole batches in `[start, end)`; UnreadableError where a length cannot be."""
+    """Yield the complete batches between the positions `start` (inclusive) and `end` (exclusive).
+
+    Raises UnreadableError for an impossible length.
+    """
     position = start
     while position < end - batches.HEADER_SIZE_UP_TO_MAGIC:
         prefix = file.pread(batches.HEADER_SIZE_UP_TO_MAGIC, position)
@@ -61,7 +64,7 @@ def read_batches(file: File, path: str, start: int, end: int) -> Iterator[FileBa
 
 
 def _header(data: bytes) -> BatchHeader:
-    """A magic above 2 has the layout of 2, as far as Kafka's reader of files is concerned."""
+    """Return the header. Like Kafka's reader of files, take a magic above 2 for the layout of magic 2."""
     magic = data[batches.MAGIC_OFFSET]
     if not batches.MAGIC_V2 < magic < _NEGATIVE:
         return batches.read_header(data)

@@ -1,4 +1,4 @@
-"""What is in a record's key and value: texts and numbers, or the records of Kafka's own topics as JSON (DumpLogSegments.MessageParser)."""
+"""Decoders of keys and values: text, numbers, and records of Kafka's internal topics as JSON (DumpLogSegments.MessageParser)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EMBEDDED: Final[dict[str, type[Message]]] = {"subscription": ConsumerProtocolSu
 
 
 class Shown(NamedTuple):
-    """A record's key and value as text; None for what is not shown."""
+    """Key and value of a record as text; None for a part that is not shown."""
 
     key: str | None
     value: str | None
@@ -39,7 +39,7 @@ def text(data: bytes) -> str:
 
 
 def number(size: int, name: str, data: bytes) -> str:
-    """A big-endian number of `size` bytes; UnreadableError for another size."""
+    """Return a big-endian signed number of `size` bytes as text. Raises UnreadableError for another size."""
     if len(data) != size:
         raise UnreadableError(f"Size of data received by {name} is not {size}")
     return str(int.from_bytes(data, "big", signed=True))
@@ -50,11 +50,11 @@ PARTS: Final[dict[str, Callable[[bytes], str]]] = {
     "org.apache.kafka.tools.api.IntegerDecoder": partial(number, 4, "IntegerDeserializer"),
     "org.apache.kafka.tools.api.LongDecoder": partial(number, 8, "LongDeserializer"),
 }
-"""The decoders that come with Kafka and print something of use, by their class."""
+"""Decoders of Kafka with useful output, by class name."""
 
 
 def plain(key: Callable[[bytes], str], value: Callable[[bytes], str]) -> Decoder:
-    """Keys and values by a decoder each."""
+    """Return a decoder that applies `key` to keys and `value` to values."""
     return lambda record: Shown(
         None if record.key is None else key(record.key),
         None if record.value is None else value(record.value),
@@ -62,7 +62,7 @@ def plain(key: Callable[[bytes], str], value: Callable[[bytes], str]) -> Decoder
 
 
 def cluster_metadata(record: Record) -> Shown:
-    """A record of `__cluster_metadata`, which has no key."""
+    """Decode a record of `__cluster_metadata`; such a record has no key."""
     try:
         message, version = decode_metadata_record(record.value or b"")
         name = _CAPITALS.sub("_", type(message).__name__).upper()
@@ -73,19 +73,19 @@ def cluster_metadata(record: Record) -> Shown:
 
 
 def offsets() -> Decoder:
-    """Records of `__consumer_offsets`: of all kinds of groups."""
+    """Return a decoder for records of `__consumer_offsets`, for all kinds of groups."""
     pairs = [pair for module in _GROUP_MODULES for pair in _pairs(module) if pair[0] is not LegacyOffsetCommitKey]
     serde = RecordSerde([(LegacyOffsetCommitKey, OffsetCommitValue), *pairs])
     return partial(_coordinator, serde)
 
 
 def transactions() -> Decoder:
-    """Records of `__transaction_state`."""
+    """Return a decoder for records of `__transaction_state`."""
     return partial(_coordinator, RecordSerde(_pairs("transaction_records")))
 
 
 def share_group_state() -> Decoder:
-    """Records of `__share_group_state`."""
+    """Return a decoder for records of `__share_group_state`."""
     return partial(_coordinator, RecordSerde(_pairs("share_records")))
 
 
@@ -121,7 +121,7 @@ def _data(message: Message, version: int) -> dict[str, Json]:
 
 
 def _embedded(kind: type[Message], data: bytes) -> Json:
-    """What a consumer gave its group, or the bytes as they are where it is something else."""
+    """Return a member's subscription or assignment as JSON, or the bytes themselves when they have another format."""
     try:
         (version,) = _INT16.unpack_from(data)
         return message_json(kind.decode(data[_INT16.size :], version), version)

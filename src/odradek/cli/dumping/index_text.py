@@ -1,5 +1,6 @@
-"""The text of indexes and of producer snapshots, and what is wrong with indexes when they are held to their segment
-(DumpLogSegments.dumpIndex, dumpTimeIndex, dumpTxnIndex, dumpProducerIdSnapshot).
+"""Text of indexes and producer snapshots, and errors of indexes that a comparison with their segment shows.
+
+Source: DumpLogSegments.dumpIndex, dumpTimeIndex, dumpTxnIndex, dumpProducerIdSnapshot.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SEQUENCES: Final = 1 << 31
 
 
 class IndexText:
-    """The indexes of one run of the tool; what is wrong with them is gathered under the absolute path of each."""
+    """Text of the indexes of one run of the tool. Errors of an index are collected under its absolute path."""
 
     def __init__(self, disk: Disk, *, sanity_only: bool, verify_only: bool, max_message_size: int) -> None:
         self._disk = disk
@@ -36,13 +37,13 @@ class IndexText:
         self._verify_only = verify_only
         self._max_message_size = max_message_size
         self.mismatches: dict[str, dict[int, int]] = {}
-        """Offsets of an offset index that are not those of the log; the last one first."""
+        """Offset in the log by offset in the offset index, by path, where the two differ."""
         self.wrong_times: dict[str, list[tuple[int, int]]] = {}
         self.unordered_times: dict[str, list[tuple[int, int]]] = {}
         self.missing_offsets: dict[str, list[tuple[int, int]]] = {}
 
     def offsets(self, path: str) -> Iterator[str]:
-        """Of an offset index; UnreadableError or OSError where it, or the segment beside it, cannot be read on."""
+        """Yield the lines of an offset index. Raises UnreadableError or OSError when the index or its segment cannot be read."""
         base, data = base_offset(os.path.basename(path)), self._disk.read_bytes(path)
         log_path = _beside(path, ".log")
         log = self._disk.open(log_path, readonly=True)
@@ -56,7 +57,7 @@ class IndexText:
                 yield f"{path} passed sanity check."
                 return
             for number, (relative, position) in enumerate(entries):
-                if relative == 0 and number > 0:  # what a crash leaves of a preallocated file
+                if relative == 0 and number > 0:  # zeros: the unused rest of a preallocated file after a crash
                     return
                 found = self._batch_at(log, log_path, position).header.last_offset
                 if found != base + relative:
@@ -75,7 +76,7 @@ class IndexText:
         raise UnreadableError(f"no batch of at most {self._max_message_size} bytes begins at position {position} of {path}")
 
     def times(self, path: str) -> Iterator[str]:
-        """Of a time index; UnreadableError or OSError where it, or the segment and offset index beside it, cannot be read on."""
+        """Yield the lines of a time index. Raises UnreadableError or OSError when it, its segment or its offset index cannot be read."""
         base, data = base_offset(os.path.basename(path)), self._disk.read_bytes(path)
         positions = _whole(self._disk.read_bytes(_beside(path, ".index")), _OFFSET_ENTRY)
         log_path = _beside(path, ".log")
@@ -114,7 +115,7 @@ class IndexText:
             self.unordered_times.setdefault(name, []).append((timestamp, before))
 
     def remarks(self) -> Iterator[str]:
-        """What is wrong, for standard error, once all files have been read."""
+        """Yield the lines about all errors, for standard error, after all files are read."""
         for name, mismatches in in_java_order(self.mismatches):
             yield f"Mismatches in :{name}"
             for offset, found in sorted(mismatches.items(), reverse=True):
@@ -131,7 +132,7 @@ class IndexText:
 
 
 def in_java_order(found: dict[str, T]) -> list[tuple[str, T]]:
-    """Java's HashMap is in the order of its buckets."""
+    """Return the items in the order of Java's HashMap, that is of its buckets."""
     buckets = 16
     while len(found) > buckets * 3 // 4:
         buckets *= 2
@@ -147,7 +148,7 @@ def in_java_order(found: dict[str, T]) -> list[tuple[str, T]]:
 
 
 def aborted_transactions(disk: Disk, path: str) -> Iterator[str]:
-    """Of a transaction index; UnreadableError where an entry is cut off or of a later version."""
+    """Yield the lines of a transaction index. Raises UnreadableError for a truncated entry or a later version."""
     data = disk.read_bytes(path)
     for at in range(0, len(data), _ABORTED_ENTRY.size):
         if at + _ABORTED_ENTRY.size > len(data):
@@ -159,7 +160,10 @@ def aborted_transactions(disk: Disk, path: str) -> Iterator[str]:
 
 
 def producers(disk: Disk, path: str) -> Iterator[str]:
-    """Of a producer snapshot; CorruptSnapshotError, in Kafka's words where the version or the checksum is wrong."""
+    """Yield the lines of a producer snapshot.
+
+    Raises CorruptSnapshotError for a malformed snapshot, with Kafka's message for a wrong version or checksum.
+    """
     data = disk.read_bytes(path)
     if len(data) >= _SNAPSHOT_HEAD.size:
         version, stored = _SNAPSHOT_HEAD.unpack_from(data)
@@ -198,7 +202,10 @@ def _check(path: str, data: bytes, entry: struct.Struct, sound: bool, problem: s
 
 
 def _position(entries: list[tuple[int, int]], relative: int) -> int:
-    """The position of the last entry at or below an offset, found as Kafka finds it also where the entries are out of order."""
+    """Return the position of the last entry at or below an offset; 0 without such an entry.
+
+    The search is Kafka's, and finds the same entry as Kafka even when the entries are out of order.
+    """
     if not entries:
         return 0
     hot = max(0, len(entries) - 1 - _WARM_ENTRIES)

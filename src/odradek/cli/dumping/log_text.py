@@ -1,4 +1,4 @@
-"""The text of a segment's or snapshot's batches and records, line by line as Kafka's DumpLogSegments has it."""
+"""Text of the batches and records of a segment or snapshot, with the lines of Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _CONTROL: Final[dict[int, tuple[str, type[Message]]]] = {
 
 
 class LogText:
-    """One file; `gaps` are the pairs of offsets that do not follow one another, known when its lines have been read."""
+    """Text of one file. `gaps` has each offset that follows another with a gap, by that other offset; complete after the last line."""
 
     def __init__(self, *, deep: bool, decoder: Decoder | None, skip_record_metadata: bool, max_bytes: int = ALL_BYTES) -> None:
-        """`decoder` None prints no contents; it needs `deep`, as everything about records does."""
+        """Choose the contents of the lines. Without `deep` no records are shown; without `decoder` records lack keys and values."""
         self._deep = deep
         self._decoder = decoder
         self._skip = skip_record_metadata
@@ -52,7 +52,10 @@ class LogText:
         self.gaps: dict[int, int] = {}
 
     def lines(self, file: File, path: str, name: str) -> Iterator[str]:
-        """Of the file at `path`, called `name`; UnreadableError, KafkaError or ProtocolError where it cannot be read on."""
+        """Yield the lines of the file at `path`, with file name `name`.
+
+        Raises UnreadableError, KafkaError or ProtocolError at the first part that cannot be read.
+        """
         yield from _title(name)
         size = file.size()
         end = min(size, self._max_bytes)
@@ -95,7 +98,7 @@ def _title(name: str) -> Iterator[str]:
 
 
 def base_offset(name: str) -> int:
-    """The offset that a file is named after; UnreadableError when it is not."""
+    """Return the offset in a file's name. Raises UnreadableError for a name without an offset."""
     found = offset_of_file(name)
     if found is None:
         raise UnreadableError(f"{name} is not named after an offset (00000000000000000000{name[name.rfind('.') :]})")
@@ -103,7 +106,7 @@ def base_offset(name: str) -> int:
 
 
 def batch_line(batch: FileBatch) -> str:
-    """The line about a batch as a whole."""
+    """Return the line about a batch as a whole."""
     header = batch.header
     if header.magic >= MAGIC_V2:
         horizon = "OptionalLong.empty" if header.delete_horizon_ms is None else f"OptionalLong[{header.delete_horizon_ms}]"
@@ -132,7 +135,7 @@ def _time_type(header: BatchHeader) -> str:
 
 
 def _checked(batch: FileBatch) -> list[tuple[Record, str]]:
-    """The records, each with what only old messages have of their own: a checksum."""
+    """Return the records, each with a text about its checksum. The text is "" for magic 2, whose records have no checksums."""
     if batch.header.magic >= MAGIC_V2:
         return [(record, "") for record in batch.records()]
     return [(record, f" isValid: {_yes(valid)} crc: {crc}") for record, crc, valid in batch.messages()]
@@ -152,7 +155,7 @@ def _size(part: bytes | None) -> int:
 
 
 def control_text(record: Record) -> str:
-    """What a control record says; KafkaError or ProtocolError when it is malformed."""
+    """Return the contents of a control record as text. Raises KafkaError or ProtocolError for a malformed record."""
     key, value = record.key or b"", record.value or b""
     if len(key) < _INT16_INT16.size:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Invalid value size found for control record key: {len(key)} bytes")
