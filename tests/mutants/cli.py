@@ -178,7 +178,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a-later-file-is-missing",
         "cli/produce.py",
-        '        path.open("rb").close()  # one that is missing is told before anything is written\n',
+        '        path.open("rb").close()  # a missing file is an error before any record is written\n',
         "        pass\n",
         "With one file missing, none is written.",
         "cli/test_commands.py",

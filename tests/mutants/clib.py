@@ -51,7 +51,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "dump-index-zeros-are-entries",
         "cli/dumping/index_text.py",
-        "if relative == 0 and number > 0:  # what",
+        "if relative == 0 and number > 0:  # zeros",
         "if relative == 0 and number < 0:  # what",
         "Zeros that a crash left at the end of an index are no entries.",
         "cli/test_dump_log.py",
