@@ -125,7 +125,7 @@ def role_operations(
 
 
 def bindings(wanted: Mapping[Resource, Sequence[AclOperation]], who: Iterable[Who], pattern: PatternType) -> list[AclBinding]:
-    """Return a rule for each resource, operation, principal and host. The rules have `pattern`, those of the cluster are literal."""
+    """Return a rule for each resource, operation, principal and host. Rules for the cluster are literal, others have `pattern`."""
     people = list(who)
     return [
         AclBinding(

@@ -110,7 +110,7 @@ def lay_out(directory: Path, nodes: int, port: int, rng: random.Random) -> list[
 
 
 def found(directory: Path) -> list[Member]:
-    """Return the nodes of the cluster in the directory, ordered by id; [] without a cluster. Raises ClusterError for an incomplete one."""
+    """Return the nodes of the cluster in the directory, ordered by id; [] without a cluster. Raises ClusterError if a part is missing."""
     members: list[Member] = []
     for folder in directory.glob("node-*"):
         path = folder / "server.properties"

@@ -1,6 +1,6 @@
 """`odradek groups`: list, describe and delete groups, move their offsets, check patterns.
 
-It stands for kafka-groups.sh, kafka-consumer-groups.sh and kafka-streams-application-reset.sh.
+The command replaces kafka-groups.sh, kafka-consumer-groups.sh and kafka-streams-application-reset.sh.
 """
 
 from __future__ import annotations

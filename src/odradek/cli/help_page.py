@@ -34,7 +34,7 @@ def help_page(usage: str, paragraphs: Sequence[str], *sections: tuple[str, Seque
 
 
 def with_way_out(problem: str, way_out: str) -> str:
-    """Return one line with a problem and the advice what to do."""
+    """Return one line with a problem and advice for the user."""
     return f"{problem} {way_out}" if problem.endswith("?") else f"{problem.removesuffix('.')}; {way_out}"
 
 

@@ -11,7 +11,7 @@ MEGABYTE: Final = 1024 * 1024
 
 
 class Latencies:
-    """Counts of latencies (microseconds). Latencies of 0.1 s and more are cut to five digits, so memory does not grow with their number."""
+    """Counts of latencies (microseconds). Latencies of 0.1 s and more are rounded down to five digits, to bound the memory."""
 
     def __init__(self) -> None:
         self.count = 0

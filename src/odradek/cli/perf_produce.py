@@ -158,7 +158,7 @@ def _monotonic(first: int, count: int) -> Sequence[bytes]:
 
 
 def random_payloads(size: int) -> Payloads:
-    """Return values of random letters A to Z, the same in every test. They do not repeat within the window of a compression codec."""
+    """Return values of random letters A to Z, the same in every test. A compression codec sees no repetition within its window."""
     letters = bytes(65 + each * 26 // 256 for each in range(256))
     pool = random.Random(0).randbytes(_POOL_BYTES).translate(letters)
     # The beginning of the pool is repeated at its end, so that the values of a run are consecutive slices.

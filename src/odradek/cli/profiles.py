@@ -40,7 +40,7 @@ def names() -> list[str]:
 
 
 def in_use() -> str | None:
-    """Return the profile that commands use when the command line names none; None without one. Raises ConfigError for a broken file."""
+    """Return the profile in use, which counts when the command line names none; None without. Raises ConfigError for a broken file."""
     try:
         return (folder() / "profile").read_text().strip() or None
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def check(settings: Mapping[str, str]) -> None:
 
 
 def save(name: str, settings: Mapping[str, str]) -> None:
-    """Write a profile; replace an existing one."""
+    """Write a profile. An existing profile of that name is replaced."""
     _replace(_path(name), "".join(f"{escaped(key, ' =:')}={escaped(value, '')}\n" for key, value in settings.items()))
 
 

@@ -1,6 +1,6 @@
 """Ranges of records to read, from -o of `odradek consume`: a start and an end.
 
-The notations are those of kcat (`s@MS`, `e@MS`) and rpk (`10:20`, `:end`, `+5`, `@-2h:-1h`). A range stands for a start and an end position
+The notations come from kcat (`s@MS`, `e@MS`) and rpk (`10:20`, `:end`, `+5`, `@-2h:-1h`). A range stands for a start and an end position
 in each partition. The end position is fixed when reading begins, and is at most the partition's end at that time.
 """
 

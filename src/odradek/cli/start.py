@@ -47,7 +47,7 @@ class UsageError(OdradekError):
 
 
 class Options(NamedTuple):
-    """Options of the command line; None for those that are left out."""
+    """Options of the command line; None for options that are left out."""
 
     properties: str | None
     overrides: dict[str, str]

@@ -40,7 +40,10 @@ _CONTROL: Final[dict[int, tuple[str, type[Message]]]] = {
 
 
 class LogText:
-    """Text of one file. `gaps` has each offset that follows another with a gap, by that other offset; complete after the last line."""
+    """Text of one file. `gaps` has the next offset in the file by offset (-1 before the first) where the two are not consecutive.
+
+    `gaps` is complete after the last line.
+    """
 
     def __init__(self, *, deep: bool, decoder: Decoder | None, skip_record_metadata: bool, max_bytes: int = ALL_BYTES) -> None:
         """Choose the contents of the lines. Without `deep` no records are shown; without `decoder` records lack keys and values."""
