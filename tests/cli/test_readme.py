@@ -18,6 +18,7 @@ from odradek.handlers.scopes import BROKER
 from odradek.handlers.table import APIS
 from odradek.testing.embedded import EmbeddedBroker
 from tests.cli.conftest import Command
+from tests.quick_jvms import QUICK_JVMS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -58,6 +59,7 @@ def broker() -> Iterator[str]:
 def test_snippets_run(code: str, broker: str, tmp_path: Path) -> None:
     """Each by itself in a process of its own: nothing may be left out of it. The environment is the activated one."""
     activated = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    spark = {"PYSPARK_SUBMIT_ARGS": "--master local[1] --conf spark.ui.enabled=false pyspark-shell"}
     done = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-c", code.replace("localhost:9092", broker)],
         capture_output=True,
@@ -65,7 +67,7 @@ def test_snippets_run(code: str, broker: str, tmp_path: Path) -> None:
         timeout=350,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "PATH": activated, "PYSPARK_SUBMIT_ARGS": "--master local[1] --conf spark.ui.enabled=false pyspark-shell"},
+        env={**os.environ, **QUICK_JVMS, **spark, "PATH": activated},
     )
     assert done.returncode == 0, done.stderr
     if "print(" in code or ".show()" in code:

@@ -19,6 +19,7 @@ from interop.peers import REPOSITORY
 from odradek.client import Admin, NewTopic, Producer
 from odradek.spark.environment import spark_environment
 from odradek.testing import EmbeddedBroker
+from tests.quick_jvms import QUICK_JVMS
 from tests.spark.numbers import read_numbers
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.timeout(400)]
@@ -55,7 +56,9 @@ def _until(process: subprocess.Popen[str], pattern: str) -> str:
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the master. Both workers have another `python3` than ours on their path."""
-    environment = spark_environment({"PATH": "/usr/bin:/bin"} | {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ})
+    environment = spark_environment(
+        {"PATH": "/usr/bin:/bin"} | QUICK_JVMS | {name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ}
+    )
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         del environment[name]
     script = str(Path(environment["SPARK_HOME"]) / "bin" / "spark-class")

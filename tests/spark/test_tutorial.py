@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -52,9 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with EmbeddedBroker({"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}) as broker:
         command = [sys.executable, "-W", "error::ResourceWarning", str(ROOT / "examples/flights/tutorial.py"), "--months", "1"]
         command += ["--bootstrap-server", broker.bootstrap_servers, "--data", str(folder / "data"), "--output", str(folder / "played.md")]
-        # A short run: code that is compiled once and quickly is enough for it.
-        environment = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=580, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=580, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         yield Run((folder / "played.md").read_text(), folder, broker.bootstrap_servers)
 

@@ -459,13 +459,13 @@ def run(seed: int, steps: int) -> None:
             assert leaders.verdicts[value] == [True, True], f"value {value} was to be committed in both partitions"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_an_outer_coordinators_word_is_kept(seed: int) -> None:
     """What the database says is committed is committed in every partition, nothing else is, whoever dies or comes back."""
     run(seed, 300)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_ids_that_are_used_up_all_the_time(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where an id has six epochs."""
     monkeypatch.setattr(step, "MAX_EPOCH", 6)

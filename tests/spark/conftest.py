@@ -1,0 +1,18 @@
+"""Spark for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.quick_jvms import QUICK_JVMS
+
+
+@pytest.fixture(scope="package", autouse=True)
+def quick_jvms() -> Iterator[None]:
+    """Let all JVMs of these tests be quick ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK_JVMS.items():
+            patch.setenv(name, value)
+        yield
