@@ -23,19 +23,19 @@ _JVM_SECONDS = 600
 
 _LONGEST = (
     "spark/test_spark.py",
-    "spark/test_tutorial.py",
+    "client/test_groups_under_faults.py",
     "cli/test_pages.py",
     "campaigns/test_slices_of_kills.py",
     "spark/functions/test_functions.py",  # in the process of the first file, whose JVM it goes on with
-    "client/test_groups_under_faults.py",
+    "testing/test_lives.py",
     "campaigns/test_slices_of_coordinators.py",
     "simulation/test_cluster_stories.py",
+    "spark/test_tutorial.py",
     "cli/test_readme.py",
     "campaigns/test_slices_of_hostile_clients.py",
     "simulation/test_log_directories.py",
     "spark/test_workers_python.py",
     "campaigns/test_slices_of_exactly_once.py",
-    "testing/test_lives.py",
     "simulation/test_scenario.py",
     "testing/test_pytest_plugin.py",
     "spark/test_exactly_once.py",
