@@ -1,8 +1,8 @@
-"""Brokers for tests: real ones inside a test's process or beside it, and a whole world on virtual time, repeatable from one seed.
+"""Test brokers: real brokers in the test's process or beside it, and a simulation on virtual time that one seed repeats.
 
     from odradek.testing import EmbeddedBroker
 
-What is named here is loaded when it is first asked for.
+The names of this module are imported when they are first used.
 """
 
 from __future__ import annotations

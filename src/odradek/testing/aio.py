@@ -1,10 +1,11 @@
-"""The brokers of `testing.embedded` for coroutines: what waits for a broker is awaited, in a thread, so that clients on the same event loop
-go on meanwhile.
+"""Embedded brokers for coroutines.
+
+Calls that wait for a broker run in a thread and are awaited, so that clients on the same event loop go on.
 
     async with AsyncEmbeddedBroker() as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-`broker.sync` is the broker itself; its verbs that only take a moment (faults, for instance) can be used as they are.
+`broker.sync` is the wrapped `EmbeddedBroker`. Its short calls (faults, for instance) may be used directly.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Also when it is cancelled, what was begun goes on to its end: a broker half started would be nobody's."""
+    """Run the function in a thread. On cancellation wait for its end, then raise: a half-started broker would have no owner to stop it."""
     work = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
     try:
         return await asyncio.shield(work)
@@ -39,7 +40,7 @@ async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kw
 
 
 class AsyncEmbeddedBroker:
-    """`EmbeddedBroker` for coroutines; the arguments are the same."""
+    """Single-node cluster for coroutines, with the arguments of `EmbeddedBroker`."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class AsyncEmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given."""
+        """Value of `bootstrap.servers` for clients."""
         return self.sync.bootstrap_servers
 
     @property
@@ -118,7 +119,7 @@ class AsyncEmbeddedBroker:
 
 
 class AsyncEmbeddedCluster:
-    """`EmbeddedCluster` for coroutines; the arguments are the same."""
+    """Cluster for coroutines, with the arguments of `EmbeddedCluster`."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class AsyncEmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given."""
+        """Value of `bootstrap.servers` for clients."""
         return self.sync.bootstrap_servers
 
     @property

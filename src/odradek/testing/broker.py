@@ -1,4 +1,4 @@
-"""A whole broker in a simulation, all of its cluster.
+"""Simulated broker that is a single-node cluster.
 
 broker = SimulatedBroker(loop, seed=1)
 await broker.start()
@@ -23,7 +23,7 @@ __all__ = ["DATA", "PORT", "BrokerDied", "SimulatedBroker"]
 
 
 class SimulatedBroker(SimulatedNode):
-    """One node, through all its lives; formats itself when it starts on an empty disk."""
+    """Simulated broker that is a single-node cluster. A start on an empty disk formats the disk."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""The asyncio clients of `odradek.client` in a simulation: their clock and randomness are the simulation's.
+"""Asyncio clients of `odradek.client` with the clock and the random source of a simulation.
 
-Make and use them inside `with on_host("name")`: their connections belong to that host then.
+Make and use the clients inside `with on_host("name")`, so that their connections belong to that host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.testing.loop import SimulatedClock
 
 
 class SimulatedProducer(AsyncProducer):
-    """`AsyncProducer` with a clock and randomness of its own."""
+    """`AsyncProducer` with the clock and the random source of a simulation."""
 
     def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Given) -> None:
         super().__init__(**settings)
@@ -35,7 +35,7 @@ class SimulatedProducer(AsyncProducer):
 
 
 class SimulatedConsumer(AsyncConsumer):
-    """`AsyncConsumer` with a clock and randomness of its own."""
+    """`AsyncConsumer` with the clock and the random source of a simulation."""
 
     def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Setting) -> None:
         super().__init__(**settings)
@@ -51,7 +51,7 @@ class SimulatedConsumer(AsyncConsumer):
 
 
 class SimulatedAdmin(AsyncAdmin):
-    """`AsyncAdmin` with a clock and randomness of its own."""
+    """`AsyncAdmin` with the clock and the random source of a simulation."""
 
     def __init__(self, clock: SimulatedClock, rng: random.Random, **settings: Setting) -> None:
         super().__init__(**settings)

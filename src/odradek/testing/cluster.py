@@ -1,4 +1,4 @@
-"""A cluster in a simulation: several whole nodes on one virtual clock, network and set of disks, and clients beside them.
+"""Cluster in a simulation: several whole nodes and their clients on one virtual clock and network, each node with a virtual disk.
 
     async def main(loop: SimulatedLoop) -> None:
         cluster = SimulatedCluster(loop, seed=7, nodes=3)
@@ -12,7 +12,7 @@
 
     run(main, VirtualNetwork(seed=7))
 
-Everything follows from the seeds: the same ones give the same story in every process.
+The seeds decide everything: the same seeds give the same run in every process.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from odradek.testing.trace import Trace
 DATA = "/data"
 PORT, CONTROLLER_PORT = 9092, 9093
 _EXIT_S = 60.0
-"""Virtual seconds that a node which cannot go on may take to stop."""
+"""Virtual seconds that a node may take to stop after a fatal error."""
 
 
 class SimulatedCluster:
-    """Nodes 1 to n, formatted and started together.
+    """Simulated nodes 1 to n, formatted and started together.
 
-    With `separate_controllers` nodes 1 to `nodes` are brokers and the `controllers` nodes after them (default: three) controllers; else
-    the first `controllers` nodes (default: three, or all of fewer) have both roles and the others are brokers. `static_voters`:
-    controller.quorum.voters and kraft.version 0 in place of a voter set in the log. `settings` are Kafka's keys for every node,
-    `release_version` and `feature_levels` what to format them with (default: as the newest release).
+    With `separate_controllers`, nodes 1 to `nodes` are brokers and the next `controllers` nodes (default: 3) are controllers. Otherwise the
+    first `controllers` nodes (default: 3, or all when there are fewer) have both roles, and the other nodes are brokers. With
+    `static_voters`, controller.quorum.voters and kraft.version 0 replace the voter set in the log. `settings` are Kafka's keys for every
+    node. The nodes are formatted with `release_version` and `feature_levels` (default: the newest release).
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SimulatedCluster:
         self.loop = loop
         self.seed = seed
         self.clock = SimulatedClock(loop)
-        """The right time, which clients have."""
+        """Clock of the clients, which `set_clock` does not change."""
         self.broker_ids = tuple(range(1, nodes + 1))
         count = min(3, nodes) if controllers is None else controllers
         self.controller_ids = tuple(range(nodes + 1, nodes + 1 + (controllers or 3)) if separate_controllers else self.broker_ids[:count])
@@ -82,7 +82,7 @@ class SimulatedCluster:
         self._context = contextvars.copy_context()
         self._leaving: dict[int, asyncio.Task[None]] = {}
         self.on_start_failed: Callable[[int, OdradekError], object] | None = None
-        """Told of a start that ended in an error; without it `wait_for_starts` raises that."""
+        """Called as (node, error) when a start fails. Without this callback, `wait_for_starts` raises the error."""
         self.nodes = {node: self._new_node(node, trace) for node in self.ids}
 
     def _new_node(self, node: int, trace: Trace | None) -> SimulatedNode:
@@ -90,11 +90,11 @@ class SimulatedCluster:
         simulated.on_fatal = lambda _: self._exit(node)
         return simulated
 
-    # -- what it is made of ----------------------------------------------------------------------------------------------------------
+    # -- configuration ---------------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def host(node: int) -> str:
-        """The name of a node's machine."""
+        """Return the host name of a node."""
         return f"node-{node}"
 
     @property
@@ -103,11 +103,11 @@ class SimulatedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given."""
+        """Value of `bootstrap.servers` for clients: all brokers."""
         return ",".join(f"{self.host(node)}:{PORT}" for node in self.broker_ids)
 
     def config(self, node: int) -> BrokerConfig:
-        """What the node is started with."""
+        """Return the configuration that the node starts with."""
         roles = [name for name, ids in (("broker", self.broker_ids), ("controller", self.controller_ids)) if node in ids]
         host = self.host(node)
         listeners = [f"PLAINTEXT://{host}:{PORT}"] if "broker" in roles else []
@@ -133,7 +133,7 @@ class SimulatedCluster:
         )
 
     def format(self) -> None:
-        """Formats every node's disk, as `odradek storage format` does."""
+        """Format every node's disk, as `odradek storage format` does."""
         cluster_id = uuid_to_string(random_uuid(self._rng))
         directories = {node: uuid_to_string(random_uuid(self._rng)) for node in self.controller_ids}
         voters = ",".join(f"{node}@{self.host(node)}:{CONTROLLER_PORT}:{directories[node]}" for node in self.controller_ids)
@@ -153,14 +153,14 @@ class SimulatedCluster:
     # -- lives of nodes --------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Formats and starts all nodes; returns when every one of them serves. Raises what kept a node from starting."""
+        """Format and start all nodes, and wait until every node serves clients. Raise the error of a node that failed to start."""
         self.format()
         for node in self.ids:
             self.begin(node)
         await self.wait_for_starts()
 
     def begin(self, node: int) -> None:
-        """Starts a node and goes on meanwhile (alone it may have to wait for a quorum)."""
+        """Begin to start a node without waiting for the end of the start. A node that is started alone may have to wait for a quorum."""
         with on_host(self.host(node)):
             self._starting[node] = self.loop.create_task(self._start(node))
 
@@ -178,7 +178,7 @@ class SimulatedCluster:
             self.on_start_failed(node, error)
 
     async def wait_for_starts(self) -> None:
-        """Returns when no node is starting any more. Raises what kept a node from starting."""
+        """Wait until no node is starting. Raise the error of a node that failed to start."""
         while self._starting:
             node, task = next(iter(self._starting.items()))
             await asyncio.wait((task,))
@@ -191,7 +191,7 @@ class SimulatedCluster:
         return task is not None and not task.done()
 
     def _exit(self, node: int) -> None:
-        """A node that cannot go on stops as far as it can, and then is gone."""
+        """Stop a node after a fatal error. Kill the node when the stop takes longer than 60 virtual seconds."""
         simulated = self.nodes[node]
         life = simulated.lives
 
@@ -206,11 +206,11 @@ class SimulatedCluster:
                     simulated.kill()
 
         if simulated.alive:
-            # Not as part of the process that told of its end: nothing of that goes on.
+            # Run outside the failed process: tasks of that process may never run again.
             self._leaving[node] = self.loop.create_task(leave(), context=self._context.copy())
 
     async def stop(self, node: int | None = None) -> None:
-        """An orderly shutdown of one node, or of all that are alive at the same time. BrokerDied when one was killed on the way."""
+        """Shut down one node in order, or all live nodes at the same time. Raises BrokerDied when a node was killed during the shutdown."""
         chosen = [node] if node is not None else [each for each in self.ids if self.nodes[each].alive]
         await asyncio.gather(*(self.nodes[each].stop() for each in chosen))
 
@@ -219,7 +219,7 @@ class SimulatedCluster:
         self.nodes[node].kill()
 
     def power_cut(self, *nodes: int) -> None:
-        """The machines of these nodes (default: of all) lose power at the same moment, those that are down included."""
+        """Cut the power of the named nodes (default: all) at the same moment. Nodes that are down are skipped."""
         for node in nodes or self.ids:
             if self.nodes[node].alive:
                 self.nodes[node].power_cut()
@@ -232,31 +232,33 @@ class SimulatedCluster:
         """See `SimulatedNode.resume`."""
         self.nodes[node].resume()
 
-    # -- what is wrong with it --------------------------------------------------------------------------------------------------------
+    # -- faults -----------------------------------------------------------------------------------------------------------------------
 
     def cut(self, source: int | str, target: int | str) -> None:
-        """What goes from one to the other (nodes, or hosts of clients) stops arriving."""
+        """Stop the delivery of bytes from `source` to `target`. Each is a node id or the host name of a client."""
         self.loop.network.cut(self._host(source), self._host(target))
 
     def isolate(self, node: int, others: Iterable[int] | None = None) -> None:
-        """Cuts a node off from the other nodes (all of them by default), both ways; clients still reach it."""
+        """Cut a node off from `others` (default: all other nodes), in both directions. Clients still reach the node."""
         for other in self.ids if others is None else others:
             if other != node:
                 self.cut(node, other)
                 self.cut(other, node)
 
     def slow_down(self, source: int | str, target: int | str, latency_s: tuple[float, float] | None) -> None:
-        """Seconds (least, most) that bytes take from one to the other; None takes it back."""
+        """Set the latency from `source` to `target` (least, most, in seconds). None restores the default latency."""
         self.loop.network.slow_down(self._host(source), self._host(target), latency_s)
 
     def set_clock(self, node: int, ahead_ms: int) -> None:
-        """A node's wall clock is wrong from now on, by so much; its monotonic clock is not."""
+        """Set a node's wall clock `ahead_ms` milliseconds ahead of the right time. The node's monotonic clock does not change."""
         self.nodes[node].clock.epoch_ms = EPOCH_MS + ahead_ms
 
     async def heal(self) -> None:
-        """All is well from now on: links, clocks, disks; who is paused goes on, who is down is started. Returns when all serve.
+        """End all faults of nodes: cuts, latencies between nodes, clocks, slow executors, disk failures. Resume paused nodes and start
+        nodes that are down.
 
-        An end of a life that was armed (`SimulatedNode.end_at_step`) does not come any more.
+        Wait until all nodes serve clients. An end of life that `SimulatedNode.end_at_step` armed is disarmed. Raise the error of a node
+        that failed to start.
         """
         self.loop.network.heal()
         for source in self.hosts:
@@ -285,52 +287,54 @@ class SimulatedCluster:
 
     @staticmethod
     def client(name: str) -> AbstractContextManager[None]:
-        """Clients made and used inside of this block are on a machine of that name."""
+        """Return a context manager: clients that are made and used inside its block run on the host `name`."""
         return on_host(name)
 
     def producer(self, name: str, **settings: Setting) -> SimulatedProducer:
-        """A producer; `name` seeds what it chooses."""
+        """Return a producer whose random choices are seeded by `name` and the cluster's seed."""
         return SimulatedProducer(self.clock, self._rng_of(name), bootstrap_servers=self.bootstrap_servers, **settings)
 
     def consumer(self, name: str, **settings: Setting) -> SimulatedConsumer:
-        """A consumer; `name` seeds what it chooses."""
+        """Return a consumer whose random choices are seeded by `name` and the cluster's seed."""
         return SimulatedConsumer(self.clock, self._rng_of(name), bootstrap_servers=self.bootstrap_servers, **settings)
 
     def admin(self, name: str, **settings: Setting) -> SimulatedAdmin:
-        """An admin client; `name` seeds what it chooses."""
+        """Return an admin client whose random choices are seeded by `name` and the cluster's seed."""
         return SimulatedAdmin(self.clock, self._rng_of(name), bootstrap_servers=self.bootstrap_servers, **settings)
 
     def _rng_of(self, name: str) -> random.Random:
         return random.Random(f"{name} {self.seed}")
 
-    # -- what can be seen of it ------------------------------------------------------------------------------------------------------
+    # -- observation -----------------------------------------------------------------------------------------------------------------
 
     def kraft(self, node: int) -> KRaftNode | None:
-        """The node's part in the quorum; None while it is down or has none yet."""
+        """Return the node's `KRaftNode`, or None while the node is down or has not made its `KRaftNode` yet."""
         simulated = self.nodes[node]
         if not simulated.alive or simulated.broker is None:
             return None
         return getattr(simulated.broker.services, "kraft", None)
 
     def active_controller(self) -> int | None:
-        """The node whose controller is active, in the newest epoch if several think so; None without one."""
+        """Return the node with the active controller, or None. If several nodes claim to be active, take the highest epoch."""
         active = [(kraft.leader_and_epoch.epoch, node) for node in self.ids if (kraft := self.kraft(node)) and kraft.is_active_controller]
         return max(active)[1] if active else None
 
     def image(self) -> MetadataImage | None:
-        """The metadata as the active controller has committed it."""
+        """Return the metadata image that the active controller has committed, or None without an active controller."""
         active = self.active_controller()
         kraft = None if active is None else self.kraft(active)
         return None if kraft is None else kraft.image
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """The leader of a partition by the committed metadata; None without one."""
+        """Return the leader of a partition according to the committed metadata, or None without a leader."""
         image = self.image()
         registration = None if image is None else image.topics.partition(*partition)
         return None if registration is None or registration.leader < 0 else registration.leader
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float, *, what: str = "", every_s: float = 0.1) -> None:
-        """Returns when the condition holds; TimeoutError, naming `what`, when that takes longer than so many virtual seconds."""
+        """Wait until the condition holds; check every `every_s` virtual seconds. Raises TimeoutError, which names `what`, after
+        `timeout_s`.
+        """
         deadline = self.loop.time() + timeout_s
         while not condition():
             if self.loop.time() >= deadline:

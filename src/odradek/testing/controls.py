@@ -1,4 +1,4 @@
-"""What a test does to brokers that run: faults, and the clock."""
+"""Faults and clock of running test brokers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from odradek.base.errors import ErrorCode
 
 _CLUSTER_STEP_S: Final = 0.5
-"""A quarter of the shortest time after which nodes miss one another (controller.quorum.fetch.timeout.ms)."""
+"""Seconds of one step of a cluster's clock: a quarter of the shortest timeout between nodes (controller.quorum.fetch.timeout.ms, 2 s)."""
 _MOST_CLUSTER_STEPS: Final = 1_000
 _BETWEEN_STEPS_S: Final = 0.004
-"""For the nodes to hear of one another."""
+"""Real seconds between two steps, in which the nodes exchange requests."""
 
 
 _numbers = itertools.count(1)
-"""Of faults: one that ended with its broker's life must not be taken for another of the next life."""
+"""Numbers of faults. The numbers are unique in the process: a fault that ended with a broker's life must not be confused with a fault of
+the next life.
+"""
 
 
 class Controlled(Protocol):
-    """A node that is up."""
+    """Node whose faults and clock are controlled."""
 
     ahead_s: float
 
@@ -39,7 +41,10 @@ class Controlled(Protocol):
 
 
 class Fault:
-    """A fault that was made; it ends with `remove`, at the end of a `with` block, when it was used up, and with the broker's life."""
+    """Handle of one fault.
+
+    The fault ends with `remove`, at the end of a `with` block, after `times` requests, or with the broker's life.
+    """
 
     def __init__(self, nodes: Sequence[Controlled], number: int) -> None:
         self._nodes = nodes
@@ -47,11 +52,11 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many requests it has struck, over all nodes that are up."""
+        """Number of requests that the fault has hit, summed over all nodes that are up."""
         return sum([node.call("hits", self._number) for node in self._nodes if node.is_up])
 
     def remove(self) -> None:
-        """It strikes no more; no error when it is gone already."""
+        """End the fault. No error when the fault has ended already."""
         for node in self._nodes:
             if node.is_up:
                 node.call("remove_rule", self._number)
@@ -64,15 +69,15 @@ class Fault:
 
 
 class Faults:
-    """What goes wrong for clients of a broker, or of each node of a cluster that is up.
+    """Faults of one broker, or of each node of a cluster that is up.
 
     - `api`: `ApiKey.PRODUCE`, "Produce" or 0; several in a list; None is every API.
-    - `topic`, `partition`: only requests that name it. Of a request that names others as well, the others are served.
-    - `client_id`: only clients of that id, in which `*` and `?` stand for anything. Without it: all but the cluster's own nodes.
-    - `times`: so many requests (on each node), then no more. `skip`: so many are let through first.
+    - `topic`, `partition`: only requests that name this topic or partition. Other topics and partitions in the same request are served.
+    - `client_id`: only clients with this id; `*` and `?` are wildcards. Without `client_id`: all clients except the cluster's own nodes.
+    - `times`: number of requests to hit on each node; the fault then ends. `skip`: number of matching requests to let through first.
 
-    A request is struck by the first fault that is for it, in the order in which they were made. FaultError for what cannot be,
-    TestingError while no broker is up.
+    The first fault that matches a request hits the request, in the order in which the faults were made. Methods raise FaultError for
+    arguments that make no fault, and TestingError while no broker is up.
     """
 
     def __init__(self, nodes: Callable[[], Sequence[Controlled]]) -> None:
@@ -91,10 +96,11 @@ class Faults:
         message: str | None = None,
         applied: bool = False,
     ) -> Fault:
-        """Answers with the error, in the place that it has in the API's answer, and in the version that was asked.
+        """Answer with the error, in the fields that the API's response has for errors, and in the request's version.
 
-        Nothing is done, unless `applied`: then the request takes effect all the same, as when a leader loses its lead just afterwards.
-        Where there is no answer to put it in (Produce with acks=0) the connection ends, as it does in Kafka.
+        The broker does not handle the request, unless `applied` is set. With `applied`, the request takes effect and the response still
+        carries the error, as when a leader loses its leadership just after the append. Where no response is sent (Produce with acks=0), the
+        connection closes, as in Kafka.
         """
         return self._add(
             new_rule(
@@ -122,7 +128,7 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """The request takes effect at once, its answer leaves so many seconds late, and later ones of the connection after it."""
+        """Handle the request at once and delay its response by `seconds`. Later responses on the connection follow the delayed response."""
         return self._add(
             new_rule(Action.DELAY, api, seconds=seconds, topic=topic, partition=partition, client_id=client_id, times=times, skip=skip)
         )
@@ -137,7 +143,7 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """The request is lost: it takes no effect and has no answer, and nothing that follows it on its connection is served."""
+        """Lose the request: the broker does not handle the request, sends no response, and handles no later request on the connection."""
         return self._add(new_rule(Action.DROP, api, topic=topic, partition=partition, client_id=client_id, times=times, skip=skip))
 
     def drop_answers(
@@ -150,7 +156,7 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """The request takes effect, its answer is lost, and nothing that follows it on its connection is served."""
+        """Lose the response: the broker handles the request, sends no response, and handles no later request on the connection."""
         return self._add(
             new_rule(Action.DROP, api, topic=topic, partition=partition, client_id=client_id, times=times, skip=skip, applied=True)
         )
@@ -166,7 +172,7 @@ class Faults:
         skip: int = 0,
         applied: bool = False,
     ) -> Fault:
-        """The connection ends in place of an answer; the request takes no effect, unless `applied`."""
+        """Close the connection in place of a response. The request does not take effect, unless `applied` is set."""
         return self._add(
             new_rule(Action.DISCONNECT, api, topic=topic, partition=partition, client_id=client_id, times=times, skip=skip, applied=applied)
         )
@@ -180,33 +186,37 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """As a broker does whose quota is exceeded (KIP-219): the answer leaves at once and names `throttle_time_ms`, where its version has
-        that; what the connection sends within that time is served after it.
+        """Throttle clients as a broker does when a quota is exceeded (KIP-219).
+
+        The response is sent at once, with `throttle_time_ms` where its version has the field. The broker handles the next request of the
+        connection after `seconds`.
         """
         return self._add(new_rule(Action.THROTTLE, api, seconds=seconds, client_id=client_id, times=times, skip=skip))
 
     def disconnect(self, client_id: str | None = None) -> int:
-        """Ends the connections that clients have now, all of them or those with that id; how many."""
+        """Close the current connections of clients, or of the clients with this id, and return their number."""
         return sum([node.call("disconnect", client_id) for node in self._up()])
 
     def refuse_connections(self) -> None:
-        """New connections are reset as soon as they are made, those of other nodes, too; open ones stay. Until `accept_connections`."""
+        """Reset new connections as soon as they are accepted, until `accept_connections`. Connections of other nodes are reset, too; open
+        ones stay.
+        """
         for node in self._up():
             node.call("refuse", True)
 
     def accept_connections(self) -> None:
-        """Takes `refuse_connections` back."""
+        """Accept new connections again after `refuse_connections`."""
         for node in self._up():
             node.call("refuse", False)
 
     def clear(self) -> None:
-        """All is well from now on. What was dropped stays lost: its clients notice when their own time is over."""
+        """End all faults. Requests and responses that were dropped stay lost; their clients notice at their own timeouts."""
         for node in self._nodes():
             if node.is_up:
                 node.call("clear")
 
     def _up(self) -> list[Controlled]:
-        """TestingError when nobody is there to do anything wrong."""
+        """Return the nodes that are up. Raises TestingError when no node is up."""
         up = [node for node in self._nodes() if node.is_up]
         if not up:
             raise TestingError("no broker is up: its faults are made after its start, and end with it")
@@ -221,27 +231,27 @@ class Faults:
 
 
 class ClockControl:
-    """The clock of a broker, or of all nodes of a cluster: it goes as the system's does, and can be put forward.
+    """Clock of a broker, or of all nodes of a cluster. The clock runs as the system's clock does, and a test can advance it.
 
-    Retention, sessions of groups, transactions that time out, producers that expire: all of that goes by this clock, in the broker only.
-    Clients have their own, so that a consumer goes on with its heartbeats at its own pace.
+    The broker's retention, group sessions, transaction timeouts and producer expiration use this clock. Clients have their own clock: a
+    consumer sends its heartbeats at the usual pace.
     """
 
     def __init__(self, nodes: Callable[[], Sequence[Controlled]]) -> None:
         self._nodes = nodes
 
     def time_ms(self) -> int:
-        """Milliseconds since the Unix epoch, as the (first) node has it."""
+        """Return the first node's time in milliseconds since the Unix epoch."""
         nodes = [node for node in self._nodes() if node.is_up]
         ahead_s = self._nodes()[0].ahead_s
         return int(nodes[0].call("time_ms")) if nodes else time.time_ns() // 1_000_000 + round(ahead_s * 1000)
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Puts the clock forward; returns when what has become due meanwhile has been done. ValueError for less than nothing.
+        """Advance the clock, and wait until everything that has become due is done. Raises ValueError for a negative or infinite time.
 
-        A single broker does in order what it would have done in that time, however long it is. The nodes of a cluster are put forward
-        together, half a second at a time: that takes 5 to 10 ms a step. From 500 s on the steps are longer, and the nodes miss one another
-        meanwhile, as when their machines had been suspended: they elect a leader of the quorum anew, and serve some seconds later.
+        A single broker does all that would have become due, in order, however long the time is. The nodes of a cluster advance together in
+        steps of half a second; one step takes 5 to 10 ms. Above 500 s the steps are longer than half a second. The nodes then lose contact,
+        as after a suspension of their machines: the quorum elects a new leader, and the nodes serve clients some seconds later.
         """
         total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
         if not total >= 0 or math.isinf(total):

@@ -1,9 +1,9 @@
-"""A disk in memory that knows what would survive a power cut, and fails on demand.
+"""Disk in memory that models power cuts and disk failures.
 
-The model is a journalling file system at its most forgetful: `fsync` makes a file's bytes and size durable, `fsync_dir` makes the
-names in a directory durable, nothing else is promised. `crash` builds the disk that a machine could find after losing power:
-of the name changes not yet synced a prefix has happened, of each file's unsynced writes any subset, the last one possibly torn.
-`fail` makes a part of it fail the way disks do: EIO, ENOSPC, EROFS, EACCES, at once or after a number of operations.
+The model is a journalling file system that keeps as little as it may: `fsync` makes a file's bytes and size durable, `fsync_dir` makes the
+names in a directory durable. Other changes may be lost. `crash` returns a disk that a machine could find after a power cut: a prefix of the
+unsynced name changes has happened, and any subset of each file's unsynced writes, the last of them possibly torn. `fail` makes operations
+fail as disks do: EIO, ENOSPC, EROFS or EACCES, at once or after a number of operations.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import random
 from collections.abc import Callable, Collection, Sequence
 
 FaultHook = Callable[[str, str], None]
-"""Called as hook(operation, path) before each operation; raises OSError (or `PowerCut`) to make it fail."""
+"""Called as hook(operation, path) before each operation. Raises OSError (or `PowerCut`) to make the operation fail."""
 
 
 NONE, ALL, PREFIX, DIRECTORIES, SUBSET = "none", "all", "prefix", "directories", "subset"
-"""What a power cut leaves of the changes that are not durable; see `VirtualDisk.crash`."""
+"""Changes that a power cut keeps, among those that are not durable; see `VirtualDisk.crash`."""
 
 
 class PowerCut(BaseException):
-    """Raised by a fault hook to stop the program at this operation; not an `Exception`, so that nothing handles it."""
+    """Power cut at this operation, raised by a fault hook to stop the program. Not an `Exception`, so that no handler catches it."""
 
 
 CHANGES = frozenset({"write", "truncate", "fsync", "create", "open", "rename", "remove", "mkdir", "rmdir", "fsync_dir"})
-"""Every operation that a file system mounted read-only refuses; "open" is that of an existing file for writing."""
+"""Every operation that a file system mounted read-only refuses. "open" is the opening of an existing file for writing."""
 EVERYTHING = CHANGES | {"read"}
 
 
 class Failure:
-    """A part of the disk that fails; made by `VirtualDisk.fail`."""
+    """Failure of a part of the disk, made by `VirtualDisk.fail`."""
 
     __slots__ = ("_after", "error", "hits", "lifted", "operations", "prefix", "times")
 
@@ -41,16 +41,16 @@ class Failure:
         self.error = error
         self.times = times
         self.hits = 0
-        """How often it struck."""
+        """Number of operations that have failed."""
         self.lifted = False
         self._after = after
 
     def lift(self) -> None:
-        """The disk works again."""
+        """End the failure."""
         self.lifted = True
 
     def strikes(self, operation: str, path: str, other: str) -> bool:
-        """Whether this operation fails; counts it."""
+        """Return whether this operation fails, and count the operation."""
         if self.lifted or operation not in self.operations or not (self._covers(path) or (other and self._covers(other))):
             return False
         if self._after > 0:
@@ -66,7 +66,7 @@ class Failure:
 
 
 class _Inode:
-    """A file's bytes now, its bytes at the last fsync, and the writes since."""
+    """File: its current bytes, its bytes at the last fsync, and the writes since then."""
 
     __slots__ = ("abandoned", "data", "durable", "modified_ms", "unsynced")
 
@@ -76,7 +76,7 @@ class _Inode:
         self.unsynced: list[tuple[int, bytes | None]] = []
         """(offset, bytes) of a write; (size, None) of a truncation."""
         self.abandoned = False
-        """An fsync failed: what was written before it is in memory only, for ever, whatever later fsyncs say."""
+        """Whether an fsync has failed. Bytes written before a failed fsync stay in memory only, even when a later fsync succeeds."""
         self.modified_ms = 0
 
     def write(self, offset: int, data: bytes) -> None:
@@ -98,12 +98,12 @@ class _Inode:
         self.unsynced.clear()
 
     def abandon(self) -> None:
-        """What Linux does when an fsync fails: the pages count as clean, so that the next one succeeds without having written them."""
+        """Mark the unsynced writes as clean, as Linux does when an fsync fails. The next fsync succeeds without writing them."""
         self.abandoned = True
         self.unsynced.clear()
 
     def after_crash(self, rng: random.Random, data: str) -> _Inode:
-        """What a power cut may leave of the file."""
+        """Return the file as a power cut may leave it."""
         survivor = _Inode()
         if data != ALL or self.abandoned:
             content = bytearray(self.durable)
@@ -123,16 +123,17 @@ class _Inode:
 
 
 def _survive(data: bytearray, offset: int, piece: bytes | None, rng: random.Random, *, torn: bool) -> None:
-    """Perhaps applies one write or truncation: not at all, wholly, the size without the bytes, or torn (the last one always).
+    """Apply one write or truncation to `data`, or do not.
 
-    Bytes that were there before are the old or the new ones: their blocks have their place, and keep it.
+    Chance decides: no change, the whole change, the new size without the bytes, or a torn write. The last write is torn whenever it is
+    applied. Bytes that existed before are either the old or the new bytes, since their blocks are allocated already.
     """
     chance = rng.random()
     if chance < 0.45:
         return
     if piece is not None and (torn or chance > 0.9):
         if chance > 0.95:
-            # The size became durable, the blocks did not.
+            # The size became durable; the blocks did not.
             piece = bytes(data[offset : offset + len(piece)]).ljust(len(piece), b"\0")
         else:
             piece = piece[: rng.randint(0, len(piece))]
@@ -156,7 +157,7 @@ _NameChange = tuple[str, str, _Inode | None, str]
 
 
 class VirtualFile:
-    """An open file of a `VirtualDisk`; stays valid after a rename or removal, as on Unix."""
+    """Open file of a `VirtualDisk`. The file stays usable after a rename or removal, as on Unix."""
 
     def __init__(self, disk: VirtualDisk, path: str, inode: _Inode, readonly: bool) -> None:
         self.path = path
@@ -197,7 +198,7 @@ class VirtualFile:
             self._disk.take_space(max(0, offset + len(data) - len(self._inode.data)), self.path)
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                # What still had its place was written.
+                # The part that still had space was written.
                 self._write(data[: len(data) // 2], offset)
             raise
         self._write(data, offset)
@@ -239,8 +240,8 @@ class _VirtualLock:
 class VirtualDisk:
     """`base.disk.Disk` in memory.
 
-    `fault` is called before every operation that touches the disk; `steps` counts the operations that change it, so that
-    a test can cut the power at each of them in turn. `capacity` bytes, when given, end in ENOSPC.
+    `fault` is called before every operation on the disk. `steps` counts the operations that change the disk, so that a test can cut the
+    power at each operation in turn. When the files would exceed `capacity` bytes, writes fail with ENOSPC.
     """
 
     def __init__(self, *, time_ms: Callable[[], int] = lambda: 0, fault: FaultHook | None = None, capacity: int | None = None) -> None:
@@ -266,11 +267,13 @@ class VirtualDisk:
         after: int = 0,
         times: int | None = None,
     ) -> Failure:
-        """From now on these operations (a name or several of `EVERYTHING`) end in `OSError(error)` on paths that begin with `prefix`:
-        the first `after` of them still work, and at most `times` fail. A write that ends in ENOSPC leaves its first half; an fsync that
-        fails leaves the file so that later ones succeed and what was written before is lost all the same with the power.
+        """Make `operations` (a name or several of `EVERYTHING`) fail with `OSError(error)` on paths that begin with `prefix`.
 
-        The failures stay with the disk (a kill or power cut gives another one, without them) until `Failure.lift`.
+        The first `after` of these operations succeed, and at most `times` fail. A write that fails with ENOSPC leaves its first half. After
+        a failed fsync later fsyncs succeed, but a power cut still loses the bytes written before the failed fsync. Raises ValueError for an
+        unknown operation.
+
+        A failure stays with this disk until `Failure.lift`. The disks that `kill` and `crash` return have no failures.
         """
         chosen = frozenset({operations} if isinstance(operations, str) else operations)
         unknown = chosen - EVERYTHING
@@ -285,17 +288,17 @@ class VirtualDisk:
         self._failures.append(failure)
 
     def lift_failures(self) -> None:
-        """All of it works again."""
+        """End all failures."""
         self._failures.clear()
 
     def check(self, operation: str, path: str, other: str = "") -> None:
-        """OSError when a `Failure` strikes the operation."""
+        """Raise OSError when a `Failure` applies to the operation."""
         for failure in self._failures:
             if failure.strikes(operation, path, other):
                 raise OSError(failure.error, os.strerror(failure.error), path)
 
     def step(self, operation: str, path: str, other: str = "", *, check: bool = False) -> None:
-        """Before each operation: asks the fault hook, counts, and with `check` looks for failures."""
+        """Call the fault hook and count the operation; with `check`, also apply failures. Called before each operation."""
         if self.fault is not None:
             self.fault(operation, path)
         if operation != "read":
@@ -411,27 +414,27 @@ class VirtualDisk:
             kind, name, _, other = operation
             if path in (os.path.dirname(name), os.path.dirname(other)) or (kind == "mkdir" and name == path):
                 if kind == "rename" and name in self._durable_directories:
-                    # What is not durable inside the directory stays inside it, under its new name.
+                    # Changes that are not durable inside the directory stay inside the directory, under its new name.
                     later = [_moved(each, name, other) for each in later]
                 _replay(self._durable_files, self._durable_directories, operation)
             else:
                 later.append(operation)
         self._unsynced_names = later
 
-    # What checkers look at: no operation of the program, so that it is neither counted nor fails.
+    # Methods for checkers: these are not operations of the program, so they are not counted and never fail.
 
     def peek(self, path: str) -> bytes | bytearray | None:
-        """What is in the file now, not to be changed; None when there is none."""
+        """Return the file's current bytes, which the caller must not change, or None without a file."""
         inode = self._files.get(os.path.normpath(path))
         return None if inode is None else inode.data
 
     def peek_durable(self, path: str) -> bytes | bytearray | None:
-        """What is certain to be in the file after a power cut; None when the file itself may not be there."""
+        """Return the bytes that are in the file after any power cut, or None when a power cut may lose the file itself."""
         inode = self._durable_files.get(os.path.normpath(path))
         return None if inode is None else inode.durable
 
     def peek_names(self, directory: str) -> list[str]:
-        """The files in a directory, sorted."""
+        """Return the names of the files in a directory, sorted."""
         prefix = os.path.normpath(directory) + "/"
         return sorted(name[len(prefix) :] for name in self._files if name.startswith(prefix) and "/" not in name[len(prefix) :])
 
@@ -439,7 +442,7 @@ class VirtualDisk:
         return self._inode(path).modified_ms
 
     def space(self, path: str) -> tuple[int, int]:
-        """A terabyte where there is no `capacity`."""
+        """Return (total, free) bytes. Without `capacity` the total is 1 TiB."""
         self.step("read", path, check=True)
         total = 1 << 40 if self.capacity is None else self.capacity
         return total, max(0, total - sum(len(inode.data) for inode in self._files.values()))
@@ -456,7 +459,7 @@ class VirtualDisk:
         return _VirtualLock(self, path)
 
     def kill(self) -> VirtualDisk:
-        """The disk after the process was killed: everything written is there, no lock is held."""
+        """Return the disk as a killed process leaves the disk: all writes are kept, and no lock is held."""
         survivor = self._rebuilt(dict(self._files), set(self._directories), lambda inode: inode)
         survivor._durable_files = dict(self._durable_files)
         survivor._durable_directories = set(self._durable_directories)
@@ -464,16 +467,15 @@ class VirtualDisk:
         return survivor
 
     def crash(self, rng: random.Random, *, names: str = PREFIX, data: str = SUBSET) -> VirtualDisk:
-        """A disk that a power cut at this moment could leave; this one stays as it is.
+        """Return a disk that a power cut at this moment could leave. This disk does not change.
 
-        Of the changes of names not yet durable there happened, by `names`: NONE, ALL, a PREFIX (as a journal has it), or in each
-        directory a prefix of its own (DIRECTORIES). Of the unsynced writes and sizes, by `data`: NONE, ALL, or any SUBSET, torn ones among
-        them.
+        `names` chooses the name changes that happened, among those not yet durable: NONE, ALL, a PREFIX (as with a journal), or a separate
+        prefix in each directory (DIRECTORIES). `data` chooses the unsynced writes and truncations: NONE, ALL, or any SUBSET, possibly torn.
         """
         files, directories = dict(self._durable_files), set(self._durable_directories)
         for operation in _surviving(self._unsynced_names, rng, names):
             _replay(files, directories, operation)
-        # What a directory holds goes with the directory's own name.
+        # A file or directory is lost with the directory that contains it.
         directories = {path for path in directories if _is_reachable(path, directories)}
         files = {path: inode for path, inode in files.items() if os.path.dirname(path) in directories}
         return self._rebuilt(files, directories, lambda inode: inode.after_crash(rng, data))

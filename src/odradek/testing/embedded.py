@@ -1,4 +1,4 @@
-"""Real brokers inside a test: in a thread of its process or in processes of their own, with temporary directories and free ports.
+"""Real brokers inside a test: in threads of its process or in separate processes, with temporary directories and free ports.
 
     with EmbeddedBroker(topics=["orders"]) as broker:
         producer = Producer(bootstrap_servers=broker.bootstrap_servers)
@@ -8,8 +8,8 @@
         cluster.kill(1)
         cluster.restart(1)
 
-Any Kafka client can talk to them, as they listen on sockets. A directory goes at the end, unless it was given; directories and processes
-also go when the test's process is killed. docs/testing.md shows what can be done to them.
+The brokers listen on sockets, so any Kafka client can connect. A temporary directory is removed at the end; a given directory is kept.
+Temporary directories and broker processes also end when the test's process is killed. See docs/testing.md.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 _VOTERS: Final = 3
 _OF_ONE_NODE: Final = ("listeners", "advertised.listeners", "node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir")
-"""Keys that no two nodes can share."""
+"""Keys that two nodes cannot share."""
 
 Setting: TypeAlias = str | int | float | bool | Sequence[str]
-"""The value of a broker's key: text as in a properties file, or the Python value."""
+"""Value of a broker's key: text as in a properties file, or the Python value."""
 
 
 def _texts(settings: Mapping[str, Setting] | None) -> dict[str, str]:
@@ -50,7 +50,7 @@ def _texts(settings: Mapping[str, Setting] | None) -> dict[str, str]:
 
 
 class Topic(NamedTuple):
-    """A topic to create when a broker has started; `replication_factor` -1 is the broker's default."""
+    """Topic to create after a broker's start. `replication_factor` -1 is the broker's default."""
 
     name: str
     partitions: int = 1
@@ -59,7 +59,7 @@ class Topic(NamedTuple):
 
 
 class _Place:
-    """The directory of a broker or cluster: given, and then kept, or a temporary one."""
+    """Directory of a broker or cluster: a given directory, which is kept, or a temporary directory."""
 
     def __init__(self, directory: str | None, *, memory: bool) -> None:
         if directory and memory:
@@ -70,19 +70,19 @@ class _Place:
         self.gone = False
 
     def remove(self) -> None:
-        """Removes a temporary directory, in the process that made it."""
+        """Remove a temporary directory. Do nothing in a forked process or for a given directory."""
         if self.is_own and os.getpid() == self.pid:
             remove_directory(self.path)
             self.gone = True
 
     def must_be(self) -> None:
-        """TestingError for a temporary directory that was removed."""
+        """Raise TestingError when the temporary directory has been removed."""
         if self.gone:
             raise TestingError("it was stopped, and its temporary directory removed; make another, or give it a directory")
 
 
 class EmbeddedBroker(EmbeddedNode):
-    """A single-node cluster on 127.0.0.1. `start` and `stop` it, or use it in a `with` block."""
+    """Single-node cluster on 127.0.0.1. Call `start` and `stop`, or use the broker in a `with` block."""
 
     def __init__(
         self,
@@ -95,16 +95,20 @@ class EmbeddedBroker(EmbeddedNode):
         version: str | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """`settings` are Kafka's broker keys; where `listeners` name none for the controller, it gets one.
+        """Prepare a broker; `start` starts the broker.
 
-        `topics`: created at the start, unless they are there.
+        - `settings`: Kafka's broker keys. When `listeners` has no controller listener, one is added.
+        - `topics`: created at the start, unless they exist.
+        - `directory`: kept after the test, and served again if a broker has used the directory before. Without `directory` a temporary
+          directory is
+          used; its files are not fsynced, as they need not survive a power cut.
+        - `memory`: put the temporary directory on /dev/shm, where the system has it, so that no disk is used.
+        - `process`: run the broker in a separate process instead of a thread. The process imports the whole broker, which takes a quarter
+          of a second.
+        - `version`: release of Kafka ("3.7") whose API versions are announced to clients; later versions are refused (docs/testing.md).
+        - `disk`: replaces the system's disk, for tests of a disk that fails; then `directory` is a path on that disk.
 
-        `directory`: kept, and served again if a broker has been there; else a temporary one, whose files are not flushed to the device, as
-        they need not outlast a power cut. `memory`: the temporary one is on /dev/shm, where the system has that, so that no disk is used.
-        `process`: a process of its own, which loads all of the broker anew (a quarter of a second), in place of a thread of this one.
-        `version`: announces to clients what brokers of that release of Kafka do ("3.7"), and serves no more (docs/testing.md).
-        `disk`: in place of the system's, for tests of a disk that fails; then `directory` is one of its own.
-        TestingError for what does not go together, ConfigError for a setting that is no text, number or boolean.
+        Raises TestingError for arguments that exclude each other, and ConfigError for a setting that is not text, a number or a boolean.
         """
         if disk is not None and process:
             raise TestingError("a disk of your own works in this process only")
@@ -123,7 +127,7 @@ class EmbeddedBroker(EmbeddedNode):
             port, controller = (each.port for each in self._ports)
             settings["listeners"] = f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}"
             if self._release is not None:
-                # Old levels of features know no voters in the log.
+                # Old feature levels do not support voters in the log.
                 settings.update({"controller.quorum.voters": f"1@{HOST}:{controller}", "controller.quorum.bootstrap.servers": ""})
         else:
             settings = with_controller_listener(settings)
@@ -133,11 +137,15 @@ class EmbeddedBroker(EmbeddedNode):
 
     @property
     def port(self) -> int:
-        """The port that clients connect to; known as soon as the broker is made, unless `listeners` were given."""
+        """Port that clients connect to. With `listeners` of your own the port is known after the start, otherwise before."""
         return self._ports[0].port if self._ports else super().port
 
     def start(self, timeout_s: float = START_S) -> Self:
-        """Returns when clients are served, and topics there; raises what kept the broker from starting, TimeoutError after `timeout_s`."""
+        """Start the broker, and wait until the broker serves clients and has the topics.
+
+        Raises TimeoutError after `timeout_s` seconds, TestingError when the broker is up, or the error that stopped the start. The broker
+        is stopped then.
+        """
         self._place.must_be()
         self.begin()
         try:
@@ -152,7 +160,7 @@ class EmbeddedBroker(EmbeddedNode):
         return self
 
     def stop(self) -> None:
-        """An orderly shutdown, also of a broker that is still starting; returns when all is closed, and a temporary directory removed."""
+        """Shut the broker down in order, even while it is starting. Wait until all is closed and a temporary directory is removed."""
         super().stop()
         for port in self._ports if self._place.is_own else ():
             port.release()
@@ -166,11 +174,11 @@ class EmbeddedBroker(EmbeddedNode):
 
 
 class EmbeddedCluster:
-    """Nodes 1 to n on 127.0.0.1, each a broker; the first three (or all of fewer) are controllers, too.
+    """Nodes 1 to n on 127.0.0.1. Every node is a broker; the first three (or all of fewer) are also controllers.
 
-    Each node has its ports as long as the object lives, so that clients find it again after a restart. In threads the nodes share one
-    interpreter, and so one core. `kill` leaves behind what SIGKILL of a process does: connections break, nothing is flushed or told, locks
-    are free; what was written is in the files.
+    Each node keeps its ports as long as the object lives, so that clients find the node after a restart. Nodes in threads share one
+    interpreter and therefore one core. `kill` has the effects of SIGKILL: connections break, locks are free, written bytes are in the
+    files, and the node flushes nothing and sends no message.
     """
 
     def __init__(
@@ -183,9 +191,11 @@ class EmbeddedCluster:
         memory: bool = False,
         process: bool = False,
     ) -> None:
-        """`settings` are Kafka's broker keys for all nodes. `directory` keeps the nodes' directories (`node-1`, ...); a cluster that is
-        there already is started again. For the rest see `EmbeddedBroker`. ValueError for less than one node, ConfigError for settings that
-        no two nodes can share.
+        """Prepare a cluster; `start` starts the nodes.
+
+        `settings` are Kafka's broker keys for all nodes. `directory` contains the nodes' directories (`node-1`, ...) and is kept; a cluster
+        that is in `directory` already is started again. The other arguments are those of `EmbeddedBroker`. Raises ValueError for less than
+        one node, and ConfigError for settings that two nodes cannot share.
         """
         if nodes < 1:
             raise ValueError(f"a cluster of {nodes} nodes")
@@ -199,11 +209,11 @@ class EmbeddedCluster:
         self._ports = {node: ReservedPort() for node in self.ids}
         self._controller_ports = {node: ReservedPort() for node in self.ids}
         self.nodes = {node: self._new_node(node, process=process) for node in self.ids}
-        """By id."""
+        """Nodes by id."""
         self.faults = Faults(lambda: list(self.nodes.values()))
-        """What goes wrong on every node that is up; of one node: `cluster.nodes[1].faults`."""
+        """Faults of every node that is up. `cluster.nodes[1].faults` has the faults of one node."""
         self.clock = ClockControl(lambda: list(self.nodes.values()))
-        """Of all nodes."""
+        """Clock of all nodes."""
 
     def _new_node(self, node: int, *, process: bool) -> EmbeddedNode:
         directory = self.directory_of(node)
@@ -211,24 +221,25 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given: all nodes, whether they are up or not."""
+        """Value of `bootstrap.servers` for clients: all nodes, including those that are down."""
         return ",".join(f"{HOST}:{port.port}" for port in self._ports.values())
 
     def port(self, node: int) -> int:
-        """The port of a node that clients connect to."""
+        """Return the port of a node that clients connect to."""
         return self._ports[node].port
 
     def directory_of(self, node: int) -> str:
-        """The log directory of a node."""
+        """Return the log directory of a node."""
         return os.path.join(self.directory, f"node-{node}")
 
     def is_up(self, node: int) -> bool:
-        """Whether the node was started and neither stopped nor killed since."""
+        """Return whether the node was started and neither stopped nor killed since."""
         return self.nodes[node].is_up
 
     def start(self, timeout_s: float = START_S) -> Self:
-        """Starts every node that is not up; returns when they serve clients. Raises what kept one from starting, TimeoutError after
-        `timeout_s`; everything is stopped then.
+        """Start every node that is down, and wait until the nodes serve clients and have the topics.
+
+        Raises TimeoutError after `timeout_s` seconds, or the error that stopped the start of a node. All nodes are stopped then.
         """
         self._place.must_be()
         self._format()
@@ -249,15 +260,20 @@ class EmbeddedCluster:
         return self
 
     def restart(self, node: int, timeout_s: float = START_S) -> None:
-        """Starts a node that was stopped or killed, as `start` does. TestingError when it is up. Without a quorum it cannot serve."""
+        """Start a node that is down, and wait until the node serves clients. Without a quorum a node cannot serve.
+
+        Raises TestingError when the node is up, TimeoutError after `timeout_s` seconds, or the error that stopped the start.
+        """
         self.nodes[node].start(timeout_s)
 
     def kill(self, node: int) -> None:
-        """Ends a node as SIGKILL does. TestingError when it is not up."""
+        """End a node as SIGKILL does. Raises TestingError when the node is down."""
         self.nodes[node].kill()
 
     def stop(self, node: int | None = None) -> None:
-        """An orderly shutdown: of one node (TestingError when it is not up), or of all, after which the cluster is gone."""
+        """Shut down one node in order (TestingError when the node is down), or all nodes. After a stop of all, a temporary directory is
+        removed.
+        """
         if node is not None:
             if not self.nodes[node].is_up:
                 raise TestingError(f"node {node} is not up")
@@ -275,7 +291,10 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, partitions: int = 1, *, replication_factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Its name, when every node that is up knows a leader for each of its partitions. KafkaError for what Kafka refuses."""
+        """Create a topic, wait until every node that is up knows a leader for each partition, and return the topic's name.
+
+        Raises KafkaError when Kafka refuses the topic, and TestingError when no node is up.
+        """
         self._any().create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
         for node in self.nodes.values():
             if node.is_up:
@@ -283,7 +302,10 @@ class EmbeddedCluster:
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Returns when no node that is up knows it any more. KafkaError for what Kafka refuses."""
+        """Delete a topic, and wait until no node that is up knows the topic.
+
+        Raises KafkaError when Kafka refuses the deletion, and TestingError when no node is up.
+        """
         self._any().delete_topic(name)
         for node in self.nodes.values():
             if node.is_up:
@@ -295,7 +317,7 @@ class EmbeddedCluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
-    # -- inside ----------------------------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------------------------
 
     def _any(self) -> EmbeddedNode:
         for node in self.nodes.values():
@@ -314,7 +336,7 @@ class EmbeddedCluster:
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{HOST}:{self._ports[node].port}{controller}",
             "inter.broker.listener.name": "PLAINTEXT",
-            # Not in the log: a cluster that is started again from its directory may have other ports.
+            # Static voters, not voters in the log: a cluster that is started again from its directory may have other ports.
             "controller.quorum.voters": ",".join(f"{each}@{HOST}:{self._controller_ports[each].port}" for each in voters),
             "log.dirs": self.directory_of(node),
             "default.replication.factor": str(copies),
@@ -338,7 +360,7 @@ class EmbeddedCluster:
 
 
 def unique_name(prefix: str = "topic") -> str:
-    """A name that no other topic has."""
+    """Return a new name: `prefix` and 12 random hexadecimal digits."""
     return f"{prefix}-{uuid.uuid4().hex[:12]}"
 
 

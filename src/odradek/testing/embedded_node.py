@@ -1,4 +1,4 @@
-"""A real node of a cluster for tests, through all its lives: in a thread of the test's process, or in a process of its own."""
+"""Real node of a test cluster, through several lives: in a thread of the test's process, or in a separate process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ CALL_S: Final = 30.0
 
 
 class EmbeddedNode:
-    """Made by `EmbeddedBroker` and `EmbeddedCluster`. Its methods may be called from any thread, and wait for the node; not from the node's
-    own handlers. TestingError where the node has to be up and is not.
+    """Node of an `EmbeddedBroker` or `EmbeddedCluster`.
+
+    Methods may be called from any thread except the node's own, and wait for the node. Methods that need a running node raise TestingError
+    while the node is down.
     """
 
     def __init__(
@@ -35,12 +37,12 @@ class EmbeddedNode:
     ) -> None:
         self.node_id = node_id
         self.log_path = log_path
-        """Where the log output of a broker in a process of its own goes."""
+        """File that receives the log output of a node in a separate process."""
         self.directory = directory
-        """Its log directory."""
+        """Log directory of the node."""
         self.ahead_s = 0.0
         self.faults = Faults(lambda: [self])
-        """What goes wrong for its clients; ends with the node's life."""
+        """Faults for clients of this node. Faults end with the node's life."""
         self.clock = ClockControl(lambda: [self])
         self._new_spec = new_spec
         self._in_process = process
@@ -58,13 +60,13 @@ class EmbeddedNode:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that it runs in; None while it is down."""
+        """Id of the process that the node runs in, or None while the node is down."""
         life = self._life
         return None if life is None else life.pid if isinstance(life, NodeProcess) else os.getpid()
 
     @property
     def port(self) -> int:
-        """The port that clients connect to. TestingError before it has one."""
+        """Port that clients connect to. Raises TestingError before the port is known."""
         life = self._life
         if life is None or not life.ready.done():
             raise TestingError("the broker is not up")
@@ -72,11 +74,11 @@ class EmbeddedNode:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given."""
+        """Value of `bootstrap.servers` for clients."""
         return f"{HOST}:{self.port}"
 
     def begin(self) -> None:
-        """Starts it and goes on meanwhile. TestingError when it is up."""
+        """Begin to start the node without waiting for the end of the start. Raises TestingError when the node is up."""
         self._must_be_ours()
         with self._lock:
             if self._life is not None:
@@ -86,7 +88,7 @@ class EmbeddedNode:
             life.start()
 
     def wait(self, timeout_s: float) -> None:
-        """Returns when it serves clients. Raises what kept it from starting, TimeoutError after `timeout_s`."""
+        """Wait until the node serves clients. Raises TimeoutError after `timeout_s` seconds, or the error that stopped the start."""
         life = self._life
         if life is None:
             raise TestingError("the broker is not up")
@@ -96,7 +98,11 @@ class EmbeddedNode:
             raise TimeoutError(f"node {self.node_id} does not serve after {timeout_s:g} s") from None
 
     def start(self, timeout_s: float = START_S) -> Self:
-        """Returns when it serves clients. Raises what kept it from starting, TimeoutError after `timeout_s`: it is down then."""
+        """Start the node, and wait until it serves clients.
+
+        Raises TestingError when the node is up. Raises TimeoutError after `timeout_s` seconds, or the error that stopped the start; the
+        node is down then.
+        """
         self.begin()
         try:
             self.wait(timeout_s)
@@ -106,14 +112,16 @@ class EmbeddedNode:
         return self
 
     def stop(self) -> None:
-        """An orderly shutdown, also of a node that is still starting; returns when all is closed. No error when it is down."""
+        """Shut the node down in order, even while it is starting, and wait until all is closed. No error when the node is down."""
         life = self._take()
         if life is not None:
             life.stop()
 
     def kill(self) -> None:
-        """Ends it as SIGKILL does: connections break, nothing is flushed or told; what was written is in the files. TestingError when it is
-        down.
+        """End the node as SIGKILL does: connections break, written bytes are in the files, and the node flushes nothing and sends no
+        message.
+
+        Raises TestingError when the node is down.
         """
         life = self._take()
         if life is None:
@@ -121,7 +129,7 @@ class EmbeddedNode:
         life.kill()
 
     def restart(self, timeout_s: float = START_S) -> None:
-        """Stops it in good order if it is up, and starts it again on the same directory and port, as `start` does."""
+        """Stop the node in order if it is up, and start it again on the same directory and port. Raises the errors of `start`."""
         self._must_be_ours()
         life = self._take()
         if life is not None:
@@ -129,15 +137,15 @@ class EmbeddedNode:
         self.start(timeout_s)
 
     def pause(self) -> None:
-        """As SIGSTOP does: nothing of it goes on until `resume`, while its sockets go on receiving. Nothing else can be asked meanwhile."""
+        """Pause the node as SIGSTOP does, until `resume`. Its sockets still receive bytes. Other calls to the node wait for `resume`."""
         self._up().pause()
 
     def resume(self) -> None:
-        """Takes `pause` back."""
+        """Let a paused node go on."""
         self._up().resume()
 
     def begin_stop(self) -> None:
-        """An orderly shutdown begins; `stop` waits for it."""
+        """Begin an orderly shutdown; `stop` waits for its end."""
         if self._life is not None and os.getpid() == self._pid:
             self._life.begin_stop()
 
@@ -160,7 +168,7 @@ class EmbeddedNode:
             raise TestingError("the broker belongs to the process that this one was forked off")
 
     def call(self, name: str, *arguments: Any, timeout_s: float | None = None) -> Any:
-        """What the node's agent (`testing.node_agent`) answers."""
+        """Call the method `do_<name>` of the node's agent (`testing.node_agent`), and return its result."""
         return self._up().call(name, *arguments, timeout_s=timeout_s)
 
     # -- topics and logs -------------------------------------------------------------------------------------------------------------
@@ -168,20 +176,23 @@ class EmbeddedNode:
     def create_topic(
         self, name: str, partitions: int = 1, *, replication_factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> str:
-        """Its name, when this node knows a leader for each of its partitions. KafkaError for what Kafka refuses (TOPIC_ALREADY_EXISTS).
-        `replication_factor` -1 is the broker's default.
+        """Create a topic, wait until this node knows a leader for each partition, and return the topic's name.
+
+        `replication_factor` -1 is the broker's default. Raises KafkaError when Kafka refuses the topic (TOPIC_ALREADY_EXISTS).
         """
         self._topic_call("create_topic", name, partitions, replication_factor, dict(configs or {}))
         self.call("await_topic", name, True, timeout_s=CALL_S)
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Returns when this node does not know it any more. KafkaError for what Kafka refuses (UNKNOWN_TOPIC_OR_PARTITION)."""
+        """Delete a topic, and wait until this node no longer knows the topic. Raises KafkaError when Kafka refuses
+        (UNKNOWN_TOPIC_OR_PARTITION).
+        """
         self._topic_call("delete_topic", name)
         self.call("await_topic", name, False, timeout_s=CALL_S)
 
     def _topic_call(self, *arguments: Any) -> None:
-        """Without an active controller, which a cluster finds again, it is asked once more."""
+        """Call the agent, and retry NOT_CONTROLLER for 30 s: a cluster without an active controller elects a new one."""
         deadline = time.monotonic() + CALL_S
         while True:
             try:
@@ -193,33 +204,40 @@ class EmbeddedNode:
             time.sleep(0.05)
 
     def compact(self, topic: str, partition: int | None = None) -> int:
-        """Compacts what this node has of the topic, now, from the start, and however little there is to gain; how many partitions were.
+        """Compact this node's logs of the topic now, from their start, however little there is to gain. Return the number of compacted
+        partitions.
 
-        The active segment is closed first, so that only what was written later is left out. Kafka's own limits hold: nothing from the first
-        open transaction on, nothing younger than min.compaction.lag.ms, and tombstones stay for delete.retention.ms (`clock.advance`).
-        TestingError for a topic that is not there, or has no cleanup.policy=compact.
+        The active segment is rolled first, so that only later records are left out. Kafka's limits hold: records from the first open
+        transaction on stay, records younger than min.compaction.lag.ms stay, and tombstones stay for delete.retention.ms (see
+        `clock.advance`). Raises TestingError for an unknown topic, and for a topic without cleanup.policy=compact.
         """
         return int(self.call("compact", topic, partition))
 
     def apply_retention(self, topic: str | None = None) -> int:
-        """Applies retention.ms and retention.bytes to all topics or to one, now; how many segments went. Their records cannot be read any
-        more, their files go file.delete.delay.ms later. TestingError for a topic that is not there.
+        """Apply retention.ms and retention.bytes now, to one topic or to all, and return the number of deleted segments.
+
+        Records of deleted segments cannot be read any longer; the files are removed file.delete.delay.ms later. Raises TestingError for an
+        unknown topic.
         """
         return int(self.call("apply_retention", topic))
 
-    # -- what can be seen of it ------------------------------------------------------------------------------------------------------
+    # -- observation -----------------------------------------------------------------------------------------------------------------
 
     def requests(self) -> dict[RequestKind, int]:
-        """How many requests have come in since it was started, by API, version and client id; other nodes have ids `node-1`, ..."""
+        """Return the number of requests received since the node's start, by API, version and client id. Other nodes have client ids
+        `node-1`, ...
+        """
         counts: dict[RequestKind, int] = self.call("counts")
         return counts
 
     def seen(self, api: ApiName | None = None, *, client_id: str | None = None) -> int:
-        """How many requests of clients have come in since it was started; for the arguments see `Faults`."""
+        """Return the number of requests of clients received since the node's start. `Faults` describes the arguments."""
         return count_of(self.requests(), None if api is None else api_key(api), client_id)
 
     def wait_until_seen(self, api: ApiName, count: int = 1, *, client_id: str | None = None, timeout_s: float = CALL_S) -> int:
-        """Returns when `seen` is so many, with their number. TimeoutError, naming how many there are, after `timeout_s`."""
+        """Wait until `seen` is at least `count`, and return that number. Raises TimeoutError, which tells the number, after `timeout_s`
+        seconds.
+        """
         key = api_key(api)
         try:
             return int(self.call("wait_until_seen", int(key), count, client_id, timeout_s=timeout_s))
@@ -228,7 +246,9 @@ class EmbeddedNode:
             raise TimeoutError(f"{seen} {key.name} requests in {timeout_s:g} s, not {count}") from None
 
     def log_text(self, most: int = 100_000) -> str:
-        """The end of that log, `most` bytes of it; empty for a broker in a thread, which logs through `logging` as all of its process."""
+        """Return the last `most` bytes of the node's log output, or "" for a node in a thread, which logs through `logging` of the test's
+        process.
+        """
         try:
             with Path(self.log_path).open("rb") as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - most))

@@ -1,6 +1,7 @@
-"""What a broker for tests is told to do wrong: rules that requests are held against, in the order in which they were made.
+"""Rules for faults of a test broker, and the match of requests against the rules in the order in which they were added.
 
-Rules are plain values and know no broker, so that they can be sent to one in another process. `testing.gate` acts on them.
+Rules are plain values without a reference to a broker, so that they can be sent to a broker in another process. `testing.gate` acts on
+them.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _BY_NAME: Final = {each.name.replace("_", "").lower(): each for each in ApiKey}
 
 
 class FaultError(OdradekError):
-    """A fault that cannot be, in one line."""
+    """Invalid arguments of a fault; the message is one line."""
 
 
 def api_key(api: ApiName) -> ApiKey:
-    """FaultError for what is no API of Kafka's."""
+    """Return the API key of a name or number. Raises FaultError for an API that Kafka does not have."""
     if isinstance(api, str):
         found = _BY_NAME.get(api.replace("_", "").lower())
         if found is None:
@@ -39,7 +40,7 @@ def api_key(api: ApiName) -> ApiKey:
 
 
 def error_code(error: ErrorCode | str | int) -> ErrorCode:
-    """FaultError for what is no error of Kafka's, and for NONE."""
+    """Return the error code of a name or number. Raises FaultError for an error that Kafka does not have, and for NONE."""
     try:
         found = ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):
@@ -50,12 +51,12 @@ def error_code(error: ErrorCode | str | int) -> ErrorCode:
 
 
 def is_node(client_id: str | None) -> bool:
-    """Whether a request comes from another node of the cluster."""
+    """Return whether a client id belongs to another node of the cluster."""
     return client_id is not None and _NODE.fullmatch(client_id) is not None
 
 
 class Action(StrEnum):
-    """What becomes of a request."""
+    """Effect of a fault on a request."""
 
     FAIL = "fail"
     DELAY = "delay"
@@ -65,15 +66,16 @@ class Action(StrEnum):
 
 
 class Rule(NamedTuple):
-    """Which requests it is for, and what becomes of them. `times` None is without end; the first `skip` that match are let through.
+    """Condition and effect of one fault.
 
-    `applied`: the request takes effect before its answer is spoilt. `client_id` may have wildcards (`*`, `?`); without it the requests of
-    other nodes of the cluster are let through.
+    The first `skip` matching requests are let through. The fault ends after `times` requests; None is without end. `applied`: the request
+    takes effect before its response is changed or lost. `client_id` may have wildcards (`*`, `?`); without `client_id`, requests of other
+    nodes of the cluster are let through.
     """
 
     action: Action
     apis: frozenset[int]
-    """Empty: all of them."""
+    """API keys; empty is every API."""
     topic: str | None = None
     partition: int | None = None
     client_id: str | None = None
@@ -85,7 +87,7 @@ class Rule(NamedTuple):
     applied: bool = False
 
     def is_for(self, key: int, client_id: str | None) -> bool:
-        """Whether it is for requests of this API and client, as far as topics do not matter."""
+        """Return whether the API and the client id match, whatever the topics of the request."""
         if self.apis and key not in self.apis:
             return False
         if self.client_id is None:
@@ -107,7 +109,7 @@ def new_rule(
     seconds: float = 0.0,
     applied: bool = False,
 ) -> Rule:
-    """A rule that makes sense; FaultError says what does not."""
+    """Return a rule. Raises FaultError for arguments that exclude each other or are out of range."""
     named: Sequence[ApiName] = () if apis is None else [apis] if isinstance(apis, ApiKey | str | int) else apis
     if times is not None and times < 1:
         raise FaultError(f"times={times}: a fault comes at least once")
@@ -123,7 +125,7 @@ def new_rule(
 
 
 class RuleBook:
-    """The rules of a broker, by number, with what is left of each."""
+    """Rules of a broker by number, with the requests that each has skipped and hit."""
 
     def __init__(self) -> None:
         self._rules: dict[int, Rule] = {}
@@ -134,27 +136,30 @@ class RuleBook:
         return bool(self._rules)
 
     def add(self, number: int, rule: Rule) -> None:
-        """Holds from now on. The number is for its maker to choose, who may have had other brokers before."""
+        """Add a rule. The caller chooses a number that no earlier rule of this broker has had, in this life or before."""
         self._rules[number] = rule
         self._hits[number] = 0
 
     def remove(self, number: int) -> None:
-        """No error when it is gone."""
+        """Remove a rule. No error when the rule has ended."""
         self._rules.pop(number, None)
 
     def clear(self) -> None:
         self._rules.clear()
 
     def hits(self, number: int) -> int:
-        """How many requests it has struck, also when it is gone."""
+        """Return the number of requests that a rule has hit, also after its end."""
         return self._hits.get(number, 0)
 
     def candidates(self, key: int, client_id: str | None) -> list[tuple[int, Rule]]:
-        """The rules that are for such a request, in order."""
+        """Return the rules that match the API and the client id, in the order in which they were added."""
         return [(number, rule) for number, rule in self._rules.items() if rule.is_for(key, client_id)]
 
     def strike(self, key: int, client_id: str | None, concerns: Callable[[Rule], bool]) -> Rule | None:
-        """The first rule that is for this request, which is used up by so much. `concerns`: whether its topic and partition are named."""
+        """Return the first rule that applies to this request, or None, and count the request for that rule.
+
+        `concerns` returns whether the request names the rule's topic and partition. A rule that still skips requests counts a skip.
+        """
         for number, rule in self.candidates(key, client_id):
             if not concerns(rule):
                 continue

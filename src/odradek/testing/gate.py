@@ -1,6 +1,6 @@
-"""What stands before the dispatcher of a broker for tests: it counts requests, acts on faults, and plays an older release.
+"""Gate before the dispatcher of a test broker: counts requests, applies faults, and plays an older release of Kafka.
 
-Requests of the broker's own controller listener, and what a node asks itself, do not come this way.
+Requests on the broker's controller listener and looped-back requests of the node do not pass the gate.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from odradek.testing.releases import Release
 
 _SESSIONLESS: Final = -1
-"""The epoch of a fetch that neither has nor wants a session (FetchMetadata.FINAL_EPOCH)."""
+"""Epoch of a fetch without a session (FetchMetadata.FINAL_EPOCH)."""
 _MOST_KINDS: Final = 10_000
-"""Kinds of requests that are counted; clients that choose a new id for each request fill it."""
+"""Maximum number of request kinds that are counted, as clients may choose a new id for each request."""
 _MANY_CONNECTIONS: Final = 64
 
 
@@ -44,7 +44,7 @@ Changed = Callable[[Sequence[Chunk] | None], "Sequence[Chunk] | Deferred[Sequenc
 
 
 class RequestKind(NamedTuple):
-    """What requests are counted by."""
+    """Key by which requests are counted."""
 
     api: ApiKey
     version: int
@@ -52,24 +52,24 @@ class RequestKind(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A request as it came."""
+    """Request as it was received."""
 
     connection: Connection
     header: RequestHeader
     offset: int
-    """Of its body."""
+    """Offset of the request's body in `bytes`."""
     bytes: memoryview
 
 
 class Gate:
-    """`network.acceptor.FrameHandler` in front of a dispatcher. Everything runs on the broker's loop."""
+    """`network.acceptor.FrameHandler` in front of a dispatcher. All methods run on the broker's event loop."""
 
     def __init__(self, services: Services, dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop, release: Release | None) -> None:
         self.rules = RuleBook()
         self.counts: dict[RequestKind, int] = {}
-        """Requests of clients and of other nodes that have come in, by kind."""
+        """Number of requests of clients and of other nodes, by kind."""
         self.on_request: Callable[[], object] | None = None
-        """Told after each of them."""
+        """Called after each counted request."""
         self._services = services
         self._dispatcher = dispatcher
         self._loop = loop
@@ -77,9 +77,9 @@ class Gate:
         self._muted: dict[Connection, float] = {}
         self._clients: dict[Connection, str | None] = {}
         self._look_at = _MANY_CONNECTIONS
-        """With so many connections it is looked which of them are gone."""
+        """Number of connections at which closed connections are next removed."""
 
-    # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
+    # -- interface for the acceptor --------------------------------------------------------------------------------------------------
 
     def may_follow(self, frame: memoryview) -> bool:
         return self._dispatcher.may_follow(frame)
@@ -100,7 +100,7 @@ class Gate:
         return self._serve(request)
 
     def disconnect(self, client_id: str | None, matches: Callable[[str | None, str | None], bool]) -> int:
-        """Ends the connections of clients whose id `matches`; how many."""
+        """Close the connections of clients whose id `matches`, and return their number."""
         chosen = [each for each, name in self._clients.items() if not each.closed and matches(name, client_id)]
         for connection in chosen:
             connection.abort()
@@ -118,7 +118,7 @@ class Gate:
         if self.on_request is not None:
             self.on_request()
 
-    # -- what becomes of a request ---------------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------------------------------
 
     def _serve(self, request: _Frame) -> Answer:
         if self._release is not None and not is_node(request.header.client_id):
@@ -135,7 +135,8 @@ class Gate:
             message, _ = request_class(header.api_key).decode_prefix(request.bytes, header.api_version, request.offset)
             if isinstance(message, FetchRequest):
                 if message.session_epoch > 0:
-                    # Which partitions it asks for, only the session knows: the client begins anew, and names them.
+                    # Only the session knows the partitions of this fetch. After the error the client starts a new session and names its
+                    # partitions.
                     return self._frame(header, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
                 message.session_id, message.session_epoch, message.forgotten_topics_data = 0, _SESSIONLESS, []
         rule = self.rules.strike(
@@ -156,7 +157,7 @@ class Gate:
         raise ProtocolError("it is to be disconnected")
 
     def _ask(self, request: _Frame, message: Message | None = None) -> Answer:
-        """The dispatcher's answer, to another message of the same API where one is given."""
+        """Return the dispatcher's answer to the request, or to `message` of the same API in its place."""
         if message is None:
             return self._dispatcher.handle_frame(request.connection, request.bytes)
         header = request.header
@@ -176,7 +177,7 @@ class Gate:
         if errors is None:
             refusal = self._refusal(request, rule)
             return _then(self._ask(request), lambda answer: _instead(answer, refusal)) if rule.applied else refusal
-        if rule.applied or header.api_key == ApiKey.METADATA:  # the brokers that Metadata names are wanted all the same
+        if rule.applied or header.api_key == ApiKey.METADATA:  # The client still needs the brokers that a Metadata response names.
             return _then(self._ask(request), lambda answer: self._overlaid(header, answer, errors))
         if rest is None:
             return self._frame(header, errors)
@@ -201,7 +202,7 @@ class Gate:
         )
         refusal = self._dispatcher.refusal(context, header, frame, offset, KafkaError(ErrorCode(rule.error), rule.message))
         if not says(self._decoded(header, refusal), rule.error):
-            # Old versions have no place for one error of all (OffsetFetch below 2): it stands with each partition then.
+            # Old versions have no field for an error of the whole response (OffsetFetch below 2): the error stands with each partition.
             message, _ = request_class(header.api_key).decode_prefix(frame, header.api_version, offset)
             errors = partition_errors(message, response_class(header.api_key), rule.error, rule.message)
             if errors is not None:
@@ -209,7 +210,7 @@ class Gate:
         return refusal
 
     def _parts(self, message: Message | None, rule: Rule) -> tuple[Message | None, Message | None]:
-        """What of the request the rule is for, and the rest."""
+        """Return the part of the request that the rule applies to, and the rest."""
         topics = self._services.metadata.image.topics
 
         def matches(topic: str | UUID | None, partition: int | None) -> bool:
@@ -234,7 +235,7 @@ class Gate:
         return None if answer is None else self._frame(header, overlay(self._decoded(header, answer), errors))
 
     def _throttled(self, request: _Frame, answer: Sequence[Chunk] | None, seconds: float) -> Sequence[Chunk] | None:
-        """Answered at once, and not listened to for so long, as a broker does since KIP-219."""
+        """Set the response's throttle time, and mute the connection for `seconds`, as a broker does since KIP-219."""
         self._muted[request.connection] = self._loop.time() + seconds
         if answer is None:
             return None
@@ -250,7 +251,7 @@ class Gate:
         raise ProtocolError("it is to be disconnected")
 
     def _later(self, seconds: float, answer: Callable[[], Answer]) -> Deferred[Sequence[Chunk] | None]:
-        """The answer that is made after so many seconds of the system's clock."""
+        """Return an answer that is made after `seconds` of real time."""
         result: Deferred[Sequence[Chunk] | None] = Deferred()
 
         def make() -> None:
@@ -264,7 +265,7 @@ class Gate:
         self._loop.call_later(seconds, make)
         return result
 
-    # -- an older release ------------------------------------------------------------------------------------------------------------
+    # -- older releases --------------------------------------------------------------------------------------------------------------
 
     def _as_release(self, request: _Frame, release: Release) -> Answer:
         header = request.header
@@ -286,7 +287,7 @@ class Gate:
         return self._with_faults(request)
 
     def _ranges(self, release: Release) -> dict[int, VersionRange]:
-        """What both the release and this broker serve."""
+        """Return the API versions that both the release and this broker serve."""
         found: dict[int, VersionRange] = {}
         for own in self._services.api_ranges[BROKER]:
             theirs = release.apis.get(own.api_key)
@@ -320,7 +321,7 @@ class Gate:
 
 
 def _then(answer: Answer, change: Changed) -> Answer:
-    """The answer as `change` makes it, once it is there."""
+    """Return the answer that `change` makes of `answer`, now or when `answer` is complete."""
     if not isinstance(answer, Deferred):
         return change(answer)
     result: Deferred[Sequence[Chunk] | None] = Applied() if isinstance(answer, Applied) else Deferred()
@@ -352,7 +353,7 @@ def _pass_on(answer: Answer, result: Deferred[Sequence[Chunk] | None]) -> None:
 
 
 def _swallow(answer: Sequence[Chunk] | None) -> Deferred[Sequence[Chunk] | None]:
-    """An answer that never comes."""
+    """Release the answer, and return an answer that is never complete."""
     if answer is not None:
         release_chunks(answer)
     return Deferred()

@@ -1,11 +1,11 @@
-"""A clock for a broker on a real event loop that a test can put forward.
+"""Clock of a broker on a real event loop, which a test can advance.
 
-    clock = AdjustableClock(loop)
+    clock = AdjustableClock(loop, settle)
     await clock.advance(3600)
 
-Between advances it goes as the system's does. An advance moves it in steps. In each step the timers that have become due run one after the
-other, in the order in which they would have, and what each of them leads to on this node ends before the next one runs: so a broker keeps
-its session with its own controller, however far the clock is put forward.
+Between advances the clock runs as the system's clocks do. An advance moves the clock in steps. In each step the due timers run one after
+the other, in the order of their due times. Everything that a timer starts on this node ends before the next timer runs. Thus a broker keeps
+its session with its own controller, however far the clock is advanced.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, Final
 _STEP_S: Final = 1.0
 _MOST_STEPS: Final = 200
 _FEW: Final = 64
-"""Cancelled timers that may wait to be forgotten."""
+"""Number of cancelled timers that may stay in the heap."""
 
 
 class _Timer:
-    """A callback that is due at a time of the clock."""
+    """Callback that is due at a time of the clock."""
 
     __slots__ = ("_clock", "arguments", "callback", "due_s", "handle")
 
@@ -42,7 +42,7 @@ class _Timer:
             self._clock.cancelled()
 
     def run(self) -> None:
-        """Runs what is due; a cancelled timer does nothing."""
+        """Run the callback; do nothing for a cancelled timer."""
         callback, arguments = self.callback, self.arguments
         if callback is not None:
             self._end()
@@ -57,10 +57,10 @@ class _Timer:
 
 
 class AdjustableClock:
-    """`base.clock.Clock` on an event loop, ahead of the system's clocks by `ahead_s` seconds. Use it in the loop's thread only."""
+    """`base.clock.Clock` on an event loop, `ahead_s` seconds ahead of the system's clocks. Use the clock in the loop's thread only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], Awaitable[None]], ahead_s: float = 0.0) -> None:
-        """`settle` is awaited after each timer of an advance: it returns when what the timer began has ended."""
+        """Make a clock. `settle` is awaited after each timer of an advance; it returns when all that the timer started has ended."""
         self.ahead_s = ahead_s
         self._loop = loop
         self._settle = settle
@@ -69,11 +69,11 @@ class AdjustableClock:
         self._cancelled = 0
 
     def time_ms(self) -> int:
-        """Milliseconds since the Unix epoch, on a clock that is ahead."""
+        """Return milliseconds since the Unix epoch, including advances."""
         return time.time_ns() // 1_000_000 + round(self.ahead_s * 1000)
 
     def monotonic(self) -> float:
-        """Seconds; differences include what the clock was put forward by meanwhile."""
+        """Return monotonic seconds, including advances."""
         return time.monotonic() + self.ahead_s
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> asyncio.Handle | _Timer:
@@ -89,7 +89,7 @@ class AdjustableClock:
         timer.handle = self._loop.call_later(max(0.0, timer.due_s - self.monotonic()), timer.run)
 
     def cancelled(self) -> None:
-        """A timer has run or was cancelled (the timers tell)."""
+        """Count a timer that has run or was cancelled, and remove such timers from the heap when they are many. Called by timers."""
         self._cancelled += 1
         if self._cancelled > _FEW and self._cancelled * 2 > len(self._timers):
             self._timers = [entry for entry in self._timers if entry[2].callback is not None]
@@ -97,7 +97,7 @@ class AdjustableClock:
             self._cancelled = 0
 
     async def advance(self, seconds: float) -> None:
-        """Puts the clock forward; returns when what has become due has run. ValueError for less than nothing."""
+        """Advance the clock, and wait until everything that has become due has run. Raises ValueError for a negative or infinite time."""
         if not seconds >= 0 or math.isinf(seconds):
             raise ValueError(f"a clock cannot be put forward by {seconds} s")
         steps = min(max(1, math.ceil(seconds / _STEP_S)), _MOST_STEPS)

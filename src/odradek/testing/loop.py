@@ -1,9 +1,9 @@
-"""An event loop on virtual time.
+"""Event loop on virtual time.
 
-`SimulatedLoop` is asyncio's own selector loop with three parts replaced: its clock (a number that jumps to the next timer
-as soon as nothing is ready to run), its executor (jobs run inline) and its network (`testing.network`). A virtual hour takes
-microseconds, and the order of events depends on nothing but the program and the seed. Callbacks and tasks of a `SimulatedProcess` stop
-with it, and stand still while it is paused.
+`SimulatedLoop` is asyncio's selector event loop with three parts replaced. Its clock is a number that jumps to the next timer when nothing
+is ready to run. Its executor runs calls inline. Its network is `testing.network`. A virtual hour takes microseconds, and only the program
+and the seed decide the order of events. Callbacks and tasks of a `SimulatedProcess` end when the process ends, and wait while the process
+is paused.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class SimulationStalled(RuntimeError):
-    """Nothing is ready to run and no timer is set: the program waits for something that can never come. Or there is always something to
-    run, and the clock stands still.
+    """Program that can make no progress. Nothing is ready to run and no timer is set, or callbacks run without end while the clock stands
+    still.
     """
 
 
@@ -44,22 +44,22 @@ _TICK_S = 2 * _RESOLUTION_S
 _CLOSING_S = 1.0
 """Virtual seconds that clean-up may take when `run` ends."""
 _SPINS = 200_000
-"""Turns of the loop in which the clock does not move; a program that has so much to do at one moment goes round in circles."""
+"""Iterations of the loop in which the clock may stand still. A program with more work at one moment is in an endless loop."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Knows no file descriptors; waiting means moving the virtual clock forward."""
+    """Selector without file descriptors. To wait is to move the virtual clock forward."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.end = math.inf
-        """When the clock stops."""
+        """Virtual seconds at which the clock stops."""
         self.turns = 0
         self._spins = 0
         self._map: dict[Any, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        # The loop registers its own wake-up pipe here; it is never used, because everything runs in one thread.
+        # The loop registers its wake-up pipe here. The pipe is never used, because everything runs in one thread.
         key = selectors.SelectorKey(fileobj, 0, events, data)
         self._map[fileobj] = key
         return key
@@ -90,11 +90,11 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """One thread, virtual time, inline executor, virtual network. Use `run` or asyncio.Runner(loop_factory=...)."""
+    """Event loop with one thread, virtual time, inline executor and virtual network. Use `run` or asyncio.Runner(loop_factory=...)."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
-    """asyncio's own: what is to run in this turn, and the heap of timers."""
+    """asyncio's own lists: handles to run in this iteration, and the heap of timers."""
 
     def __init__(self, network: VirtualNetwork | None = None) -> None:
         self._jumping = _JumpingSelector()
@@ -111,32 +111,34 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     @property
     def turns(self) -> int:
-        """Iterations of the loop until now. What is idle has few of them in a minute."""
+        """Number of iterations of the loop so far. An idle program makes few iterations in a virtual minute."""
         return self._jumping.turns
 
     def new_process(self, name: str) -> SimulatedProcess:
-        """A process whose callbacks and tasks this loop runs as long as it lives."""
+        """Return a new process. The loop runs its callbacks and tasks until the process is killed."""
         process = SimulatedProcess(name)
         self.processes.append(process)
         return process
 
     def release_dead(self) -> None:
-        """Ends the story: what killed processes left under way may run, so that their tasks can be cancelled. Time goes on for a moment
-        only, since nodes that are up would serve each other for as long as some clean-up waits for what never comes.
+        """End the simulation: let the remaining steps of killed processes run, so that their tasks can be cancelled.
+
+        The clock stops one virtual second later: live nodes would serve each other as long as some clean-up waits for an event that never
+        comes.
         """
         self._jumping.end = self.time() + _CLOSING_S
         for process in self.processes:
             self._ready.extend(process.release())
 
     def pause(self, process: SimulatedProcess) -> None:
-        """The process stands still from now on (SIGSTOP). What arrives for it waits in its sockets, as far as their buffers reach."""
+        """Pause the process (SIGSTOP). Bytes for the process wait in its sockets until their buffers are full."""
         process.pause()
 
     def resume(self, process: SimulatedProcess) -> None:
-        """The process goes on (SIGCONT): with what was ready, then what waits in its sockets, then the timers that have become due."""
+        """Resume the process (SIGCONT): first handles that were ready, then events of its sockets, then due timers."""
         super().call_soon(process.go_on, context=contextvars.Context())
 
-    # A process's callbacks are handles that ask it whether they may run. asyncio's own methods make handles of their own kind only.
+    # Callbacks of a process need handles that check whether the process runs. asyncio's own methods make plain handles only.
 
     def call_soon(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None) -> asyncio.Handle:
         process = process_of(context)
@@ -150,13 +152,13 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        # There is one thread.
+        # There is only one thread.
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
         self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        # What is due within the resolution would run without the clock moving, and might set itself the same timer again.
+        # A timer within the clock's resolution would run while the clock stands still, and might set the same timer again.
         return self.call_at(self.time() + (max(delay, _TICK_S) if delay > 0 else delay), callback, *args, context=context)
 
     def call_at(
@@ -181,16 +183,16 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return task
 
     def slow_jobs(self, seed: int | str, latency_s: tuple[float, float]) -> None:
-        """From now on jobs of the executor take time, and do their work at once or at the end of it, as `seed` decides.
+        """Make executor calls take time, `latency_s` (least, most) virtual seconds; `seed` decides when each call does its work.
 
-        Either way the loop goes on meanwhile and jobs may overtake each other, as with real threads. A process may have a latency of its
-        own (`SimulatedProcess.job_latency_s`).
+        A call does its work at the start or at the end of its latency. In both cases the loop goes on and calls may overtake each other, as
+        with threads. `SimulatedProcess.job_latency_s` overrides the latency for one process.
         """
         self._job_random = random.Random(seed)
         self._job_latency_s = latency_s
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
-        """Runs the job at once; its result is seen on the loop's next turn, as with a real executor, or later (`slow_jobs`)."""
+        """Run the call at once. The result is seen in the loop's next iteration, as with a real executor, or later (`slow_jobs`)."""
         job = _Job(self.create_future(), partial(func, *args))
         process = process_of(None)
         latency_s = self._job_latency_s if process is None or process.job_latency_s is None else process.job_latency_s
@@ -207,7 +209,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return job.future
 
     def _work_while_paused(self, process: SimulatedProcess, job: _Job[Any]) -> None:
-        """What a process has asked the system for may be done while it stands still; it hears of that when it goes on."""
+        """Perhaps run a call of a paused process: the system may do what the process asked for. The process sees the result after it
+        resumes.
+        """
         if process.alive and not process.running and self._job_random.random() < 0.5:
             job.work()
 
@@ -233,14 +237,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return next((name for name, found in self.network.names.items() if address in found), address), str(port)
 
     def add_signal_handler(self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
-        """Signals do not exist in the simulation; nothing will call the handler."""
+        """Do nothing: a simulation has no signals."""
 
     def remove_signal_handler(self, sig: int) -> bool:
         return False
 
 
 class SimulatedClock:
-    """`base.clock.Clock` on a simulated loop. The wall clock can be set apart from the monotonic one."""
+    """`base.clock.Clock` on a simulated loop. Its wall clock can be set apart from the monotonic clock."""
 
     def __init__(self, loop: SimulatedLoop, epoch_ms: int = EPOCH_MS) -> None:
         self._loop = loop
@@ -257,7 +261,7 @@ class SimulatedClock:
 
 
 class _Job(Generic[T]):
-    """A job of the executor: its work is done once, and told of then or later."""
+    """Executor call. Its work is done once; its result becomes known then or later."""
 
     __slots__ = ("_done", "_func", "future")
 
@@ -267,7 +271,7 @@ class _Job(Generic[T]):
         self._done: Callable[[], None] | None = None
 
     def work(self) -> None:
-        """Does the work, unless that is done or nobody waits for it any more."""
+        """Do the work, unless the work is done or the future was cancelled."""
         if self._done is not None or self.future.cancelled():
             return
         try:
@@ -276,14 +280,14 @@ class _Job(Generic[T]):
             self._done = partial(self.future.set_exception, error)
 
     def tell(self) -> None:
-        """The result becomes known."""
+        """Do the work if it is not done, and set the future's result."""
         self.work()
         if self._done is not None and not self.future.cancelled():
             self._done()
 
 
 def run(main: Callable[[SimulatedLoop], Coroutine[Any, Any, T]], network: VirtualNetwork | None = None) -> T:
-    """Runs `main(loop)` to its end on a fresh simulated loop."""
+    """Run `main(loop)` to its end on a new simulated loop, and return its result."""
     loop = SimulatedLoop(network)
     runner = asyncio.Runner(loop_factory=lambda: loop)
     try:
@@ -291,10 +295,10 @@ def run(main: Callable[[SimulatedLoop], Coroutine[Any, Any, T]], network: Virtua
     finally:
         loop.set_exception_handler(_ignore)
         loop.release_dead()
-        # The clean-up of a killed process may wait for what its dead world never sends. The story is over by then.
+        # The clean-up of a killed process may wait for messages that never arrive. The simulation has ended, so the stall does not matter.
         with contextlib.suppress(SimulationStalled):
             runner.close()
 
 
 def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """After the end: tasks of killed processes may find their world gone."""
+    """Ignore errors after the end of the simulation: tasks of killed processes may find their connections and disks gone."""
