@@ -100,15 +100,15 @@ class EmbeddedBroker(EmbeddedNode):
         - `settings`: Kafka's broker keys. When `listeners` has no controller listener, one is added.
         - `topics`: created at the start, unless they exist.
         - `directory`: kept after the test, and served again if a broker has used the directory before. Without `directory` a temporary
-          directory is
-          used; its files are not fsynced, as they need not survive a power cut.
+          directory is used; its files are not fsynced, as they need not survive a power cut.
         - `memory`: put the temporary directory on /dev/shm, where the system has it, so that no disk is used.
         - `process`: run the broker in a separate process instead of a thread. The process imports the whole broker, which takes a quarter
           of a second.
         - `version`: release of Kafka ("3.7") whose API versions are announced to clients; later versions are refused (docs/testing.md).
         - `disk`: replaces the system's disk, for tests of a disk that fails; then `directory` is a path on that disk.
 
-        Raises TestingError for arguments that exclude each other, and ConfigError for a setting that is not text, a number or a boolean.
+        Raises TestingError for arguments that exclude each other (`version` with `listeners`: at the start), ConfigError for a setting that
+        is not text, a number or a boolean, and ReleaseError for an unknown `version`.
         """
         if disk is not None and process:
             raise TestingError("a disk of your own works in this process only")
@@ -143,8 +143,8 @@ class EmbeddedBroker(EmbeddedNode):
     def start(self, timeout_s: float = START_S) -> Self:
         """Start the broker, and wait until the broker serves clients and has the topics.
 
-        Raises TimeoutError after `timeout_s` seconds, TestingError when the broker is up, or the error that stopped the start. The broker
-        is stopped then.
+        Raises TestingError when the broker is up, or when its temporary directory has been removed. Raises TimeoutError after `timeout_s`
+        seconds, or the error that stopped the start; the broker is stopped then.
         """
         self._place.must_be()
         self.begin()

@@ -177,7 +177,7 @@ class Gate:
         if errors is None:
             refusal = self._refusal(request, rule)
             return _then(self._ask(request), lambda answer: _instead(answer, refusal)) if rule.applied else refusal
-        if rule.applied or header.api_key == ApiKey.METADATA:  # The client still needs the brokers that a Metadata response names.
+        if rule.applied or header.api_key == ApiKey.METADATA:  # the client still needs the brokers that a Metadata response names.
             return _then(self._ask(request), lambda answer: self._overlaid(header, answer, errors))
         if rest is None:
             return self._frame(header, errors)

@@ -1,12 +1,12 @@
-"""A network in memory: connections with latency, flow control, cuts and resets, driven by one random source.
+"""Network in memory: connections with latency, flow control, cuts and resets, driven by one random source.
 
-Addresses are (host, port) pairs of any text and number. A connection is two one-way streams of bytes; bytes written arrive
-in order, in pieces, after a latency drawn from the network's random source. `cut` stops a direction between two hosts
-without telling either (what a broken switch does) until `heal`; `reset_connections` breaks connections at once; `slow_down` gives
-a direction a latency of its own. Protocols are called in the context (host, process) that dialled or listened.
+Addresses are (host, port) pairs of any text and number. A connection is two one-way streams of bytes. Written bytes arrive in order, in
+chunks, after a latency drawn from the network's random source. `cut` stops one direction between two hosts until `heal`; neither host gets
+an error (as with a broken switch). `reset_connections` breaks connections at once. `slow_down` sets the latency of one direction. Protocols
+are called in the context (host, process) that dialled or listened.
 
-While a process is paused its kernel goes on for it: connections are accepted as far as the backlog reaches, bytes arrive until the buffer
-of their socket is full. It finds them when it goes on, also those of peers that have given up and closed meanwhile.
+While a process is paused its kernel works: connections are accepted until the backlog is full, and bytes arrive until the socket's buffer
+is full. The process finds them when it resumes, including connections that the peer has closed since.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _current_host: contextvars.ContextVar[str] = contextvars.ContextVar("odradek_vir
 
 @contextmanager
 def on_host(name: str) -> Generator[None, None, None]:
-    """Connections dialled (and servers bound to no host) inside of this block belong to host `name`."""
+    """Make connections dialled inside this block, and servers bound to no host, belong to host `name`."""
     token = _current_host.set(name)
     try:
         yield
@@ -44,10 +44,12 @@ def on_host(name: str) -> Generator[None, None, None]:
 
 
 class VirtualNetwork:
-    """All hosts and the wires between them."""
+    """All hosts, and the connections between them."""
 
     def __init__(self, seed: int = 0, latency_s: tuple[float, float] = (0.000_05, 0.000_5), window: int = 256 * 1024) -> None:
-        """`window`: bytes that arrive at once, at most, and those that a paused process's socket takes."""
+        """Make a network. `latency_s` is (least, most) seconds of one delivery. `window` is the maximum number of bytes of one delivery,
+        and the size in bytes of a socket's buffer while a process is paused.
+        """
         self.random = random.Random(seed)
         self.latency_s = latency_s
         self.window = window
@@ -56,13 +58,13 @@ class VirtualNetwork:
         self._cuts: set[tuple[str, str]] = set()
         self._slow: dict[tuple[str, str], tuple[float, float]] = {}
         self.names: dict[str, list[str]] = {}
-        """Name -> addresses, in the order in which a resolver gives them; a name that is not here is its own address."""
+        """Name -> addresses, in a resolver's order. A name without an entry is its own address."""
         self.on_delivery: Callable[[tuple[str, int], tuple[str, int], bytes], object] | None = None
         """Called as (from, to, bytes) before bytes are handed to the receiving protocol."""
         self.on_end: Callable[[tuple[str, int], tuple[str, int]], object] | None = None
         """Called as (local, remote) when one end of a connection is gone."""
         self.nowhere = contextvars.Context()
-        """Where the network's own callbacks run: on behalf of no host and no process."""
+        """Context of the network's own callbacks, without a host and a process."""
         self._next_port = 40_000
         self._loop: SimulatedLoop | None = None
 
@@ -75,16 +77,16 @@ class VirtualNetwork:
         return self._loop
 
     def port(self) -> int:
-        """A port nobody has had before."""
+        """Return a port that has never been returned before."""
         self._next_port += 1
         return self._next_port
 
     def latency(self, source: str, target: str) -> float:
-        """Seconds that the next bytes from `source` to `target` take."""
+        """Return the seconds that the next bytes from `source` to `target` take."""
         return self.random.uniform(*self._slow.get((source, target), self.latency_s))
 
     def slow_down(self, source: str, target: str, latency_s: tuple[float, float] | None) -> None:
-        """Gives the direction a latency of its own; None takes it back."""
+        """Set the latency of one direction (least, most, in seconds). None restores the network's latency."""
         if latency_s is None:
             self._slow.pop((source, target), None)
         else:
@@ -93,9 +95,10 @@ class VirtualNetwork:
     def listen(
         self, factory: ProtocolFactory, host: str | None, port: int | None, *, serving: bool = True, backlog: int = 100
     ) -> VirtualServer:
-        """Binds a server; OSError when the address is taken. Port 0 picks one. Until it is `serving`, connections are refused.
+        """Bind a server. Port 0 picks a port. Raises OSError when the address is in use.
 
-        `backlog`: connections that a paused process's server takes; further ones get no answer.
+        Until the server is `serving`, connections are refused. `backlog` is the number of connections that wait while the server's process
+        is paused; further connections get no answer.
         """
         address = (_resolve(host) if host else _current_host.get(), port or self.port())
         if address in self._servers:
@@ -109,7 +112,9 @@ class VirtualNetwork:
             del self._servers[server.address]
 
     async def connect(self, factory: ProtocolFactory, host: str, port: int) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
-        """Dials; ConnectionRefusedError where nobody listens, TimeoutError across a cut and where the backlog is full."""
+        """Dial. Raises ConnectionRefusedError when no server listens, and TimeoutError (after 30 s) across a cut or when the backlog is
+        full.
+        """
         source, target = _current_host.get(), (_resolve(host), port)
         await asyncio.sleep(self.latency(source, target[0]) + self.latency(target[0], source))
         if self.is_cut(source, target[0]) or self.is_cut(target[0], source):
@@ -135,30 +140,30 @@ class VirtualNetwork:
         return (source, target) in self._cuts
 
     def cut(self, source: str, target: str) -> None:
-        """Bytes from `source` to `target` stop arriving (they are kept, and arrive after `heal`)."""
+        """Stop bytes from `source` to `target`. They are kept, and arrive after `heal`."""
         self._cuts.add((source, target))
 
     def heal(self, pairs: Iterable[tuple[str, str]] | None = None) -> None:
-        """Takes back the named cuts, or all of them; what was held back arrives."""
+        """Remove the named cuts, or all cuts. Bytes that were kept arrive."""
         self._cuts -= set(self._cuts if pairs is None else pairs)
         for connection in list(self._connections):
             connection.pump()
 
     def reset_connections(self, host: str) -> None:
-        """Every connection from or to the host breaks now, on both ends, losing what was under way."""
+        """Break every connection from or to the host, on both ends. Bytes under way are lost."""
         for connection in list(self._connections):
             if host in (connection.local[0], connection.remote[0]):
                 connection.break_off(ConnectionResetError(104, "connection reset by peer"))
 
     def crash_host(self, host: str) -> None:
-        """The host disappears: its servers unbind, its connections break."""
+        """Remove the host from the network: its servers unbind, its connections break."""
         for server in list(self._servers.values()):
             if server.address[0] == host:
                 server.close()
         self.reset_connections(host)
 
     def leave_host(self, host: str) -> None:
-        """The host's program has ended in good order: its servers unbind, its connections close after what was written."""
+        """End the host's program in order: its servers unbind, and its connections close after their written bytes have arrived."""
         for server in list(self._servers.values()):
             if server.address[0] == host:
                 server.close()
@@ -177,7 +182,7 @@ def _resolve(host: str) -> str:
 
 
 class _ListeningSocket:
-    """Just enough of a socket to ask for its address."""
+    """Socket that only knows its address."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
@@ -187,14 +192,14 @@ class _ListeningSocket:
 
 
 class VirtualServer(asyncio.AbstractServer):
-    """A bound address that hands each connection to a new protocol."""
+    """Bound address that gives each connection a new protocol."""
 
     def __init__(self, network: VirtualNetwork, factory: ProtocolFactory, address: tuple[str, int], serving: bool, backlog: int) -> None:
         self._network = network
         self.factory = factory
         self.address = address
         self.connections: dict[VirtualTransport, None] = {}
-        """Those that are open, in order."""
+        """Open connections, in the order in which they were accepted."""
         self.context = contextvars.copy_context()
         self._process = process_of(self.context)
         self._open = True
@@ -222,18 +227,18 @@ class VirtualServer(asyncio.AbstractServer):
         return self._open and self._serving
 
     def has_room(self) -> bool:
-        """Whether a connection can be made now."""
+        """Return whether the backlog has space for a connection."""
         return self._waiting < self._backlog
 
     def accept(self, connection: VirtualTransport) -> None:
-        """Hands a connection to a new protocol, when the process is there to take it."""
+        """Give the connection a new protocol, now or when the server's process resumes."""
         self.connections[connection] = None
         connection.belong_to(self)
         if self._process is None or self._process.running:
             connection.begin(self.factory)
             return
         self._waiting += 1
-        # As an asyncio server does: one turn of the loop takes the connection, the next ones serve it.
+        # As in an asyncio server, one iteration of the loop accepts the connection and later iterations serve it.
         connection.on_event(lambda: self._network.loop.call_soon(self._take, connection))
 
     def _take(self, connection: VirtualTransport) -> None:
@@ -254,7 +259,7 @@ class VirtualServer(asyncio.AbstractServer):
 
 
 class VirtualTransport(asyncio.Transport):
-    """One end of a connection. Writes are delivered to the other end's protocol, in order, after a latency."""
+    """One end of a connection. Written bytes are delivered to the other end's protocol, in order, after a latency."""
 
     peer: VirtualTransport
     _protocol: asyncio.BaseProtocol
@@ -267,7 +272,7 @@ class VirtualTransport(asyncio.Transport):
         remote: tuple[str, int],
         context: contextvars.Context,
     ) -> None:
-        """`protocol` None: `begin` brings it."""
+        """Make one end. With `protocol` None, `begin` sets the protocol."""
         super().__init__({"peername": remote, "sockname": local, "socket": None})
         self._context = context
         self._process = process_of(context)
@@ -278,9 +283,9 @@ class VirtualTransport(asyncio.Transport):
         self.local, self.remote = local, remote
         self._outgoing = bytearray()
         self._received = bytearray()
-        """What has arrived and waits for a process that is paused, or for a protocol that has paused reading in the middle of it."""
+        """Bytes that have arrived and wait, because the process is paused or because the protocol paused reading in the middle of them."""
         self._events: list[Callable[[], object]] = []
-        """What has happened since, in order, while there is no protocol yet."""
+        """Events since the connection was made, in order, while there is no protocol yet."""
         self._high, self._low = 64 * 1024, 16 * 1024
         self._delivery: asyncio.TimerHandle | None = None
         self._reading = True
@@ -290,15 +295,15 @@ class VirtualTransport(asyncio.Transport):
         self._cannot_send = False
         self._end_sent = False
         self._end_waits = False
-        """Whether the end of the stream has arrived behind what waits, or while the protocol does not read."""
+        """Whether the end of the stream has arrived behind waiting bytes, or while the protocol does not read."""
         self._server: VirtualServer | None = None
 
     def belong_to(self, server: VirtualServer) -> None:
-        """The server keeps the connection in its list as long as it is open."""
+        """Set the server that lists this connection while it is open."""
         self._server = server
 
     def begin(self, factory: ProtocolFactory) -> None:
-        """The process takes the connection: its protocol hears of it, and of what has happened since."""
+        """Accept the connection in its process: make the protocol, and call it for the connection and for the events since."""
         if self._lost:
             return
         context = self._context.copy()
@@ -310,7 +315,7 @@ class VirtualTransport(asyncio.Transport):
             self._enter(event)
 
     def on_event(self, event: Callable[[], object]) -> None:
-        """Something happens on this end: its owner hears of it in its own context, now or when it goes on; never, when it is dead."""
+        """Call `event` in the owner's context: now, or when its process resumes. Do nothing when the process is dead."""
         process = self._process
         if process is None or process.running:
             self._context.copy().run(event)
@@ -320,7 +325,7 @@ class VirtualTransport(asyncio.Transport):
             process.hold_event(handle)
 
     def _enter(self, event: Callable[[], object]) -> None:
-        """`on_event`, for a protocol that may not be there yet."""
+        """Call `on_event`, or keep the event until there is a protocol."""
         if self._begun:
             self.on_event(event)
         else:
@@ -328,11 +333,11 @@ class VirtualTransport(asyncio.Transport):
 
     @property
     def _is_paused(self) -> bool:
-        """Whether what arrives has to wait in the socket."""
+        """Whether arriving bytes must wait in the socket."""
         return not self._begun or (self._process is not None and not self._process.running)
 
     def _room(self) -> int:
-        """Bytes that may arrive now."""
+        """Return the number of bytes that may arrive now."""
         return self._network.window - len(self._received) if self._reading else 0
 
     def get_protocol(self) -> asyncio.BaseProtocol:
@@ -382,17 +387,17 @@ class VirtualTransport(asyncio.Transport):
         return False
 
     def close(self) -> None:
-        """No more reading or writing; what was written still arrives."""
+        """Stop reading and writing. Bytes that were written still arrive."""
         if not self._closing:
             self._closing = True
             self.pump()
 
     def abort(self) -> None:
-        """Closes at once: what has not arrived yet is lost; the other end reads what has, then hears of the reset."""
+        """Close at once. Bytes that have not arrived are lost; the other end reads bytes that have arrived, then gets the reset."""
         self.break_off(None)
 
     def break_off(self, error: Exception | None) -> None:
-        """Ends the connection on both ends at once, losing what was under way. None: this end does it."""
+        """End the connection on both ends at once. Bytes under way are lost. `error` None: this end closed the connection."""
         self._outgoing.clear()
         self.peer._outgoing.clear()
         if error is None:
@@ -402,7 +407,7 @@ class VirtualTransport(asyncio.Transport):
         self.peer._be_reset(ConnectionResetError(104, "connection reset by peer"))
 
     def _be_reset(self, error: Exception) -> None:
-        """Told after what has arrived before was read."""
+        """End this end with `error`, after the protocol has read the bytes that have arrived."""
         self._stop_sending()
         alive = self._process is None or self._process.alive
         if alive and (self._received or not self._begun):
@@ -417,7 +422,7 @@ class VirtualTransport(asyncio.Transport):
             self._delivery = None
 
     def pump(self) -> None:
-        """Schedules the next delivery when there is something to deliver and the way is free."""
+        """Schedule the next delivery, when there is something to deliver and the direction is free."""
         if self._delivery is not None or self._cannot_send:
             return
         if not self._outgoing and not (self._closing and not self._end_sent):
@@ -478,7 +483,7 @@ class VirtualTransport(asyncio.Transport):
         view = memoryview(piece)
         while view and not self._lost:
             if not self._reading:
-                # It is in the socket, and is read when the protocol reads on.
+                # The rest stays in the socket until the protocol resumes reading.
                 self._received += view
                 return
             buffer = memoryview(self._protocol.get_buffer(len(view)))

@@ -1,7 +1,7 @@
-"""A whole node in a simulation, which can be killed, paused and cut off from power at any moment, and started again on what its disk kept.
+"""Whole node in a simulation. A test can kill, pause or power-cut the node at any moment, and start it again on what its disk kept.
 
-The node is the one that `odradek start` runs, with the simulation's clock, disk, randomness and loop in place of the system's.
-`SimulatedBroker` is one that is all of its cluster, `SimulatedCluster` has several.
+The node is the one that `odradek start` runs. Clock, disk, random source and event loop are the simulation's. `SimulatedBroker` is a
+single-node cluster; `SimulatedCluster` has several nodes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 
 class BrokerDied(OdradekError):
-    """The simulated broker was killed while something waited for it."""
+    """End of a simulated node by force, while a call waited for the node."""
 
 
 class SimulatedNode:
-    """One node, through all its lives. `disk` is what the running (or next) life works on."""
+    """One node, through several lives. `disk` is the disk of the running life, or of the next life."""
 
     def __init__(
         self,
@@ -44,25 +44,27 @@ class SimulatedNode:
         trace: Trace | None = None,
         format_if_empty: bool = False,
     ) -> None:
-        """`new_config` is asked at each start. Without a `trace` nothing is written down, and what the disk does takes less time."""
+        """Make a node. `new_config` is called at each start. Without a `trace` nothing is recorded, and disk operations take less real
+        time.
+        """
         self.loop = loop
         self.host = host
         self.clock = SimulatedClock(loop)
-        """This node's own: its wall clock may be wrong (`SimulatedClock.epoch_ms`)."""
+        """Clock of this node. Its wall clock may be wrong (`SimulatedClock.epoch_ms`)."""
         self.trace = trace
         self.lives = 0
         self.disk = disk or VirtualDisk(time_ms=self.clock.time_ms)
         self.broker: Broker | None = None
         self.death: asyncio.Future[str] = loop.create_future()
-        """Done, with the way it went, when the running life ends by force; a new one with every `start`."""
+        """Future that is set to "killed" or "power cut" when the running life ends by force. Every `start` makes a new future."""
         self.page_cache = self.disk
-        """The files as the last life that was ended by force saw them, to compare with what the next one finds."""
+        """Disk as the last life that ended by force saw it, for a comparison with the next life's disk."""
         self.fatal: OdradekError | None = None
-        """What the running (or last) life said when it could not go on."""
+        """Fatal error of the running or last life."""
         self.on_fatal: Callable[[OdradekError], object] | None = None
-        """Told of that; a process would end now."""
+        """Called with a fatal error, after which a real process would end."""
         self.job_latency_s: tuple[float, float] | None = None
-        """How long jobs of the executor take here, least and most, from the next start on; None: as for all of the loop."""
+        """Latency of executor calls from the next start on (least, most, in seconds). None: the latency of the whole loop."""
         self._seed = seed
         self._random = random.Random(f"disk {seed}")
         self._new_config = new_config
@@ -72,13 +74,13 @@ class SimulatedNode:
         self._watch(self.disk)
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Start with these settings over those that it was made with, from the next life on."""
+        """Apply these settings over the node's own from the next life on."""
         before = self._new_config
         self._new_config = lambda: standalone_config({**before().given, **settings})
 
     @property
     def alive(self) -> bool:
-        """Whether a life is running (booting, serving, stopping) or paused."""
+        """Whether a life is running (starting, serving, stopping) or paused."""
         return self._process is not None
 
     @property
@@ -86,12 +88,14 @@ class SimulatedNode:
         return self._process is not None and not self._process.running
 
     def note(self, what: str) -> None:
-        """Adds what happens to this node to the trace."""
+        """Record an event of this node in the trace."""
         if self.trace is not None:
             self.trace.record(self.host, what)
 
     async def start(self) -> None:
-        """Begins a life; returns when clients are served. BrokerDied when it ended before that; what `Broker.start` raises."""
+        """Begin a life, and wait until the node serves clients. Raises BrokerDied when the life ended first, and the errors of
+        `Broker.start`.
+        """
         if self._process is not None:
             raise RuntimeError(f"{self.host} is running")
         self.lives += 1
@@ -125,7 +129,7 @@ class SimulatedNode:
             self.on_fatal(error)
 
     async def stop(self) -> None:
-        """An orderly shutdown, as after SIGTERM. BrokerDied when it was killed on the way."""
+        """Shut down in order, as after SIGTERM. Raises BrokerDied when the node was killed during the shutdown."""
         process, broker = self._process, self.broker
         if process is None or broker is None:
             raise RuntimeError(f"{self.host} is not running")
@@ -137,7 +141,7 @@ class SimulatedNode:
         self.note("stopped")
 
     async def _as(self, process: SimulatedProcess, work: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine as part of the process; BrokerDied when the process dies first."""
+        """Run a coroutine as part of the process. Raises BrokerDied when the process dies first."""
         task = self.loop.create_task(work, context=process.context())
         await asyncio.wait((task, self.death), return_when=asyncio.FIRST_COMPLETED)
         if self.death.done():
@@ -146,44 +150,48 @@ class SimulatedNode:
             raise BrokerDied(self.death.result())
         return task.result()
 
-    # -- what can happen to a life ---------------------------------------------------------------------------------------------
+    # -- faults of a life ------------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """SIGSTOP: nothing of the process runs, its sockets go on receiving."""
+        """Pause the process (SIGSTOP). Nothing of the process runs; its sockets still receive bytes."""
         self.loop.pause(self._running())
         self.note("paused")
 
     def resume(self) -> None:
-        """SIGCONT: it goes on with what waits in its sockets, then with the timers that have become due."""
+        """Resume the process (SIGCONT): first events of its sockets, then due timers."""
         self.loop.resume(self._running())
         self.note("resumed")
 
     def slow_jobs(self, latency_s: tuple[float, float] | None) -> None:
-        """Jobs of the executor take so long here from now on (a slow disk); None: as for all of the loop."""
+        """Set the latency of executor calls of this node (least, most, in seconds), as with a slow disk. None: the latency of the whole
+        loop.
+        """
         self.job_latency_s = latency_s
         if self._process is not None:
             self._process.job_latency_s = latency_s
 
     def kill(self) -> None:
-        """SIGKILL: nothing of the process runs on; all that it wrote is in the page cache, and so on the disk of its next life."""
+        """Kill the process (SIGKILL). Its writes are in the page cache, and therefore on the disk of the next life."""
         self._end("killed", self.disk.kill())
 
     def power_cut(self) -> None:
-        """The machine loses power: what was not synced may be lost, in any combination the disk model allows."""
+        """Cut the machine's power. Unsynced changes may be lost, in any combination that the disk's model allows."""
         self._end("power cut", self.disk.crash(self._random))
 
     def end_at_step(self, steps: int, *, power: bool = False) -> None:
-        """Arms the end of a life (`power_cut` or `kill`) before the disk operation that is `steps` ahead; also during a boot."""
+        """Arm an end of the life (`power_cut` or `kill`) before the disk operation that is `steps` operations ahead, also during a
+        start.
+        """
         self._end_at = (self.disk.steps + steps, power)
         self._watch(self.disk)
 
     @property
     def armed(self) -> bool:
-        """Whether an end that `end_at_step` has armed is still to come."""
+        """Whether an end armed by `end_at_step` is still to come."""
         return self._end_at is not None
 
     def disarm(self) -> None:
-        """Takes `end_at_step` back."""
+        """Disarm `end_at_step`."""
         self._end_at = None
         self._watch(self.disk)
 
@@ -205,7 +213,7 @@ class SimulatedNode:
         self.death.set_result(how)
 
     def _watch(self, disk: VirtualDisk) -> None:
-        """Has the disk's operations written down and counted, where somebody asks for that."""
+        """Install the fault hook that records disk operations and ends the life at a step. Without trace and armed end, install none."""
         if self.trace is None and self._end_at is None:
             disk.fault = None
             return
@@ -224,5 +232,5 @@ class SimulatedNode:
 
 
 def _gone(operation: str, path: str) -> None:
-    """The disk of a life that has ended."""
+    """Fail every operation of a life that has ended."""
     raise PowerCut

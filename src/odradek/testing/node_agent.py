@@ -1,6 +1,6 @@
-"""One life of a node for tests, on the loop that it runs on: the broker with its clock and gate, and what can be asked of it meanwhile.
+"""Agent for one life of a test node: the broker with its clock and gate, and the calls that a test can make to the running node.
 
-The loop may be in a thread of the test's process or in a process of its own: whoever holds the node calls `NodeAgent.call` by name, with
+The event loop runs in a thread of the test's process or in a separate process. The owner of the node calls `NodeAgent.call` by name, with
 plain values.
 """
 
@@ -45,40 +45,40 @@ _CREATE_VERSION: Final = 7
 _DELETE_VERSION: Final = 6
 _POLL_S: Final = 0.002
 _ADMIN: Final = "odradek-testing"
-"""The client id of what the kit asks in its own name; it does not come through the gate."""
+"""Client id of the kit's own requests, which do not pass the gate."""
 _MAP_BYTES: Final = 8 << 20
-"""Of the cleaner's map of keys: 350,000 of them in one pass."""
+"""Bytes of the cleaner's map of keys: 350,000 keys in one pass."""
 
 
 class TestingError(OdradekError, RuntimeError):
-    """What a broker for tests cannot do, in one line."""
+    """Operation that a test broker cannot do; the message is one line."""
 
     __test__ = False
 
 
 class NodeSpec(NamedTuple):
-    """What a node is started with; plain values."""
+    """Settings of one life of a node, as plain values."""
 
     settings: Mapping[str, str]
     standalone: bool
-    """It is a cluster of its own, and formats itself."""
+    """Whether the node is a single-node cluster, which formats itself."""
     release: Release | None = None
     ahead_s: float = 0.0
-    """Of its clock."""
+    """Seconds that the node's clock is ahead of the system's clock."""
     sync: bool = True
-    """Whether what is to outlast a power cut is flushed to the device."""
+    """Whether files that must survive a power cut are fsynced."""
 
     def config(self) -> BrokerConfig:
-        """ConfigError for settings that are not Kafka's."""
+        """Return the broker's configuration. Raises ConfigError for invalid settings."""
         settings = resolve_broker(self.settings)
         return standalone_config(settings) if self.standalone else BrokerConfig(settings)
 
 
 class NodeAgent:
-    """Made on the loop; then `start`, calls, `stop`."""
+    """Agent for one life of a node. Made on the event loop; then `start`, calls, `stop`."""
 
     def __init__(self, spec: NodeSpec, loop: NodeLoop, disk: Disk | None) -> None:
-        """ConfigError for settings that are not Kafka's."""
+        """Make the broker. Raises ConfigError for invalid settings."""
         config = spec.config()
         self.clock = AdjustableClock(loop, loop.settle, spec.ahead_s)
         self._loop = loop
@@ -95,7 +95,7 @@ class NodeAgent:
         return gate
 
     async def start(self) -> int:
-        """The port for clients, once they are served."""
+        """Start the broker, and return the port that clients connect to."""
         if self._spec.standalone and self._spec.release is not None:
             self._format(self._spec.release)
         await self.broker.start()
@@ -114,11 +114,11 @@ class NodeAgent:
             format_storage(services.disk, config, cluster_id=cluster_id, rng=rng, now_ms=now_ms, release_version=release.formatted_as)
 
     async def stop(self) -> None:
-        """An orderly shutdown."""
+        """Shut the broker down in order."""
         await self.broker.stop()
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        """The method `do_<name>`; OdradekError when it cannot be done."""
+        """Call the method `do_<name>` and return its result. Raises OdradekError when the call cannot be done."""
         function: Callable[..., Awaitable[Any]] = getattr(self, f"do_{name}")
         return await function(*arguments)
 
@@ -128,7 +128,7 @@ class NodeAgent:
 
     @property
     def gate(self) -> Gate:
-        """TestingError before the node listens."""
+        """Gate of the broker. Raises TestingError before the node listens."""
         if self._gate is None:
             raise TestingError("the broker is not up")
         return self._gate
@@ -150,18 +150,18 @@ class NodeAgent:
         return list(self._services.metadata.image.topics.by_name)
 
     async def do_await_topic(self, name: str, there: bool) -> None:
-        """Returns when this node knows the topic, with a leader for each partition, or knows it no more."""
+        """Wait until this node knows the topic with a leader for each partition (`there`), or does not know the topic (not `there`)."""
         await _until(lambda: self._is_ready(name) is there)
 
     def _is_ready(self, name: str) -> bool | None:
-        """None while it is neither ready nor gone."""
+        """Return True for a topic with a leader for each partition, False for an unknown topic, and None in between."""
         topic = self._services.metadata.image.topics.by_name.get(name)
         if topic is None:
             return False
         return True if all(partition.leader >= 0 for partition in topic.partitions.values()) else None
 
     async def _ask(self, request: Message, version: int, response: type[Any]) -> Any:
-        """As a client on the broker's own machine would, but not through the gate."""
+        """Send a request as a client on the broker's machine would, without the gate, and return the decoded response."""
         services = self._services
         listener = services.bound_listeners[0].name
         frame = encode_request_header(request.API_KEY, version, 0, _ADMIN) + request.encode(version)
@@ -181,7 +181,7 @@ class NodeAgent:
         return self.clock.time_ms()
 
     async def do_apply_retention(self, topic: str | None) -> int:
-        """How many segments went."""
+        """Apply retention, and return the number of deleted segments."""
         logs, manager = self._logs(topic), self._services.log_manager
         deleted = 0
         for log in logs:
@@ -192,7 +192,7 @@ class NodeAgent:
         return deleted
 
     async def do_compact(self, topic: str, partition: int | None) -> int:
-        """How many partitions were compacted, as far as min.compaction.lag.ms lets them."""
+        """Compact the logs, as far as min.compaction.lag.ms permits, and return the number of compacted partitions."""
         from odradek.storage.compaction.manager import CleanerManager
 
         logs = self._logs(topic, partition)
@@ -243,11 +243,11 @@ class NodeAgent:
         return 1
 
     async def _uncleaned(self, log: Log) -> None:
-        """Returns when no cleaning of the log is under way."""
+        """Wait until the log is not being cleaned."""
         await _until(lambda: not self._is_cleaned(log))
 
     def _is_cleaned(self, log: Log) -> bool:
-        """Whether a cleaning of the log is under way."""
+        """Return whether the log is being cleaned."""
         running: Any = getattr(self._services.log_manager.cleaner, "running", ())
         return any(plan.log is log for plan in running)
 
@@ -286,7 +286,7 @@ class NodeAgent:
         return dict(self.gate.counts)
 
     async def do_wait_until_seen(self, api: int, count: int, client_id: str | None) -> int:
-        """Returns when so many requests of the API have come in, with their number."""
+        """Wait until at least `count` requests of the API have been received, and return their number."""
         event = asyncio.Event()
         self._seen.append(event)
         try:
@@ -304,7 +304,7 @@ class NodeAgent:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    """Nobody tells of images and cleanings, so it is looked at every few milliseconds."""
+    """Poll every 2 ms until the condition holds: images and cleanings have no notification."""
     while not condition():  # noqa: ASYNC110
         await asyncio.sleep(_POLL_S)
 
@@ -314,7 +314,7 @@ def _is_meant(name: str | None, pattern: str | None) -> bool:
 
 
 def count_of(counts: Mapping[RequestKind, int], api: int | None, client_id: str | None) -> int:
-    """How many of the requests are of this API (None: of any) and client (None: of any but the cluster's own nodes)."""
+    """Return the number of requests of this API (None: any) and client (None: any except the cluster's own nodes)."""
     return sum([number for kind, number in counts.items() if api in (None, kind.api) and _is_meant(kind.client_id, client_id)])
 
 

@@ -1,6 +1,6 @@
-"""The process of a broker for tests: `python -m odradek.testing.node_child FD`, started by `testing.node_process`.
+"""Process of a test broker: `python -m odradek.testing.node_child FD`, started by `testing.node_process`.
 
-It serves until its parent says so or is gone: the socket to the parent ends then.
+The process serves until the parent tells it to stop, or until the parent is gone: then the socket to the parent ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ORPHAN_S: Final = 1.0
 
 
 class _Child:
-    """The node, and the parent's end of the socket."""
+    """Node, and its end of the socket to the parent."""
 
     def __init__(self, loop: NodeLoop, parent: socket.socket) -> None:
         self._loop = loop
@@ -37,7 +37,7 @@ class _Child:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Returns after an orderly shutdown."""
+        """Serve until an orderly shutdown."""
         spec = await self._first()
         reading = self._loop.create_task(self._read())
         self._watch_parent()
@@ -74,7 +74,7 @@ class _Child:
             except OSError:
                 data = b""
             if not data:
-                os._exit(0)  # nobody is left who could want anything of the broker, or of its files
+                os._exit(0)  # without a parent, the broker and its files have no user
             for message in self._unpacker.feed(data):
                 if message == "stop":
                     if not self._ending.done():
@@ -85,7 +85,9 @@ class _Child:
                     task.add_done_callback(self._calls.discard)
 
     def _watch_parent(self) -> None:
-        """The socket does not end while some other child of the parent's, forked off by somebody else, has its other end, too."""
+        """Exit when the parent is gone. The socket alone is not enough: another forked child of the parent may keep the parent's end
+        open.
+        """
         if os.getppid() != self._parent_pid:
             os._exit(0)
         self._loop.call_later(_ORPHAN_S, self._watch_parent)
@@ -104,7 +106,7 @@ class _Child:
 
 
 def main() -> None:
-    """Runs a node as the parent tells."""
+    """Run a node for the parent process."""
     # Ctrl-C is for the parent, which then stops its brokers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise_limit()

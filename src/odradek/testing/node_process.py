@@ -1,6 +1,6 @@
-"""A node in a process of its own, for one life; to its holder the same as a `NodeThread`.
+"""Node in a separate process, for one life, with the interface of `NodeThread`.
 
-The process ends with its parent, also when that is killed: see `testing.node_child` and `testing.places`.
+The process ends with its parent, even when the parent is killed: see `testing.node_child` and `testing.places`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from odradek.testing.places import note_process
 
 _PIECE: Final = 65_536
 _PATIENCE_S: Final = 30.0
-"""How long an orderly shutdown may take; then the process is killed."""
+"""Seconds that an orderly shutdown may take; then the process is killed."""
 
 
 class NodeProcess:
-    """Started once; then stopped, or killed."""
+    """Node in a separate process. Started once, then stopped or killed."""
 
     def __init__(self, spec: NodeSpec, log_path: str) -> None:
-        """`log_path`: where the process's log output goes, after what is there."""
+        """Make a node. The process appends its log output to the file `log_path`."""
         self.ready: Future[int] = Future()
-        """The port for clients once they are served, or what kept the node from starting."""
+        """Port that clients connect to, or the error that stopped the start."""
         self._spec = spec
         self._log_path = log_path
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,11 +46,11 @@ class NodeProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process; None when it was not started."""
+        """Id of the process, or None before the start."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Begins; `ready` tells how it went. OSError when no process can be made."""
+        """Begin the start; `ready` has its result. Raises OSError when no process can be made."""
         ours, theirs = socket.socketpair()
         package = str(Path(odradek.__file__).parents[1])
         path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
@@ -71,7 +71,10 @@ class NodeProcess:
         self._reader.start()
 
     def call(self, name: str, *arguments: Any, timeout_s: float | None = None) -> Any:
-        """What the node's agent answers. TestingError when the node is not up or ends before, TimeoutError after `timeout_s`."""
+        """Call a method of the node's agent and return its result.
+
+        Raises TestingError when the node is down or ends before the result, and TimeoutError after `timeout_s` seconds.
+        """
         future: Future[Any] = Future()
         with self._lock:
             if self._socket is None or not self.ready.done() or self.ready.exception() is not None:
@@ -83,22 +86,22 @@ class NodeProcess:
         return future.result(timeout_s)
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Pause the process with SIGSTOP."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Resume the process with SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def begin_stop(self) -> None:
-        """An orderly shutdown begins, also of a node that is still starting."""
+        """Begin an orderly shutdown, even while the node is starting."""
         self.resume()
         with self._lock, contextlib.suppress(OSError):
             if self._socket is not None:
                 self._socket.sendall(packed("stop"))
 
     def stop(self) -> None:
-        """An orderly shutdown; returns when the process is gone."""
+        """Shut the node down in order, and wait for the end of the process."""
         self.begin_stop()
         if self._process is not None:
             try:
@@ -108,7 +111,7 @@ class NodeProcess:
         self._bury()
 
     def kill(self) -> None:
-        """SIGKILL; returns when the process is gone."""
+        """Kill the process with SIGKILL, and wait for its end."""
         self._signal(signal.SIGKILL)
         self._bury()
 

@@ -1,4 +1,4 @@
-"""A real node on a thread of its own, for one life, which ends in good order or as SIGKILL ends it."""
+"""Real node in a thread, for one life, which ends in order or as SIGKILL would end it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _LOOK_S: Final = 0.2
-"""Between two looks at whether a node that is asked has ended."""
+"""Seconds between two checks whether a called node has ended."""
 _TURNS: Final = 400
 _JOB_S: Final = 0.0005
-"""Between two looks at whether a job has ended."""
+"""Seconds between two checks whether an executor call has ended."""
 
 
 class NodeThread:
-    """Started once; then stopped, or killed where its disk is a `MortalDisk`, as it is unless another is given."""
+    """Node in a thread. Started once, then stopped, or killed if its disk is a `MortalDisk` (the default)."""
 
     def __init__(self, spec: NodeSpec, *, disk: Disk | None = None) -> None:
         self.ready: Future[int] = Future()
-        """The port for clients once they are served, or what kept the node from starting."""
+        """Port that clients connect to, or the error that stopped the start."""
         self._spec = spec
         self._disk = MortalDisk(sync=spec.sync) if disk is None else disk
         self._loop = NodeLoop()
@@ -50,11 +50,14 @@ class NodeThread:
         _lives.add(self)
 
     def start(self) -> None:
-        """Begins; `ready` tells how it went."""
+        """Begin the start; `ready` has its result."""
         self._thread.start()
 
     def call(self, name: str, *arguments: Any, timeout_s: float | None = None) -> Any:
-        """What the node's agent answers. TestingError when the node is not up or ends before, TimeoutError after `timeout_s`."""
+        """Call a method of the node's agent and return its result.
+
+        Raises TestingError when the node is down or ends before the result, and TimeoutError after `timeout_s` seconds.
+        """
         agent = self._agent
         if agent is None or not self._thread.is_alive():
             raise TestingError("the broker is not up")
@@ -67,7 +70,7 @@ class NodeThread:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left_s = _LOOK_S if deadline is None else min(_LOOK_S, max(deadline - time.monotonic(), 0.0))
-            # With the thread the loop has ended, and nobody is left to answer.
+            # When the thread has ended, its loop has ended, and the call will never be answered.
             gone = not self._thread.is_alive()
             try:
                 return future.result(left_s)
@@ -84,7 +87,9 @@ class NodeThread:
                     raise
 
     def pause(self) -> None:
-        """Nothing runs on the node's loop until `resume`; returns when that is so. Its sockets go on receiving. Jobs of the disk go on."""
+        """Stop the node's event loop until `resume`, and wait until it stands still. Sockets still receive bytes, and executor calls
+        go on.
+        """
         going_on, begun = threading.Event(), threading.Event()
 
         def stand_still() -> None:
@@ -98,19 +103,19 @@ class NodeThread:
                 pass
 
     def resume(self) -> None:
-        """Takes `pause` back."""
+        """Let a paused node go on."""
         going_on, self._going_on = self._going_on, None
         if going_on is not None:
             going_on.set()
 
     def begin_stop(self) -> None:
-        """An orderly shutdown begins, also of a node that is still starting."""
+        """Begin an orderly shutdown, even while the node is starting."""
         self.resume()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended by itself
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the node has ended already
             self._loop.call_soon_threadsafe(self._end)
 
     def stop(self) -> None:
-        """An orderly shutdown; returns when all is closed."""
+        """Shut the node down in order, and wait until all is closed."""
         self.begin_stop()
         if self._thread.is_alive():
             self._thread.join()
@@ -119,7 +124,7 @@ class NodeThread:
             self._loop.close()
 
     def kill(self) -> None:
-        """Ends it here and now: connections break, locks are free, nothing more is written."""
+        """End the node at once: connections break, locks are freed, and the node writes nothing more."""
         self._killed = True
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -127,7 +132,7 @@ class NodeThread:
         self._thread.join()
 
     def forget(self) -> None:
-        """In a process that was forked off: the node is its parent's, and nothing of it stays open here."""
+        """Close this process's copies of the node's descriptors. For a forked process: the node belongs to the parent."""
         self._loop.forget()
         if isinstance(self._disk, MortalDisk):
             self._disk.forget()
@@ -169,13 +174,13 @@ class NodeThread:
                 loop.finish()
 
     def _bury(self, loop: NodeLoop) -> None:
-        """What the system does for a process that is gone."""
+        """Close connections and files, as the system does for a process that has ended."""
         loop.set_exception_handler(lambda loop, context: None)
         loop.break_off()
         disk = self._disk
         if isinstance(disk, MortalDisk):
             disk.die()
-        # No thread may be at work on a file that is closed: its number may be another file's by then.
+        # Wait for all threads before files are closed: the number of a closed descriptor may soon belong to another file.
         self._executor.shutdown(cancel_futures=True)
         if isinstance(disk, MortalDisk):
             disk.close()
@@ -185,7 +190,7 @@ _lives: weakref.WeakSet[NodeThread] = weakref.WeakSet()
 
 
 def _forked() -> None:
-    """A child that was forked off has copies of every descriptor: ports would go on listening, and locks hold, after the broker's end."""
+    """Close a forked child's copies of all descriptors. Otherwise ports would stay open and locks stay held after the broker's end."""
     for life in list(_lives):
         life.forget()
     _lives.clear()
@@ -195,17 +200,17 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class NodeLoop(asyncio.SelectorEventLoop):
-    """An event loop that knows its connections and servers."""
+    """Event loop that knows its connections and servers."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
-    """asyncio's own: what is to run in this turn, and the heap of timers."""
+    """asyncio's own lists: handles to run in this iteration, and the heap of timers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.refused_port = 0
         self.refuses = False
-        """Whether connections that come in on that port are reset."""
+        """Whether new connections to `refused_port` are reset."""
         self._connections: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._jobs = 0
@@ -220,7 +225,7 @@ class NodeLoop(asyncio.SelectorEventLoop):
         self._jobs -= 1
 
     async def settle(self) -> None:
-        """Returns when nothing is ready to run and no job is under way in the executor; after a while also when that never happens."""
+        """Wait until nothing is ready to run and no executor call is under way. Give up after 400 iterations."""
         idle = 0
         for _ in range(_TURNS):
             await asyncio.sleep(0 if not self._jobs else _JOB_S)
@@ -231,7 +236,8 @@ class NodeLoop(asyncio.SelectorEventLoop):
     def _make_socket_transport(self, *arguments: Any, **named: Any) -> Any:
         server = cast("asyncio.Server | None", named.get("server"))
         if server is not None and not server.sockets:
-            # Its listener closed in the turn that accepted it: asyncio would fail an assertion half-way, and nobody close the connection.
+            # The listener was closed in the iteration that accepted the connection. asyncio would fail an assertion half-way and leave the
+            # connection open.
             cast("socket.socket", arguments[0]).close()
             raise ConnectionAbortedError
         if self.refuses and server is not None and (sock := cast("socket.socket", arguments[0])).getsockname()[1] == self.refused_port:
@@ -247,7 +253,7 @@ class NodeLoop(asyncio.SelectorEventLoop):
         super()._start_serving(protocol_factory, sock, *arguments, **named)  # type: ignore[misc]
 
     def break_off(self) -> None:
-        """Nothing that was to run does, but for the ends of connections; every socket is closed without another byte."""
+        """Close every socket without sending another byte. Of the ready callbacks only those of transports run; timers never run."""
         ready = [handle for handle in self._ready if isinstance(getattr(handle._callback, "__self__", None), asyncio.Transport)]  # type: ignore[attr-defined]
         self._ready.clear()
         self._ready.extend(ready)
@@ -262,7 +268,7 @@ class NodeLoop(asyncio.SelectorEventLoop):
         self.run_forever()
 
     def forget(self) -> None:
-        """Closes this process's copies of the loop's descriptors; the loop is not to be used here any more."""
+        """Close this process's copies of the loop's descriptors. The loop must not be used in this process again."""
         for listening in list(self._listening):
             listening.close()
         for transport in list(self._connections):
@@ -276,7 +282,7 @@ class NodeLoop(asyncio.SelectorEventLoop):
             end.close()
 
     def finish(self) -> None:
-        """Lets everything that is still under way end, as `asyncio.run` does."""
+        """Cancel all tasks and wait for their end, as `asyncio.run` does."""
         tasks = asyncio.all_tasks(self)
         for task in tasks:
             task.cancel()
@@ -286,29 +292,30 @@ class NodeLoop(asyncio.SelectorEventLoop):
 
 
 class MortalDisk(OsDisk):
-    """The system's disk for one life of a node: after `die` and `close` every operation that changes something ends in EBADF.
+    """System's disk for one life of a node. After `die` and `close` every operation that changes the disk fails with EBADF.
 
-    `sync` False: nothing is flushed to the device, for directories that no power cut need spare; a kill loses nothing all the same.
+    With `sync` False nothing is fsynced, for directories that need not survive a power cut. A kill loses nothing in either case.
     """
 
     def __init__(self, *, sync: bool = True) -> None:
         super().__init__()
         self._sync = sync
         self._dead = False
-        # Strong references: what a killed node held may be collected before it is buried, and its descriptors, with their locks, stayed.
+        # Strong references: otherwise the files of a killed node could be collected before `close`, and their descriptors and locks would
+        # stay open.
         self._open: set[_File | _Lock] = set()
 
     def die(self) -> None:
-        """Nothing is opened, made, renamed or removed any more."""
+        """Refuse to open, create, rename or remove files from now on."""
         self._dead = True
 
     def close(self) -> None:
-        """Closes all files and frees all locks; nobody may be at work on them."""
+        """Close all files and free all locks. No thread may use them at that time."""
         for each in list(self._open):
             each.die()
 
     def forget(self) -> None:
-        """In a process that was forked off: closes its copies of the files; the locks are its parent's."""
+        """Close a forked process's copies of the files. The locks stay with the parent."""
         for each in list(self._open):
             each.forget()
 
@@ -351,7 +358,7 @@ class MortalDisk(OsDisk):
 
 
 class _File(OsFile):
-    """Stands in `open_` until it is closed."""
+    """File that is in the set `open_` until it is closed."""
 
     __slots__ = ("_open",)
 
@@ -375,7 +382,7 @@ class _UnsyncedFile(_File):
 
 
 class _Lock(OsDirectoryLock):
-    """Stands in `open_` until it is released."""
+    """Lock that is in the set `open_` until it is released."""
 
     __slots__ = ("_open",)
 

@@ -1,11 +1,11 @@
-"""Requests taken apart by topic and partition, and answers put together again, for every API from its declaration alone.
+"""Split of requests by topic and partition, and merge of responses, for every API from its message declaration alone.
 
     matching, rest = split(request, lambda topic, partition: topic == "orders" and partition in (None, 2))
     errors = partition_errors(matching, ProduceResponse, 6, None)
     answer = overlay(answer_to_the_rest, errors)
 
-A list of a message is one of topics when its structs have a name or id of a topic; of partitions when they have an index of one, or when it
-is a list of plain numbers that is named so.
+An array of structs is an array of topics when its structs have a topic's name or id. An array is one of partitions when its structs have a
+partition's index, or when it is an array of plain numbers with a name such as `partitions`.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _NAMES_OF_TOPICS: Final = ("topic_names",)
 _PARTITION: Final = ("partition_index", "index", "partition", "partition_id")
 _NUMBERS_OF_PARTITIONS: Final = ("partitions", "partition_indexes")
 _KEYS: Final = (*_TOPIC_IDS, *_TOPIC_NAMES, *_PARTITION, "group_id", "transactional_id", "key", "resource_name")
-"""What tells the entries of a list in an answer apart; zero and empty ones tell nothing."""
+"""Fields that identify an entry of a response's array. Fields with None, an empty string or the zero UUID are ignored."""
 _NO_ID: Final = UUID(int=0)
 _UNKNOWN: Final = dict.fromkeys(
     ("base_offset", "high_watermark", "offset", "timestamp", "end_offset", "committed_offset", "low_watermark", "leader_id"), -1
 )
-"""What an answer with an error says in these fields."""
+"""Values of these fields in a response with an error."""
 
 Matches = Callable[[str | UUID | None, int | None], bool]
-"""Whether a topic (by name or id), or one of its partitions, is meant. A topic that comes without partitions is asked for with None."""
+"""Whether a topic (by name or id), or one of its partitions, is chosen. The partition is None for a topic without partitions."""
 
 
 def split(request: M, matches: Matches) -> tuple[M | None, M | None]:
-    """(the request with only what matches, the request with only the rest); None where nothing of that kind is in it.
+    """Return (the request with only matching topics and partitions, the request with only the rest); None stands for an empty half.
 
-    A request that names no topics at all (Metadata for all of them, Heartbeat) is all rest.
+    A request that names no topics (Metadata for all topics, Heartbeat) is all rest.
     """
     inside, outside = _split(request, matches)
     return inside, outside
 
 
 def names_topics(request: Message) -> bool:
-    """Whether the API's requests can name topics."""
+    """Return whether the API's requests can name topics."""
     return _has_topics(type(request))
 
 
@@ -106,7 +106,7 @@ def _divide(entries: list[Any], halve: Callable[[Any], tuple[Any, Any]]) -> tupl
 
 
 def topic_of(struct: Any) -> str | UUID | None:
-    """The topic's name, or its id where only that is there."""
+    """Return the topic's name, or its id when there is no name, or None."""
     for name in (*_TOPIC_NAMES, *_TOPIC_IDS):
         value = getattr(struct, name, None)
         if value and value != _NO_ID:
@@ -136,7 +136,9 @@ def _split_topic(topic: Any, matches: Matches) -> tuple[Any, Any]:
 
 
 def overlay(served: M, errors: M) -> M:
-    """`served`, with the entries of `errors` in place of its own for the same topic, partition or group, and the others added."""
+    """Return `served`, in which entries of `errors` replace the entries of the same topic, partition or group. Other entries of `errors`
+    are added.
+    """
     changed = _overlay_lists(served, errors)
     return _copy(served, **changed)  # type: ignore[no-any-return]
 
@@ -166,19 +168,21 @@ def _overlay_entries(served: list[Any], errors: list[Any]) -> list[Any]:
 
 
 def _key(entry: Any) -> dict[str, object]:
-    """What an entry is about. An answer may know a topic's id where the request has its name only."""
+    """Return the identifying fields of an entry. An entry of a response may have a topic's id where the request has only the name."""
     values = ((name, getattr(entry, name, None)) for name in _KEYS)
     return {name: value for name, value in values if value is not None and value != "" and value != _NO_ID}
 
 
 def partition_errors(request: Message, response: type[M], error_code: int, message: str | None) -> M | None:
-    """The answer in which each topic, or each partition, that the request names has the error. None where the API has no place for one."""
+    """Return the response in which each topic or partition of the request has the error, or None where the API has no field for the
+    error.
+    """
     answer, placed = _mirror(request, response, error_code, message)
     return answer if placed else None
 
 
 def says(answer: Any, error_code: int) -> bool:
-    """Whether the error stands anywhere in the answer."""
+    """Return whether an error field of the response, at any depth, has this error."""
     for each in answer.FIELDS:
         value = getattr(answer, each.name)
         if each.name.endswith("error_code"):
@@ -193,7 +197,7 @@ def says(answer: Any, error_code: int) -> bool:
 
 
 def _mirror(request: Any, kind: type[Any], error_code: int, message: str | None) -> tuple[Any, bool]:
-    """What answers a part of a request, and whether the error stands in it."""
+    """Return the part of a response that answers a part of a request, and whether the error is in that part."""
     values: dict[str, object] = {}
     placed = False
     for each in kind.FIELDS:

@@ -1,4 +1,4 @@
-"""Messages between a test and a broker in a process of its own: pickled values, each after its size, on a socket between the two."""
+"""Messages between a test and a broker in a separate process: pickled values on a socket, each after its size in 4 bytes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _SIZE: Final = struct.Struct(">I")
 
 
 def packed(value: object) -> bytes:
-    """The bytes of a message."""
+    """Return the bytes of a message."""
     data = pickle.dumps(value)
     return _SIZE.pack(len(data)) + data
 
 
 def packed_error(error: BaseException) -> BaseException:
-    """The error, or one that says the same, where it cannot be sent as it is."""
+    """Return the error, or a TestingError with the same text when the error cannot be pickled."""
     try:
         if isinstance(pickle.loads(pickle.dumps(error)), type(error)):
             return error
@@ -28,13 +28,13 @@ def packed_error(error: BaseException) -> BaseException:
 
 
 class Unpacker:
-    """Puts messages together again."""
+    """Decoder of a stream of messages."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> list[Any]:
-        """The messages that these bytes complete."""
+        """Add received bytes, and return the messages that are complete now."""
         pending = self._pending
         pending += data
         found: list[Any] = []

@@ -1,10 +1,11 @@
-"""Temporary directories and ports of embedded brokers, which go with the process that made them, whichever way it ends.
+"""Temporary directories and ports of embedded brokers. They are removed when their process ends, in whatever way it ends.
 
-1. Each process has one root directory for each kind of place (disk, memory); brokers have theirs inside.
-2. With the first root a janitor starts: a shell that waits for the end of a pipe whose other end this process holds. The pipe ends when
-   the process does, also by SIGKILL. The janitor then kills what brokers run as processes of their own (files `pids/<pid>`) and removes
-   the root. It costs about a millisecond, once.
-3. A process that was forked off has nothing of that: it removes nothing of its parent's, and makes a root of its own when it needs one.
+1. Each process has one root directory for each kind of storage (disk, memory). The brokers' directories are inside the root.
+2. With each root a janitor starts: a shell that waits for the end of a pipe whose other end this process holds. The pipe ends when the
+   process
+   ends, even by SIGKILL. The janitor then kills brokers that run in separate processes (files `pids/<pid>`) and removes the root. To start the
+   janitor takes about a millisecond.
+3. A forked process owns no root of its parent: it removes nothing of the parent's, and makes a root of its own when it needs one.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 done
 """
 _PORTS: Final = (20_000, 32_000)
-"""Below those that the system gives to outgoing connections: a client that dials a broker which is down must not find itself."""
+"""Ports below the range that the system uses for outgoing connections. Otherwise a client that dials a dead broker could connect to
+itself.
+"""
 
 
 class _Root:
-    """The directory of this process for its brokers, and who removes it."""
+    """Root directory of this process's brokers, with the janitor that removes the directory."""
 
     def __init__(self, base: str) -> None:
         self.pid = os.getpid()
@@ -54,7 +57,7 @@ class _Root:
         atexit.register(self.remove)
 
     def remove(self) -> None:
-        """At the end of the process that made it, and of no other."""
+        """Remove the root when its process exits. Do nothing in a forked process."""
         if os.getpid() != self.pid:
             return
         for pid in os.listdir(os.path.join(self.path, "pids")):
@@ -67,19 +70,20 @@ class _Root:
                 os.waitpid(self.janitor, os.WNOHANG)
 
     def let_go(self) -> None:
-        """Closes the end of the pipe that this process has."""
+        """Close this process's end of the pipe."""
         if self.pipe >= 0:
             os.close(self.pipe)
             self.pipe = -1
 
 
 def _start_janitor(root: _Root) -> int:
-    """The end of the janitor's pipe; -1 where there is no shell."""
+    """Start the janitor and return the writing end of its pipe, or -1 when there is no shell or no process can be made."""
     if not os.path.exists(_SHELL):
         return -1
     reading, writing = os.pipe()
     try:
-        # Its streams are not ours: whoever waits for the end of this process's output must not wait for the janitor's.
+        # The janitor must not inherit stdout and stderr: a program that waits for the end of this process's output would wait for the
+        # janitor, too.
         actions = [
             (os.POSIX_SPAWN_DUP2, reading, 0),
             (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -100,7 +104,7 @@ def _start_janitor(root: _Root) -> int:
 
 
 class _Lock:
-    """One that a child which was forked off can have anew, whoever of its parent's threads held it."""
+    """Lock that a forked child can replace, as a thread of the parent may have held the lock at the fork."""
 
     def __init__(self) -> None:
         self.renew()
@@ -120,7 +124,7 @@ _lock = _Lock()
 
 
 def _forked() -> None:
-    """In a child that was forked off: the parent's roots are not its own."""
+    """Forget the parent's roots in a forked child."""
     _lock.renew()
     for root in _roots.values():
         root.let_go()
@@ -139,33 +143,34 @@ def _root(base: str) -> _Root:
 
 
 def roots() -> list[str]:
-    """The directories that this process has for its brokers."""
+    """Return the root directories of this process."""
     return [root.path for root in _roots.values()]
 
 
 def new_directory(*, memory: bool = False) -> str:
-    """An empty directory; `memory`: on /dev/shm, which is memory, where the system has it, else as without."""
+    """Return a new empty directory. With `memory` the directory is on /dev/shm (memory) where that is writable, otherwise on disk."""
     base = MEMORY if memory and os.access(MEMORY, os.W_OK | os.X_OK) else tempfile.gettempdir()
     return tempfile.mkdtemp(prefix="broker-", dir=_root(base).path)
 
 
 def remove_directory(path: str) -> None:
-    """Removes what `new_directory` has made; no error when it is gone, or not to be removed now: the janitor comes after us."""
+    """Remove a directory made by `new_directory`. Errors are ignored: the janitor removes the rest later."""
     shutil.rmtree(path, ignore_errors=True)
 
 
 def note_process(pid: int) -> str:
-    """Has a process killed when this one ends; returns the file to remove once it has ended."""
+    """Make the janitor kill a process when this process ends. Return the file to remove when that process has ended."""
     path = os.path.join(_root(tempfile.gettempdir()).path, "pids", str(pid))
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     return path
 
 
 class ReservedPort:
-    """A port of 127.0.0.1 that no other program is given until `release`; a broker of ours may listen on it, and come and go.
+    """Port of 127.0.0.1 that the system gives to no other program until `release`. Brokers of this process may listen on the port in turn.
 
-    It is bound and not listened on: Linux then gives it to nobody who asks for any port, neither to listen nor to dial from, and a client
-    that dials it while the broker is down is refused. Elsewhere a bound port cannot be shared: it is only one that was free a moment ago.
+    The port is bound without listening. Linux then never picks the port for a program that asks for any port, to listen or to dial, and a
+    client that dials the port while the broker is down is refused. On other systems a bound port cannot be shared: there the port was only
+    free a moment ago.
     """
 
     def __init__(self) -> None:
@@ -178,13 +183,13 @@ class ReservedPort:
                 self._held = weakref.finalize(self, os.close, bound.detach())
 
     def release(self) -> None:
-        """Anybody may have it now."""
+        """Give the port back to the system."""
         if self._held is not None:
             self._held()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, all different. OSError when there are not so many."""
+    """Return different ports of 127.0.0.1 on which no program listens now. Raises OSError when there are fewer than `count`."""
     found: list[int] = []
     for port in random.sample(range(*_PORTS), k=_PORTS[1] - _PORTS[0]):
         with socket.socket() as attempt:

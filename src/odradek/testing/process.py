@@ -1,13 +1,13 @@
-"""Processes of a simulation: what runs on behalf of one stops the moment it is killed, and stands still while it is paused.
+"""Processes of a simulation. A killed process stops at once; a paused process stands still.
 
-Everything of a simulation shares one event loop. Which process a callback or task belongs to travels in its context, as asyncio hands
-contexts on: whatever a process schedules, dials or listens on is its own. After `kill` the loop runs nothing of it any more, neither
-timers nor tasks nor `finally` clauses: exactly what SIGKILL leaves behind. Its tasks are kept, so that no coroutine is torn down
-(and runs its clean-up) by the garbage collector in the middle of the story; `SimulatedLoop` cancels them at the end.
+All parts of a simulation share one event loop. A callback's or task's process is in its context, which asyncio passes on: what a process
+schedules, dials or listens on belongs to that process. After `kill` the loop runs no timer, task or `finally` clause of the process, as
+after SIGKILL. The process keeps references to its tasks, so that the garbage collector does not close a coroutine (and run its clean-up) in
+the middle of the simulation. `SimulatedLoop` cancels the tasks at the end.
 
-A paused process (SIGSTOP, a virtual machine that is suspended) runs nothing, while its sockets go on receiving (`testing.network`) and the
-clock goes on. When it continues, the order is that of a loop which was stopped while it waited for events: what was ready, then what waits
-in its sockets, then the timers that have become due.
+A paused process (SIGSTOP, a suspended virtual machine) runs nothing, while its sockets receive bytes (`testing.network`) and the clock goes
+on. It resumes like an event loop that was stopped while it waited for events: first handles that were ready, then events of its sockets,
+then due timers.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _current: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextV
 
 
 class SimulatedProcess:
-    """A program on a host of the virtual network, from its start to its end."""
+    """Program on a host of the virtual network, from its start to its end."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
         self.running = True
-        """Alive and not paused."""
+        """Whether the process is alive and not paused."""
         self.released = False
         self.job_latency_s: tuple[float, float] | None = None
-        """How long jobs of the executor take (least, most); None: as `SimulatedLoop.slow_jobs` says for all."""
+        """Virtual seconds of an executor call (least, most). None: as set by `SimulatedLoop.slow_jobs`."""
         self._context = contextvars.copy_context()
         self._context.run(_current.set, self)
         self._tasks: list[asyncio.Task[Any]] = []
@@ -42,51 +42,53 @@ class SimulatedProcess:
         self._due: list[asyncio.Handle] = []
 
     def context(self) -> contextvars.Context:
-        """A context in which code runs as part of this process (for `create_task` and `call_soon`)."""
+        """Return a context in which code runs as part of this process (for `create_task` and `call_soon`)."""
         return self._context.copy()
 
     def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-        """Calls the function as this process."""
+        """Call the function as part of this process."""
         return self.context().run(function, *args)
 
     def kill(self) -> None:
-        """From now on nothing of this process runs."""
+        """Stop everything of this process, for good."""
         self.alive = self.running = False
-        # Steps of tasks stay: the tasks must be able to end when the simulation does.
+        # Keep steps of tasks: the tasks must be able to end when the simulation ends.
         self._ready = [handle for handle in (*self._ready, *self._due) if _is_step(handle)]
         self._sockets.clear()
         self._due.clear()
 
     def pause(self) -> None:
-        """From now on nothing of this process runs until `SimulatedLoop.resume`."""
+        """Stop everything of this process until `SimulatedLoop.resume`."""
         self.running = False
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Remembers a task until the simulation ends."""
+        """Keep a reference to a task until the simulation ends."""
         self._tasks.append(task)
 
     def runs(self, handle: asyncio.Handle) -> bool:
-        """Whether the callback may run now. At the end of the simulation, when tasks must be able to end, all but timers may: a task that
-        waits for another is woken by a callback that is no step of either.
+        """Return whether the callback may run now.
+
+        At the end of the simulation, when tasks must be able to end, all callbacks except timers may run: a task that waits for another
+        task is woken by a callback that is not a step of a task.
         """
         return self.running or (self.released and not isinstance(handle, asyncio.TimerHandle))
 
-    # -- what a process that does not run is left with --------------------------------------------------------------------------------
+    # -- handles of a process that does not run ---------------------------------------------------------------------------------------
 
     def hold(self, handle: asyncio.Handle) -> None:
-        """Takes a callback that is to run now: for later while the process is paused, for the end of the simulation when it is dead."""
+        """Keep a ready callback: until the process resumes, or, for a step of a dead process's task, until the end of the simulation."""
         if self.alive:
             (self._due if isinstance(handle, asyncio.TimerHandle) else self._ready).append(handle)
         elif _is_step(handle):
             self._ready.append(handle)
 
     def hold_event(self, handle: asyncio.Handle) -> None:
-        """Takes what is to be done about an event on one of the process's sockets."""
+        """Keep a callback about an event on one of the process's sockets until the process resumes. Do nothing when the process is dead."""
         if self.alive:
             self._sockets.append(handle)
 
     def go_on(self) -> None:
-        """Continues after `pause` (from the loop; see `SimulatedLoop.resume`)."""
+        """Resume after `pause`. Called by the loop; see `SimulatedLoop.resume`."""
         if not self.alive:
             return
         self.running = True
@@ -97,7 +99,7 @@ class SimulatedProcess:
                 handle._run()
 
     def release(self) -> list[asyncio.Handle]:
-        """Steps of tasks that were kept aside, for the end of the simulation, when tasks must be able to end."""
+        """Return the steps of tasks that were kept, so that tasks can end at the end of the simulation. Kill a paused process first."""
         if not self.running:
             self.kill()
         self.released = True
@@ -106,7 +108,7 @@ class SimulatedProcess:
 
 
 class ProcessHandle(asyncio.Handle):
-    """A callback of a process."""
+    """Callback of a process."""
 
     __slots__ = ("process",)
 
@@ -120,7 +122,7 @@ class ProcessHandle(asyncio.Handle):
 
 
 class ProcessTimer(asyncio.TimerHandle):
-    """A timer of a process."""
+    """Timer of a process."""
 
     __slots__ = ("process",)
 
@@ -128,7 +130,7 @@ class ProcessTimer(asyncio.TimerHandle):
     _scheduled: bool
 
     def note_scheduled(self) -> None:
-        """It stands in the loop's heap: the loop counts those that are cancelled there."""
+        """Mark the timer as part of the loop's heap, so that the loop counts a cancellation."""
         self._scheduled = True
 
     def _run(self) -> None:
@@ -139,10 +141,10 @@ class ProcessTimer(asyncio.TimerHandle):
 
 
 def _is_step(handle: asyncio.Handle) -> bool:
-    """Whether it is the next step of a task."""
+    """Return whether the handle is the next step of a task."""
     return isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)  # type: ignore[attr-defined]
 
 
 def process_of(context: contextvars.Context | None) -> SimulatedProcess | None:
-    """The process to which a context (None: the current one) belongs."""
+    """Return the process that a context (None: the current context) belongs to, or None."""
     return _current.get() if context is None else context.get(_current)

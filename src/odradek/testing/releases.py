@@ -1,8 +1,7 @@
-"""What releases of Kafka tell their clients: the versions of each API on a broker's listener, and the features of the cluster.
+"""Releases of Kafka: the API versions that a broker listener announces, and the features of the cluster.
 
-The versions are those of `validVersions` in the message definitions of each release, without the ones that were marked as unstable: up to
-3.2 as a broker under ZooKeeper announced them, from 3.3 on as a broker under KRaft does. APIs that only controllers and brokers speak among
-themselves are left out.
+The versions are the `validVersions` of each release's message definitions without unstable versions. Up to 3.2 they are those of a broker
+under ZooKeeper, from 3.3 on those of a broker under KRaft. APIs between controllers and brokers are left out.
 """
 
 from __future__ import annotations
@@ -101,34 +100,34 @@ _CHANGES: Final = {
         DESCRIBE_LOG_DIRS 1-5, SHARE_GROUP_HEARTBEAT 1-1, SHARE_GROUP_DESCRIBE 1-1, SHARE_FETCH 1-2, SHARE_ACKNOWLEDGE 1-2
     """,
 }
-"""Release -> what it changed since the release before: API, lowest and highest version, or "none" for an API that is gone."""
+"""Release -> changes since the previous release: API, lowest and highest version, or "none" for a removed API."""
 
 _FIRST_KRAFT: Final = (3, 3)
 _FIRST_WITHOUT_ZOOKEEPER: Final = (4, 0)
 
 
 class ReleaseError(OdradekError):
-    """A release that is not known, in one line."""
+    """Unknown release; the message is one line."""
 
 
 class Release(NamedTuple):
-    """What brokers of a release announce."""
+    """API versions and features that brokers of a release announce."""
 
     name: str
     apis: Mapping[int, VersionRange]
-    """By API key."""
+    """Version ranges by API key."""
     features: Mapping[str, VersionRange]
-    """Supported levels; nothing for releases under ZooKeeper."""
+    """Supported feature levels; empty for releases under ZooKeeper."""
     formatted_as: str
-    """The release whose feature levels the cluster is formatted with."""
+    """Release whose feature levels the cluster is formatted with."""
 
 
 RELEASES: Final[tuple[str, ...]] = tuple(_CHANGES)
-"""Every release that is known, oldest first."""
+"""Known releases, oldest first."""
 
 
 def release(name: str) -> Release:
-    """Of a name like "3.7" or "3.7.1". ReleaseError for one that is not known."""
+    """Return the release of a name like "3.7" or "3.7.1". Raises ReleaseError for an unknown release."""
     short = ".".join(name.split(".")[:2])
     if short not in _CHANGES:
         raise ReleaseError(f"version={name!r}: releases {RELEASES[0]} to {RELEASES[-1]} of Kafka are known")
@@ -153,7 +152,9 @@ def _apis(name: str) -> dict[int, VersionRange]:
 
 
 def _features(number: tuple[int, int], formatted_as: str) -> dict[str, VersionRange]:
-    """Up to 3.8 there is metadata.version alone; clusters of 3.x could begin with 3.0 (level 1), those of 4.x with 3.3."""
+    """Return the supported feature levels. Up to 3.8 there is only metadata.version, from 3.0 (level 1) on; clusters of 4.x begin
+    with 3.3.
+    """
     if number < _FIRST_KRAFT:
         return {}
     latest = max(level for level, name in METADATA_VERSION_NAMES.items() if name.startswith(f"{formatted_as}-"))

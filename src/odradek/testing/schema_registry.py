@@ -1,4 +1,4 @@
-"""A schema registry for tests, in memory, over HTTP: for our clients, and for all that speak Confluent's REST API.
+"""Schema registry for tests, in memory, over HTTP: for clients that speak Confluent's REST API.
 
 with SchemaRegistryServer() as registry:
     SchemaRegistry(registry.url)
@@ -26,7 +26,7 @@ _IDLE_S: Final = 30
 
 
 class RegistryRequest(NamedTuple):
-    """A request that came: `path` as it was sent, without the query."""
+    """Received request. `path` is undecoded and without the query."""
 
     method: str
     path: str
@@ -35,7 +35,9 @@ class RegistryRequest(NamedTuple):
 
 
 class SchemaRegistryServer:
-    """Runs from its making until `close`, or the end of `with`, on the loopback."""
+    """HTTP server of a schema registry on 127.0.0.1. The server runs from the constructor until `close`, or until the end of a `with`
+    block.
+    """
 
     def __init__(
         self,
@@ -46,8 +48,10 @@ class SchemaRegistryServer:
         tls: ssl.SSLContext | None = None,
         guids: bool = True,
     ) -> None:
-        """`user_info` (name:password) or `token` are demanded of every request; with `tls` it speaks https. Without `guids` it answers as
-        older registries do, which know ids alone.
+        """Start the server. `port` 0 picks a free port.
+
+        Each request must carry `user_info` (name:password) or `token`, when given. With `tls` the server speaks https. Without `guids` the
+        server answers as older registries do, which have ids only.
         """
         self._lock = Lock()
         self._store = SchemaStore()
@@ -55,7 +59,7 @@ class SchemaRegistryServer:
         self._guids = guids
         self._connections: set[socket.socket] = set()
         self.requests: list[RegistryRequest] = []
-        """What has come so far."""
+        """Requests received so far."""
         wanted = None if user_info is None else f"Basic {b64encode(user_info.encode()).decode()}"
         self._authorization = f"Bearer {token}" if token is not None else wanted
         owner = self
@@ -66,7 +70,7 @@ class SchemaRegistryServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self.url = f"{'https' if tls else 'http'}://localhost:{self._server.server_port}"
-        """For schema.registry.url."""
+        """Value of schema.registry.url."""
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="schema-registry", daemon=True)
@@ -79,7 +83,7 @@ class SchemaRegistryServer:
         self.close()
 
     def close(self) -> None:
-        """Ends all connections, and takes no further ones."""
+        """Close all connections, and accept no further connection."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -90,23 +94,23 @@ class SchemaRegistryServer:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def connected(self, connection: socket.socket, *, is_open: bool) -> None:
-        """A connection begins or ends."""
+        """Note that a connection was opened or closed."""
         with self._lock:
             (self._connections.add if is_open else self._connections.discard)(connection)
 
     def fail(self, status: int, times: int = 1, *, headers: dict[str, str] | None = None) -> None:
-        """Answers the next requests with an HTTP status instead; 0 closes the connection without an answer."""
+        """Answer the next `times` requests with an HTTP status. Status 0 closes the connection without a response."""
         with self._lock:
             self._failures += [(status, headers or {})] * times
 
     def register(self, subject: str, schema: str, schema_type: str = "AVRO", references: list[dict[str, Any]] | None = None) -> int:
-        """Registers a schema as by a request; its id."""
+        """Register a schema, as a request would, and return the schema's id. Raises StoreError for an invalid schema."""
         with self._lock:
             body = {"schema": schema, "schemaType": schema_type, "references": references or []}
             return int(self._store.register(subject, body)["id"])
 
     def answer(self, request: RegistryRequest, body: bytes) -> tuple[int, dict[str, str], Any]:
-        """Status, headers and JSON of the answer; status 0 for none."""
+        """Return status, headers and JSON value of the response. Status 0 means no response."""
         with self._lock:
             self.requests.append(request)
             if self._failures:
@@ -194,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests want to be quiet."""
+        """Log nothing, to keep tests quiet."""
 
     def _serve(self) -> None:
         size = int(self.headers.get("Content-Length") or 0)

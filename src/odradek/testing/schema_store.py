@@ -1,4 +1,4 @@
-"""What a schema registry remembers: ids, subjects, versions. The rules are Confluent's, without a check of compatibility."""
+"""Store of a schema registry: ids, subjects, versions. The rules are Confluent's, without a check of compatibility."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 
 class StoreError(Exception):
-    """What the registry refuses: HTTP's status, its own code, the message."""
+    """Refused request: HTTP status, the registry's error code, and message."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class StoreError(Exception):
 
 
 class StoredSchema(NamedTuple):
-    """A schema as it is sent, in what it is told apart by."""
+    """Schema as registered; two schemas are the same when all three fields are equal."""
 
     text: str
     type: str
@@ -27,19 +27,19 @@ class StoredSchema(NamedTuple):
 
     @property
     def guid(self) -> UUID:
-        """The same in every registry."""
+        """Schema's GUID, which is the same in every registry."""
         return UUID(bytes=hashlib.md5(repr(tuple(self)).encode(), usedforsecurity=False).digest())
 
 
 class SchemaStore:
-    """In memory; used by one thread at a time."""
+    """Schemas in memory. Only one thread may use the store at a time."""
 
     def __init__(self) -> None:
         self._schemas: list[StoredSchema] = []
         self._subjects: dict[str, list[int | None]] = {}
 
     def register(self, subject: str, body: Any) -> dict[str, Any]:
-        """POST /subjects/SUBJECT/versions."""
+        """POST /subjects/SUBJECT/versions: register a schema. Raises StoreError for an invalid schema."""
         schema = _read(body)
         for name, other, version in schema.references:
             try:
@@ -55,7 +55,7 @@ class SchemaStore:
         return self._entry(subject, versions.index(schema_id) + 1)
 
     def lookup(self, subject: str, body: Any) -> dict[str, Any]:
-        """POST /subjects/SUBJECT."""
+        """POST /subjects/SUBJECT: return the entry of a schema. Raises StoreError when the subject does not have the schema."""
         schema = _read(body)
         versions = self._versions(subject)
         schema_id = self._schemas.index(schema) + 1 if schema in self._schemas else 0
@@ -64,20 +64,20 @@ class SchemaStore:
         return self._entry(subject, versions.index(schema_id) + 1)
 
     def by_id(self, schema_id: int) -> dict[str, Any]:
-        """GET /schemas/ids/ID."""
+        """GET /schemas/ids/ID: return a schema. Raises StoreError for an unknown id."""
         if not 1 <= schema_id <= len(self._schemas):
             raise StoreError(404, 40403, f"Schema {schema_id} not found")
         return _written(self._schemas[schema_id - 1])
 
     def by_guid(self, guid: str) -> dict[str, Any]:
-        """GET /schemas/guids/GUID."""
+        """GET /schemas/guids/GUID: return a schema. Raises StoreError for an unknown GUID."""
         found = next((each for each in self._schemas if str(each.guid) == guid), None)
         if found is None:
             raise StoreError(404, 40403, f"Schema {guid} not found")
         return _written(found)
 
     def places(self, schema_id: int) -> list[dict[str, Any]]:
-        """GET /schemas/ids/ID/versions."""
+        """GET /schemas/ids/ID/versions: return the subjects and versions that have the schema. Raises StoreError for an unknown id."""
         self.by_id(schema_id)
         return [
             {"subject": subject, "version": index}
@@ -87,15 +87,15 @@ class SchemaStore:
         ]
 
     def subjects(self) -> list[str]:
-        """GET /subjects."""
+        """GET /subjects: return the names of subjects, sorted."""
         return sorted(subject for subject, versions in self._subjects.items() if any(versions))
 
     def versions(self, subject: str) -> list[int]:
-        """GET /subjects/SUBJECT/versions."""
+        """GET /subjects/SUBJECT/versions: return version numbers. Raises StoreError for an unknown subject."""
         return [index for index, each in enumerate(self._versions(subject), 1) if each is not None]
 
     def version(self, subject: str, version: int | str) -> dict[str, Any]:
-        """GET /subjects/SUBJECT/versions/VERSION, which may be "latest"."""
+        """GET /subjects/SUBJECT/versions/VERSION: return an entry; VERSION may be "latest". Raises StoreError for an unknown version."""
         there = self.versions(subject)
         if version in ("latest", "-1"):
             return self._entry(subject, there[-1])
@@ -108,7 +108,7 @@ class SchemaStore:
         return self._entry(subject, number)
 
     def delete(self, subject: str, version: int | str | None = None) -> list[int]:
-        """DELETE of a subject, or of one version: which versions are gone. Ids stay."""
+        """DELETE /subjects/SUBJECT or /subjects/SUBJECT/versions/VERSION: return the deleted versions. Schemas keep their ids."""
         gone = self.versions(subject) if version is None else [self.version(subject, version)["version"]]
         for each in gone:
             self._subjects[subject][each - 1] = None
@@ -146,7 +146,7 @@ def _read(body: Any) -> StoredSchema:
         raise StoreError(422, 42201, f"Invalid schema of type {type}")
     if type != "PROTOBUF":
         try:
-            # Blanks and line ends make no other schema.
+            # White space does not make a different schema.
             text = json.dumps(json.loads(text), separators=(",", ":"))
         except (ValueError, RecursionError):
             raise StoreError(422, 42201, "Invalid schema: it is no JSON") from None

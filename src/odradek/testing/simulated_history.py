@@ -1,10 +1,10 @@
-"""The history of a simulated cluster as its clients saw it, and checkers that name what a broken one breaks.
+"""History of a simulated cluster as its clients saw it, and checkers of that history.
 
-Actors add events as they happen; a checker looks at the whole afterwards and returns one line per violation. Values are numbered per
-producer and partition (`value_of`), so that order, loss and repetition can be read off them.
+Clients add events as they happen. A checker reads the whole history afterwards and returns one line per violation. Values are numbered per
+producer and partition (`value_of`), so that a checker sees order, loss and repetition.
 
-A power cut may lose what was not flushed. Each records what the logs held before and after (`PowerLoss`): values it took, where the flush
-policy allowed that, are excused from then on; a cut under a policy that flushes before acknowledging excuses nothing.
+A power cut may lose unsynced records. Each power cut records the logs before and after (`PowerLoss`). Values that a power cut took are
+excused from then on, where the flush policy allows the loss. A power cut under a policy that flushes before acknowledging excuses no value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ E = TypeVar("E", bound="Event")
 
 
 class Acked(NamedTuple):
-    """A producer was told that its value stands at the offset (-1: somewhere)."""
+    """Acknowledgement of a value at the offset (-1: unknown offset)."""
 
     producer: str
     partition: TopicPartition
@@ -31,7 +31,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A producer was told that its value was not accepted."""
+    """Final error for a value."""
 
     producer: str
     partition: TopicPartition
@@ -40,7 +40,7 @@ class Refused(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A reader was handed a value; `session` numbers the reader's fresh starts."""
+    """Value read by a consumer. `session` counts the reader's starts from scratch."""
 
     reader: str
     session: int
@@ -50,7 +50,7 @@ class Read(NamedTuple):
 
 
 class HighWatermark(NamedTuple):
-    """A reader was told the end of what can be read."""
+    """High watermark that a reader received: the end of readable offsets."""
 
     reader: str
     partition: TopicPartition
@@ -58,14 +58,14 @@ class HighWatermark(NamedTuple):
 
 
 class ProducerIdGiven(NamedTuple):
-    """Somebody was handed a producer id."""
+    """Producer id given to a producer."""
 
     asker: str
     producer_id: int
 
 
 class TopicCreated(NamedTuple):
-    """The creation of a topic was confirmed; also after partitions were added."""
+    """Confirmed creation of a topic, or confirmed addition of partitions."""
 
     name: str
     topic_id: UUID
@@ -73,20 +73,20 @@ class TopicCreated(NamedTuple):
 
 
 class TopicDeletion(NamedTuple):
-    """The deletion of a topic was asked for, or (`confirmed`) confirmed."""
+    """Requested deletion of a topic, or its confirmation (`confirmed`)."""
 
     name: str
     confirmed: bool
 
 
 class Listing(NamedTuple):
-    """All topics, as the first answer after a start showed them: name -> (id, partitions)."""
+    """First list of all topics after a start: name -> (id, partitions)."""
 
     topics: Mapping[str, tuple[UUID, int]]
 
 
 class LogEntry(NamedTuple):
-    """A record as it stands in a log file."""
+    """Record in a log file."""
 
     offset: int
     value: bytes
@@ -96,7 +96,7 @@ class LogEntry(NamedTuple):
 
 
 class PowerLoss(NamedTuple):
-    """The logs before a power cut and after the recovery; `may_lose` what was not flushed."""
+    """Logs before a power cut and after the recovery. `may_lose`: whether the flush policy allows the loss of unsynced records."""
 
     before: Mapping[TopicPartition, Sequence[LogEntry]]
     after: Mapping[TopicPartition, Sequence[LogEntry]]
@@ -104,7 +104,7 @@ class PowerLoss(NamedTuple):
 
 
 class FinalLogs(NamedTuple):
-    """The logs at the end."""
+    """Logs at the end of the simulation."""
 
     logs: Mapping[TopicPartition, Sequence[LogEntry]]
 
@@ -119,22 +119,22 @@ class History:
         self.events: list[Event] = list(events)
 
     def add(self, event: Event) -> None:
-        """Appends an event."""
+        """Append an event."""
         self.events.append(event)
 
     def of(self, kind: type[E]) -> Iterator[E]:
-        """The events of one kind."""
+        """Iterate over the events of one kind."""
         return (event for event in self.events if isinstance(event, kind))
 
     def final(self) -> Mapping[TopicPartition, Sequence[LogEntry]]:
-        """The logs at the end; empty without a `FinalLogs`."""
+        """Return the logs at the end; empty without a `FinalLogs`."""
         logs: Mapping[TopicPartition, Sequence[LogEntry]] = {}
         for event in self.of(FinalLogs):
             logs = event.logs
         return logs
 
     def excused(self) -> set[bytes]:
-        """Values that power cuts were allowed to take, and took."""
+        """Return the values that power cuts took where the flush policy allowed the loss."""
         lost: set[bytes] = set()
         for cut in self.of(PowerLoss):
             if cut.may_lose:
@@ -144,7 +144,7 @@ class History:
 
 
 def value_of(producer: str, partition: int, number: int, padding: int = 0) -> bytes:
-    """The `number`th value of a producer for a partition."""
+    """Return value `number` of a producer for a partition, with `padding` bytes appended."""
     return f"{producer}:{partition}:{number}:".encode() + b"x" * padding
 
 
@@ -154,7 +154,7 @@ def _author(value: bytes) -> tuple[str, int]:
 
 
 def read_log(disk: Disk, directory: str) -> list[LogEntry]:
-    """Every record in the `.log` files of a partition's directory, without the help of a broker; empty when there is no directory."""
+    """Return all records in the `.log` files of a partition's directory, read without a broker. Empty when the directory does not exist."""
     entries: list[LogEntry] = []
     if not disk.is_dir(directory):
         return entries
@@ -177,7 +177,7 @@ Checker = Callable[[History], list[str]]
 
 
 def acked_is_there(history: History) -> list[str]:
-    """Every acknowledged value is in the final log, at the offset its acknowledgement named."""
+    """Check that every acknowledged value is in the final log, at its acknowledged offset."""
     problems: list[str] = []
     excused = history.excused()
     offsets = {partition: {entry.value: entry.offset for entry in entries} for partition, entries in history.final().items()}
@@ -193,12 +193,12 @@ def acked_is_there(history: History) -> list[str]:
 
 
 def nothing_refused(history: History) -> list[str]:
-    """With retries and time enough, every value is accepted in the end."""
+    """Check that every value was accepted in the end, as a producer with enough retries and time achieves."""
     return [f"{event.partition}: {_short(event.value)} was refused: {event.error}" for event in history.of(Refused)]
 
 
 def no_duplicates(history: History) -> list[str]:
-    """No value stands in a log twice."""
+    """Check that no value is in a log twice."""
     problems: list[str] = []
     for partition, entries in history.final().items():
         seen: dict[bytes, LogEntry] = {}
@@ -210,7 +210,7 @@ def no_duplicates(history: History) -> list[str]:
 
 
 def order_kept(history: History) -> list[str]:
-    """The values of one producer stand in the order in which it sent them."""
+    """Check that the values of one producer are in the order in which they were sent."""
     problems: list[str] = []
     for partition, entries in history.final().items():
         last: dict[str, int] = {}
@@ -223,7 +223,7 @@ def order_kept(history: History) -> list[str]:
 
 
 def offsets_dense(history: History) -> list[str]:
-    """A log has no holes: offsets go up by one."""
+    """Check that a log's offsets increase by one, without gaps."""
     problems: list[str] = []
     for partition, entries in history.final().items():
         for before, after in pairwise(entries):
@@ -233,7 +233,7 @@ def offsets_dense(history: History) -> list[str]:
 
 
 def high_watermark_monotonic(history: History) -> list[str]:
-    """What a reader is told to be readable never shrinks, unless a power cut was allowed to take it."""
+    """Check that a reader's high watermark never decreases, except after a power cut that may lose records."""
     problems: list[str] = []
     last: dict[tuple[str, TopicPartition], int] = {}
     for event in history.events:
@@ -248,7 +248,7 @@ def high_watermark_monotonic(history: History) -> list[str]:
 
 
 def reads_are_the_log(history: History) -> list[str]:
-    """What was read stands in the final log, at that offset; and a session reads every offset once, in order."""
+    """Check that each value read is in the final log at its offset, and that a session reads every offset once, in order."""
     problems: list[str] = []
     excused = history.excused()
     final = {partition: {entry.offset: entry.value for entry in entries} for partition, entries in history.final().items()}
@@ -269,7 +269,9 @@ def reads_are_the_log(history: History) -> list[str]:
 
 
 def prefix_survives(history: History) -> list[str]:
-    """After a power cut a log is a prefix of what it was, and all of what was acknowledged where nothing may be lost."""
+    """Check that a log after a power cut is a prefix of the log before. Without `may_lose`, acknowledged records must all be in the
+    prefix.
+    """
     problems: list[str] = []
     acked: dict[TopicPartition, list[Acked]] = {}
     for event in history.events:
@@ -288,7 +290,7 @@ def prefix_survives(history: History) -> list[str]:
 
 
 def producer_ids_given_once(history: History) -> list[str]:
-    """No producer id is handed out twice, and no two producers write under the same."""
+    """Check that no producer id is given twice, and that no two producers write with the same id."""
     problems: list[str] = []
     owner: dict[int, str] = {}
     for event in history.of(ProducerIdGiven):
@@ -304,7 +306,7 @@ def producer_ids_given_once(history: History) -> list[str]:
 
 
 def metadata_survives(history: History) -> list[str]:
-    """What the controller confirmed is there after every restart, with the same ids; what it confirmed deleted is not."""
+    """Check that confirmed topics exist after every restart with the same ids, and that confirmed deletions stay deleted."""
     problems: list[str] = []
     known: dict[str, TopicCreated] = {}
     going: dict[str, UUID] = {}
@@ -358,5 +360,5 @@ CHECKERS: Mapping[str, Checker] = {
 
 
 def check(history: History) -> list[str]:
-    """Runs every checker; lines of the form "name: violation"."""
+    """Run every checker, and return lines of the form "name: violation"."""
     return [f"{name}: {problem}" for name, checker in CHECKERS.items() for problem in checker(history)]

@@ -1,10 +1,10 @@
-"""Kafka requests and responses as they travel over a virtual network, for checkers that look at nothing else.
+"""Kafka requests and responses on a virtual network, for checkers that use only these messages.
 
     tap = WireTap(network)
-    tap.on_request = lambda request: ...
-    tap.on_response = lambda request, body: ...
+    tap.on_request.append(lambda request: ...)
+    tap.on_response.append(lambda request, body: ...)
 
-Bytes are put together to frames again per connection and direction. A direction that does not speak Kafka is not looked at any more.
+Frames are decoded per connection and direction. After bytes that are not Kafka's the direction is ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Address = tuple[str, int]
 
 
 class TappedRequest(NamedTuple):
-    """A request that has arrived; `source` and `target` are hosts. `body` is the encoded message without its header."""
+    """Request that has arrived. `source` and `target` are hosts; `body` is the encoded message without its header."""
 
     source: str
     target: str
@@ -33,18 +33,18 @@ class TappedRequest(NamedTuple):
 
 
 class _Direction:
-    """The bytes that go from one end of a connection to the other."""
+    """Bytes from one end of a connection to the other."""
 
     __slots__ = ("_pending", "asked", "broken")
 
     def __init__(self, asked: dict[int, TappedRequest] | None) -> None:
-        """`asked`: what the other direction has asked for, by correlation id, when this one answers."""
+        """Make a direction. When it carries responses, `asked` has the requests by correlation id; otherwise `asked` is None."""
         self.asked = asked
         self.broken = False
         self._pending = bytearray()
 
     def frames(self, data: bytes) -> list[memoryview]:
-        """The frames, without their sizes, that these bytes bring to their end."""
+        """Return the frames, without their sizes, that are complete with these bytes."""
         pending = self._pending
         pending += data
         position = 0
@@ -61,7 +61,7 @@ class _Direction:
 
 
 class WireTap:
-    """Sees what is delivered. Takes the network's `on_delivery` and `on_end`; deliveries are handed on to `and_then`."""
+    """Decoder of a network's deliveries. Sets the network's `on_delivery` and `on_end`, and passes deliveries on to `and_then`."""
 
     def __init__(self, network: VirtualNetwork, and_then: Callable[[Address, Address, bytes], object] | None = None) -> None:
         self.on_request: list[Callable[[TappedRequest], object]] = []
@@ -77,7 +77,7 @@ class WireTap:
             self._and_then(source, target, data)
         direction = self._directions.get((source, target))
         if direction is None:
-            # Who dialled speaks first, and only who dialled asks.
+            # The end that dialled sends first, and only that end sends requests.
             direction = self._directions[(source, target)] = _Direction(self._asked.get((target, source)))
             if direction.asked is None:
                 self._asked[(source, target)] = {}
@@ -94,7 +94,8 @@ class WireTap:
             self._directions.pop(key, None)
             self._asked.pop(key, None)
 
-    # Whether the frame is one of Kafka's. What a listener raises goes to the loop: a judge that fails is not one without objections.
+    # Both return whether the frame is one of Kafka's. A listener's exception reaches the loop: a failed checker must not pass for a
+    # satisfied one.
 
     def _tell_request(self, source: Address, target: Address, frame: memoryview) -> bool:
         try:
