@@ -55,7 +55,7 @@ class EmbeddedNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether the node was started and neither stopped nor killed since."""
+        """True if the node was started and neither stopped nor killed since."""
         return self._life is not None
 
     @property

@@ -209,9 +209,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return job.future
 
     def _work_while_paused(self, process: SimulatedProcess, job: _Job[Any]) -> None:
-        """Perhaps run a call of a paused process: the system may do what the process asked for. The process sees the result after it
-        resumes.
-        """
+        """Run a call of a paused process with probability 1/2, as the system may. The process sees the result after it resumes."""
         if process.alive and not process.running and self._job_random.random() < 0.5:
             job.work()
 

@@ -44,7 +44,7 @@ def on_host(name: str) -> Generator[None, None, None]:
 
 
 class VirtualNetwork:
-    """All hosts, and the connections between them."""
+    """Network of all hosts, with the connections between them."""
 
     def __init__(self, seed: int = 0, latency_s: tuple[float, float] = (0.000_05, 0.000_5), window: int = 256 * 1024) -> None:
         """Make a network. `latency_s` is (least, most) seconds of one delivery. `window` is the maximum number of bytes of one delivery,
@@ -259,7 +259,7 @@ class VirtualServer(asyncio.AbstractServer):
 
 
 class VirtualTransport(asyncio.Transport):
-    """One end of a connection. Written bytes are delivered to the other end's protocol, in order, after a latency."""
+    """End of a connection. Written bytes are delivered to the other end's protocol, in order, after a latency."""
 
     peer: VirtualTransport
     _protocol: asyncio.BaseProtocol
@@ -333,7 +333,7 @@ class VirtualTransport(asyncio.Transport):
 
     @property
     def _is_paused(self) -> bool:
-        """Whether arriving bytes must wait in the socket."""
+        """True if arriving bytes must wait in the socket."""
         return not self._begun or (self._process is not None and not self._process.running)
 
     def _room(self) -> int:

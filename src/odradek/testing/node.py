@@ -31,7 +31,7 @@ class BrokerDied(OdradekError):
 
 
 class SimulatedNode:
-    """One node, through several lives. `disk` is the disk of the running life, or of the next life."""
+    """Simulated node, through several lives. `disk` is the disk of the running life, or of the next life."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class SimulatedNode:
 
     @property
     def alive(self) -> bool:
-        """Whether a life is running (starting, serving, stopping) or paused."""
+        """True while a life is running (starting, serving, stopping) or paused."""
         return self._process is not None
 
     @property
@@ -187,7 +187,7 @@ class SimulatedNode:
 
     @property
     def armed(self) -> bool:
-        """Whether an end armed by `end_at_step` is still to come."""
+        """True while an end armed by `end_at_step` is still to come."""
         return self._end_at is not None
 
     def disarm(self) -> None:

@@ -106,7 +106,7 @@ def _divide(entries: list[Any], halve: Callable[[Any], tuple[Any, Any]]) -> tupl
 
 
 def topic_of(struct: Any) -> str | UUID | None:
-    """Return the topic's name, or its id when there is no name, or None."""
+    """Return the topic's name, or its id when the name is missing, or None."""
     for name in (*_TOPIC_NAMES, *_TOPIC_IDS):
         value = getattr(struct, name, None)
         if value and value != _NO_ID:

@@ -1,11 +1,10 @@
-"""Temporary directories and ports of embedded brokers. They are removed when their process ends, in whatever way it ends.
+"""Temporary directories and ports of embedded brokers. They are removed when their process ends, in whatever way the process ends.
 
 1. Each process has one root directory for each kind of storage (disk, memory). The brokers' directories are inside the root.
 2. With each root a janitor starts: a shell that waits for the end of a pipe whose other end this process holds. The pipe ends when the
-   process
-   ends, even by SIGKILL. The janitor then kills brokers that run in separate processes (files `pids/<pid>`) and removes the root. To start the
-   janitor takes about a millisecond.
-3. A forked process owns no root of its parent: it removes nothing of the parent's, and makes a root of its own when it needs one.
+   process ends, even by SIGKILL. The janitor then kills brokers that run in separate processes (files `pids/<pid>`) and removes the root.
+   To start the janitor takes about a millisecond.
+3. A forked process does not own its parent's roots: it removes nothing of them, and makes another root when it needs one.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class _Root:
 
 
 def _start_janitor(root: _Root) -> int:
-    """Start the janitor and return the writing end of its pipe, or -1 when there is no shell or no process can be made."""
+    """Start the janitor and return the writing end of its pipe, or -1 without a shell or when the start fails."""
     if not os.path.exists(_SHELL):
         return -1
     reading, writing = os.pipe()

@@ -1,7 +1,6 @@
 """Fixtures for pytest: `odradek_broker`, `odradek_topic`, `odradek_cluster`, `odradek_session_broker`.
 
-Installed with the package (entry point pytest11). Nothing of the broker is loaded before a test asks for one. docs/testing.md tells how to
-use them.
+The package installs the plugin (entry point pytest11). The broker is imported when a test first asks for a fixture. See docs/testing.md.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LOG_BYTES = 20_000
 
 
 class _Wish(NamedTuple):
-    """What a test asks of its broker or cluster, from the ini file and its marks; the nearest mark counts."""
+    """Requirements of a test on its broker or cluster, from the ini file and the test's marks. The nearest mark wins."""
 
     settings: tuple[tuple[str, str], ...]
     version: str | None
@@ -38,7 +37,7 @@ class _Wish(NamedTuple):
 
     @property
     def broker(self) -> tuple[object, ...]:
-        """What brokers have in common that can serve one test after the other."""
+        """Key of brokers that tests may share."""
         return (self.settings, self.version, self.process, self.memory)
 
 
@@ -57,13 +56,13 @@ class PlainImports:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Put the finder before that of pytest, before a conftest.py imports a client."""
+    """Insert the finder before pytest's own, before a conftest.py imports a client."""
     if PlainImports not in sys.meta_path:
         sys.meta_path.insert(0, PlainImports)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The keys of the ini file."""
+    """Register the keys of the ini file."""
     parser.addini("odradek_settings", "Kafka's broker keys for the brokers of the odradek fixtures, key=value, one a line", "linelist")
     parser.addini("odradek_process", "brokers of the odradek fixtures run in processes of their own", "bool", default=False)
     parser.addini("odradek_memory", "brokers of the odradek fixtures have their directories on /dev/shm", "bool", default=True)
@@ -71,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The mark."""
+    """Register the mark `odradek`."""
     config.addinivalue_line(
         "markers",
         "odradek(settings={}, version=None, nodes=3, process=False, memory=True, fresh=False, partitions=1, configs={}): "
@@ -109,14 +108,14 @@ def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
 
 
 class _Pool:
-    """Brokers and clusters that run, for the tests that may share them."""
+    """Running brokers and clusters that tests may share."""
 
     def __init__(self) -> None:
         self._brokers: dict[tuple[object, ...], EmbeddedBroker] = {}
         self._clusters: dict[tuple[object, ...], EmbeddedCluster] = {}
 
     def broker(self, wish: _Wish) -> EmbeddedBroker:
-        """One that is up and of which nothing is the matter."""
+        """Return a broker that is up and has no faults."""
         found = self._brokers.get(wish.broker)
         if found is None:
             found = self._brokers[wish.broker] = _new_broker(wish)
@@ -125,7 +124,7 @@ class _Pool:
         return found
 
     def cluster(self, wish: _Wish) -> EmbeddedCluster:
-        """One all of whose nodes are up."""
+        """Return a cluster whose nodes are all up."""
         key = (wish.nodes, *wish.broker)
         found = self._clusters.get(key)
         if found is None:
@@ -134,7 +133,9 @@ class _Pool:
         return found
 
     def tidy(self, kept: EmbeddedBroker | None) -> None:
-        """After a test: faults end, and brokers whose clock was put forward do not serve the next one (but for `kept`)."""
+        """End all faults after a test. Stop brokers and clusters that do not answer or whose clock was advanced (except the clock of
+        `kept`).
+        """
         for key, broker in list(self._brokers.items()):
             if not _tidied(broker) or (broker.ahead_s and broker is not kept):
                 broker.stop()
@@ -147,7 +148,7 @@ class _Pool:
                 del self._clusters[key]
 
     def close(self) -> None:
-        """Stops all."""
+        """Stop all brokers and clusters."""
         for broker in self._brokers.values():
             broker.stop()
         for cluster in self._clusters.values():
@@ -157,7 +158,7 @@ class _Pool:
 
 
 def _tidied(node: Any) -> bool:
-    """Whether the node is down, or answers and has no faults any more."""
+    """Return whether the node is down, or answers and has no faults left."""
     if not node.is_up:
         return True
     try:
@@ -183,13 +184,13 @@ def _new_cluster(wish: _Wish) -> EmbeddedCluster:
 
 
 class _Session:
-    """The brokers of a test run; under xdist each worker has its own."""
+    """Brokers of a test run. Under xdist each worker has its own."""
 
     def __init__(self) -> None:
         self.common = _Pool()
-        """What no mark asks for; until the end."""
+        """Brokers for tests without marks, until the end of the run."""
         self.pinned: EmbeddedBroker | None = None
-        """A fixture of the session has it."""
+        """Broker of `odradek_session_broker`."""
 
 
 @pytest.fixture(scope="session")
@@ -212,15 +213,19 @@ def _odradek_module() -> Iterator[_Pool]:
 
 @pytest.fixture(scope="session")
 def odradek_session_broker(_odradek_session: _Session, pytestconfig: pytest.Config) -> EmbeddedBroker:
-    """The broker of the test run (of the worker, under xdist), for fixtures of wider scopes; marks of tests do not change it."""
+    """Return the broker of the test run (of the worker, under xdist), for fixtures of wider scopes. Marks of tests do not change this
+    broker.
+    """
     _odradek_session.pinned = _odradek_session.common.broker(_wish(pytestconfig, None))
     return _odradek_session.pinned
 
 
 @pytest.fixture
 def odradek_broker(request: pytest.FixtureRequest, _odradek_session: _Session, _odradek_module: _Pool) -> Iterator[EmbeddedBroker]:
-    """A broker that is up, without faults. Tests without the mark `odradek` share one for the run (for the worker, under xdist), tests of a
-    module that are marked alike share one until the module's end; with `fresh=True` a test has its own.
+    """Yield a broker that is up, without faults.
+
+    Tests without the mark `odradek` share one broker for the run (for the worker, under xdist). Tests of a module with equal marks share
+    one broker until the module's end. With `fresh=True` a test does not share its broker.
     """
     item = request.node
     wish = _wish(request.config, item)
@@ -238,7 +243,9 @@ def odradek_broker(request: pytest.FixtureRequest, _odradek_session: _Session, _
 
 @pytest.fixture
 def odradek_topic(request: pytest.FixtureRequest, odradek_broker: EmbeddedBroker) -> Iterator[str]:
-    """The name of a new topic on `odradek_broker`, which goes after the test. `partitions` and `configs` of the mark hold for it."""
+    """Yield the name of a new topic on `odradek_broker`, deleted after the test. The mark's `partitions` and `configs` apply to the
+    topic.
+    """
     from odradek.testing.embedded import unique_name
 
     wish = _wish(request.config, request.node)
@@ -250,7 +257,7 @@ def odradek_topic(request: pytest.FixtureRequest, odradek_broker: EmbeddedBroker
 
 
 def _delete(is_up: bool, delete: Callable[[], None]) -> None:
-    """The test may have deleted the topic, or killed the broker, or have made it mute."""
+    """Delete a topic, and ignore errors: the test may have deleted the topic, killed the broker, or stopped its answers."""
     from odradek.base.errors import OdradekError
 
     if is_up:
@@ -260,8 +267,9 @@ def _delete(is_up: bool, delete: Callable[[], None]) -> None:
 
 @pytest.fixture
 def odradek_cluster(request: pytest.FixtureRequest, _odradek_module: _Pool) -> Iterator[EmbeddedCluster]:
-    """A cluster of three nodes (`nodes` of the mark), all of them up, without faults; shared by the tests of a module that are marked
-    alike, with `fresh=True` the test's own.
+    """Yield a cluster of three nodes (`nodes` of the mark), all up, without faults.
+
+    Tests of a module with equal marks share one cluster. With `fresh=True` a test does not share its cluster.
     """
     wish = _wish(request.config, request.node)
     if wish.fresh:
@@ -276,7 +284,7 @@ def odradek_cluster(request: pytest.FixtureRequest, _odradek_module: _Pool) -> I
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails shows what its brokers were asked, and what those in processes of their own have logged."""
+    """Add to the report of a failed test the requests that its brokers received, and the logs of brokers in separate processes."""
     report = yield
     if report.when == "call" and report.failed:
         for name, broker in getattr(item, "funcargs", {}).items():

@@ -1,6 +1,6 @@
-"""What happened in a simulation, event by event, and a hash of it.
+"""Trace of a simulation's events, and a hash of the trace.
 
-Two runs are the same run when their hashes are equal; the kept lines say where two runs part.
+Two runs with equal hashes are the same run. The lines of two traces show where two runs differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class Trace:
-    """Events in order: (virtual seconds, actor, what). `keep` False keeps the hash only."""
+    """Events in order: (virtual seconds, actor, what). With `keep` False only the hash is kept."""
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0, *, keep: bool = True) -> None:
         self.now = now
@@ -23,7 +23,7 @@ class Trace:
         self._hash = hashlib.sha256()
 
     def record(self, actor: str, what: str) -> None:
-        """Adds an event at the current virtual time."""
+        """Add an event at the current virtual time."""
         line = f"{self.now():.6f} {actor} {what}"
         self._hash.update(line.encode("utf-8", "backslashreplace") + b"\n")
         self.events += 1
@@ -31,16 +31,16 @@ class Trace:
             self.lines.append(line)
 
     def delivery(self, source: tuple[str, int], target: tuple[str, int], data: bytes) -> None:
-        """Bytes that arrived over the network (`VirtualNetwork.on_delivery`)."""
+        """Add the delivery of bytes over the network (a callback for `VirtualNetwork.on_delivery`)."""
         self.record("network", f"{source[0]}:{source[1]} > {target[0]}:{target[1]} {len(data)} bytes {zlib.crc32(data):08x}")
 
     def hash(self) -> str:
-        """The hash of all events so far, as hexadecimal text."""
+        """Return the SHA-256 of all events so far, in hexadecimal."""
         return self._hash.hexdigest()
 
 
 class TraceLogHandler(logging.Handler):
-    """Puts log records into the trace and keeps those at ERROR and above, which no scenario expects."""
+    """Log handler that adds log records to the trace, and keeps records of level ERROR and above, which no scenario expects."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(logging.INFO)
@@ -59,7 +59,7 @@ class TraceLogHandler(logging.Handler):
 
     @contextmanager
     def attached(self, level: int) -> Generator[TraceLogHandler]:
-        """The only one that hears what Odradek logs from `level` on, until the block ends."""
+        """Make this the only handler of Odradek's log records from `level` on, until the block ends."""
         logger = logging.getLogger("odradek")
         former, propagate = logger.level, logger.propagate
         logger.setLevel(level)

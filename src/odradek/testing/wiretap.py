@@ -38,7 +38,7 @@ class _Direction:
     __slots__ = ("_pending", "asked", "broken")
 
     def __init__(self, asked: dict[int, TappedRequest] | None) -> None:
-        """Make a direction. When it carries responses, `asked` has the requests by correlation id; otherwise `asked` is None."""
+        """Make a direction. For responses `asked` has the requests by correlation id; for requests pass None."""
         self.asked = asked
         self.broken = False
         self._pending = bytearray()

@@ -1,7 +1,7 @@
-"""Histories: what the clients of a cluster did and were told, written down as it happened, and the checker that judges it.
+"""History of a cluster's clients, with the checker that finds anomalies in the history.
 
-`recorder` writes a history (one file a process), `events` reads it back, `checker.check` names what must not have happened.
-docs/history-checker.md tells how to read both.
+A history records requests of clients and their responses as they happen. `recorder` writes a history (one file per process), `events` reads
+the files, and `checker.check` returns the anomalies. See docs/history-checker.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m odradek.testing.history check FILES...`: judges a recorded history."""
+"""Command `python -m odradek.testing.history check FILES...`, which checks a recorded history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from odradek.testing.history.events import HistoryError, iterate_history, to_lis
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 without anomalies, 1 with some, 2 when the history cannot be read."""
+    """Check a history. Return exit code 0 without anomalies, 1 with anomalies, 2 when the history cannot be read or an argument is
+    invalid.
+    """
     options = _parser().parse_args(arguments)
     try:
         report = examine(

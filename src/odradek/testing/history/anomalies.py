@@ -1,4 +1,4 @@
-"""What the checker finds, by name."""
+"""Anomalies that the checker finds, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from odradek.testing.history.operations import Operation
 
 NAMES: Mapping[str, str] = {
-    # Jepsen's, in the order of its kafka workload
+    # names of Jepsen, in the order of its kafka workload
     "inconsistent-offsets": "several values stand at one offset",
     "duplicate": "a value stands at several offsets",
     "G1a": "a value was read although its write failed",
@@ -26,19 +26,19 @@ NAMES: Mapping[str, str] = {
     "G1c": "read cycle: transactions depend on each other's writes in a circle",
     "G1c-process": "read cycle by way of what a process did one after the other",
     "G1c-realtime": "read cycle by way of what was over before something else began",
-    # ours: data
+    # names of our own, for data
     "phantom": "a value was read that nobody sent",
     "vanished": "a value that had been acknowledged or read is missing in the final read",
     "acked-offset-regression": "a send was acknowledged at an offset not above one acknowledged before the send began",
     "watermark-regression": "a high watermark, last stable offset or log start went back",
     "watermark-order": "log start, last stable offset and high watermark of one sample are not in this order",
     "unavailable": "writes waited longer than allowed while a majority was up",
-    # ours: from input to output
+    # names of our own, from input to output
     "not-copied": "an input value has no committed output",
     "copied-twice": "an input value has several committed outputs",
     "copied-from-nothing": "a committed output has no input",
     "copy-order": "outputs of one input partition stand in another order than their inputs",
-    # ours: groups
+    # names of our own, for groups
     "commit-regression": "a group's committed position went back",
     "lost-commit": "a group's committed position, read later, is before an acknowledged commit",
     "fenced-commit-accepted": "a commit was accepted of a member whose partition a newer generation had given to another one",
@@ -47,21 +47,21 @@ NAMES: Mapping[str, str] = {
     "generation-regression": "a member was given a partition in an older generation than it, or the partition, had had before",
     "static-rebalance": "the restart of a static member changed the group's generation or assignment",
     "unexplained-fencing": "a member lost its partitions although nobody had killed or paused it",
-    # ours: logs read back
+    # names of our own, for logs
     "damaged-batch": "a batch has the wrong checksum",
     "offset-order": "batches overlap or go back",
     "epoch-regression": "a leader epoch is smaller than one before it",
     "sequence-gap": "the sequences of a producer's epoch are not contiguous, or its epoch goes back",
     "replicas-differ": "replicas differ below the smallest high watermark",
 }
-"""All names and their meaning."""
+"""Name of each anomaly -> its meaning."""
 
 ALLOWED: frozenset[str] = frozenset(("G0",))
-"""What Kafka's transactions do not promise to avoid: writes of concurrent transactions interleave."""
+"""Anomalies that Kafka permits: the writes of concurrent transactions interleave."""
 
 
 class Anomaly(NamedTuple):
-    """Something that must not have happened, and the operations that show it."""
+    """Violation of a promise, with the operations that show the violation."""
 
     name: str
     text: str
@@ -72,10 +72,10 @@ class Anomaly(NamedTuple):
 
 
 class Findings:
-    """Collects anomalies: counts all, keeps the first `limit` of each name, passes over the names in `allow`."""
+    """Collection of anomalies. Counts all, keeps the first `limit` of each name, and ignores the names in `allow`."""
 
     def __init__(self, *, allow: Iterable[str] = ALLOWED, limit: int = 100) -> None:
-        """ValueError for a name in `allow` that is none."""
+        """Make a collection. Raises ValueError when `allow` contains an unknown name."""
         self.allow = frozenset(allow)
         unknown = self.allow - NAMES.keys()
         if unknown:
@@ -85,7 +85,7 @@ class Findings:
         self._limit = limit
 
     def add(self, name: str, text: str, *operations: Operation) -> None:
-        """Adds an anomaly."""
+        """Add an anomaly, unless its name is allowed."""
         if name in self.allow:
             return
         self.counts[name] += 1

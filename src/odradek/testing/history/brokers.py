@@ -1,4 +1,4 @@
-"""Promises of the brokers that each acknowledgement and each sample shows: offsets and watermarks rise, writes do not wait for ever."""
+"""Checks of brokers by acknowledgements and samples: offsets and watermarks rise, and writes do not wait for too long."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ WATERMARKS = ("log start", "high watermark", "last stable offset")
 
 
 def check_acked_offsets(table: Table, findings: Findings) -> None:
-    """acked-offset-regression: a send's offset must exceed every offset of its partition that was acknowledged before the send began.
+    """Add acked-offset-regression. A send's offset must exceed every offset of its partition that was acknowledged before the send began.
 
-    Holds for aborted transactions as well, whose records take up offsets. `unclean` (see `check_watermarks`) forgets what was known.
+    The rule holds for aborted transactions, too, since their records use offsets. The extra key `unclean` (see `check_watermarks`) resets
+    the partition's known offsets.
     """
     floors: dict[int, Floor] = {}
     tags, offsets, partitions, starts = table.tag, table.offset, table.partition, table.starts
@@ -46,11 +47,11 @@ def _unclean(table: Table, number: int) -> Iterator[int]:
 
 
 def check_watermarks(table: Table, findings: Findings) -> None:
-    """watermark-regression and watermark-order, from samples that events carry in the extra key `watermarks`.
+    """Add watermark-regression and watermark-order, from samples in the extra key `watermarks`.
 
-    A sample is [topic, partition, log start, high watermark, last stable offset], each number or null. No value may be below one that was
-    sampled, by anybody, before the operation began that carries it. An event with the extra key `unclean`, [[topic, partition], ...], tells
-    of elections that were allowed to lose records: what was known of their partitions is forgotten.
+    A sample is [topic, partition, log start, high watermark, last stable offset]; each number may be null. A value must not be below a
+    value that any process sampled before the operation with the new sample began. The extra key `unclean`, [[topic, partition], ...],
+    reports elections that were allowed to lose records: it resets the known values of these partitions.
     """
     floors: dict[tuple[str, int, int], Floor] = {}
     for number, extra in table.extra.items():
@@ -77,12 +78,12 @@ def check_watermarks(table: Table, findings: Findings) -> None:
 
 
 def samples(extra: Mapping[str, object]) -> list[tuple[str, int, object, object, object]]:
-    """The watermark samples that an operation carries."""
+    """Return the watermark samples of an operation."""
     return cast("list[tuple[str, int, object, object, object]]", extra.get("watermarks", []))
 
 
 def log_starts(table: Table) -> dict[tuple[str, int], int]:
-    """The highest log start that was sampled of each partition."""
+    """Return the highest sampled log start of each partition."""
     starts: dict[tuple[str, int], int] = {}
     for extra in table.extra.values():
         for topic, partition, start, _, _ in samples(extra):
@@ -92,10 +93,10 @@ def log_starts(table: Table) -> dict[tuple[str, int], int]:
 
 
 def longest_unavailability(table: Table) -> dict[str, tuple[float, float]]:
-    """By partition (`topic-n`): the longest time in which sends waited or failed and none succeeded, as (seconds, when it ended).
+    """Return partition (`topic-n`) -> (seconds, end) of the longest wait for a successful send.
 
-    A wait begins with the first send that is invoked after (or was open at) the last success, and ends with the next success. The time in
-    which no majority was up does not count: events say so in the extra key `majority`, false and later true.
+    A wait begins with the first send that was invoked after the last success or was open at that time. The wait ends with the next success.
+    Time without a majority does not count: events report that time with the extra key `majority`, false and later true.
     """
     outages = list(_outages(table))
     waiting: dict[int, float] = {}
@@ -134,7 +135,7 @@ def _outages(table: Table) -> Iterator[tuple[float, float]]:
 
 
 def check_availability(waits: Mapping[str, tuple[float, float]], findings: Findings, limit: float) -> None:
-    """unavailable: a partition's longest wait (see `longest_unavailability`) exceeds `limit` seconds."""
+    """Add unavailable for each partition whose longest wait (see `longest_unavailability`) exceeds `limit` seconds."""
     for name, (time, end) in waits.items():
         if time > limit:
             findings.add("unavailable", f"{name}: for {time:.1f} s up to {end:.3f} no send succeeded")

@@ -1,4 +1,4 @@
-"""The whole check: events in, anomalies out."""
+"""The whole check: from events to anomalies."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from odradek.testing.history.values import check_final, check_lost, check_places
 
 @dataclass
 class Report:
-    """What came of a check."""
+    """Result of a check."""
 
     anomalies: list[Anomaly] = field(default_factory=list[Anomaly])
-    """The first `limit` of each name."""
+    """The first `limit` anomalies of each name."""
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """name -> how many there are."""
+    """Name -> number of anomalies."""
     operations: Mapping[str, int] = field(default_factory=dict[str, int])
-    """"function outcome" -> how many there were, so that nobody takes an empty history for a good one."""
+    """"function outcome" -> number of operations, so that an empty history is not mistaken for a correct history."""
     values: int = 0
     partitions: int = 0
     unavailable: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """partition -> the longest wait for a successful send, in seconds, and when it ended."""
+    """Partition -> longest wait for a successful send in seconds, and its end."""
     unseen: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
-    """Acknowledged values that nobody had polled, over time."""
+    """Number of acknowledged values that were not polled yet, over time."""
 
 
 def examine(
@@ -52,19 +52,25 @@ def examine(
     write_edges: bool = False,
     limit: int = 100,
 ) -> Report:
-    """Checks a history; `events` come by time and are asked for once.
+    """Check a history. `events` are ordered by time, and are iterated once.
 
-    `final_read`: events of a fresh client that read everything from the beginning after all had healed. They come after all others. Where
-        they stand among `events` already, marked by the extra key `final`, this stays empty.
-    `read_committed`: whether polls are read_committed when their operation does not say it (extra key `isolation`).
-    `removal`: topic -> cleanup.policy, for topics that may lose records; `copies`: pipelines whose input must be in the output once;
-    `allow`: names that are not reported; `unavailable_after`: seconds after which a partition without a successful send is an anomaly;
-    `write_edges`: cycles through writes as well; `limit`: how many anomalies of a name are kept.
-    ValueError for an unknown name in `allow`.
+    - `final_read`: events of a new client that read everything from the beginning after all faults had ended. They follow all other events.
+      Leave `final_read` empty when `events` contains the final read, marked by the extra key `final`.
+    - `read_committed`: whether polls are read_committed when their operation has no extra key `isolation`.
+    - `removal`: topic -> cleanup.policy, for topics that may lose records.
+    - `copies`: pipelines whose output must contain each input once.
+    - `allow`: names of anomalies that are not reported.
+    - `unavailable_after`: seconds without a successful send after which a partition counts as unavailable.
+    - `write_edges`: whether to search cycles through writes as well.
+    - `limit`: maximum number of anomalies kept of each name.
+
+    Raises ValueError for an unknown name in `allow`.
     """
     findings = Findings(allow=allow, limit=limit)
     collecting = gc.isenabled()
-    gc.disable()  # Millions of small objects are made and none is garbage: collecting would take longer than the check.
+    # Disable the garbage collector: the check makes millions of small objects and no garbage, so collections would take longer than the
+    # check.
+    gc.disable()
     try:
         table = _read(events, final_read, read_committed=read_committed)
         orders = Orders(table)
@@ -101,7 +107,7 @@ def check(
     allow: Collection[str] = ALLOWED,
     unavailable_after: float | None = None,
 ) -> list[Anomaly]:
-    """The anomalies of a history; see `examine`."""
+    """Return the anomalies of a history; see `examine`."""
     return examine(
         history,
         final_read=final_read,

@@ -1,4 +1,6 @@
-"""Committed positions of groups: they never go back, and nobody commits for a partition that a newer generation gave to another member."""
+"""Checks of committed offsets: they never decrease, and a member does not commit a partition that a newer generation gave to another
+member.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from odradek.testing.history.floors import Floor
 from odradek.testing.history.table import COMMIT, OK, Table
 
 Subject = tuple[str, int]
-"""A group and a partition's number."""
+"""A group and the number of a partition."""
 
 
 class Turn(NamedTuple):
-    """A member was given a partition."""
+    """Assignment of a partition to a member."""
 
     time: float
     generation: int
@@ -24,13 +26,13 @@ class Turn(NamedTuple):
 
 
 class Commits:
-    """Follows commits and assignments. A commit counts when it was acknowledged, alone or as part of a transaction that was.
+    """Check of commits and assignments. A commit counts when it, or its transaction, was acknowledged.
 
-    commit-regression: its offset is below one that was acknowledged before it began (members commit only forward; whoever resets a group's
-    offsets on purpose says so with the extra key `reset` on the commit).
-    lost-commit: a sample of committed positions (extra key `committed`: [[group, topic, partition, offset], ...]) is below one.
-    fenced-commit-accepted: before the commit began, another member had been given the partition in a newer generation. The committing
-    member's generation is the extra key `generation`, or else the one in which it was last given the partition.
+    commit-regression: the committed offset is below an offset that was acknowledged before the commit began. Members commit only forward;
+    an intended reset of a group's offsets carries the extra key `reset`. lost-commit: a sample of committed offsets (extra key `committed`:
+    [[group, topic, partition, offset], ...]) is below an acknowledged commit. fenced-commit-accepted: before the commit began, a newer
+    generation had given the partition to another member. The committing member's generation is the extra key `generation`, or else the
+    generation of its last assignment of the partition.
     """
 
     def __init__(self, table: Table, findings: Findings) -> None:
@@ -40,7 +42,7 @@ class Commits:
         self._turns: dict[Subject, list[Turn]] = {}
 
     def check(self) -> None:
-        """Looks at the whole table."""
+        """Check the whole table."""
         table = self._table
         for number in range(len(table)):
             if number in table.marks:

@@ -1,4 +1,4 @@
-"""From input to output: each value of a source topic stands once in the sink, in order (a read-process-write pipeline, exactly once)."""
+"""Check of a read-process-write pipeline with exactly-once: each value of a source topic is in the sink topic once, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from odradek.testing.history.orders import READ_OK, Orders
 
 
 class Copy(NamedTuple):
-    """A pipeline: `transform` makes a sink value of a source value, None: it is dropped. Without one, values stay."""
+    """Pipeline from `source` to `sink`. `transform` returns the sink value of a source value, or None for a dropped value.
+
+    Without `transform` sink values equal source values.
+    """
 
     source: str
     sink: str
@@ -19,10 +22,11 @@ class Copy(NamedTuple):
 
 
 def check_copy(orders: Orders, copy: Copy, findings: Findings) -> None:
-    """not-copied, copied-twice, copied-from-nothing, copy-order: compares the committed values of the sink with those of the source.
+    """Add not-copied, copied-twice, copied-from-nothing and copy-order: compare the committed values of the sink with those of the source.
 
-    Order must hold between values of one source partition that went to one sink partition. Meant for the end, when the pipeline has caught
-    up and the sink was read to its end. The orders tell which values are committed, so a final read of both topics is advisable.
+    Values of one source partition that are in one sink partition must keep their order. Call this check at the end, when the pipeline has
+    caught up and a client has read the sink to its end. Only the orders show which values are committed, so record a final read of both
+    topics.
     """
     table = orders.table
     expected: dict[Value, tuple[int, int]] = {}
@@ -54,7 +58,7 @@ def check_copy(orders: Orders, copy: Copy, findings: Findings) -> None:
 
 
 def _committed(orders: Orders, topic: str) -> list[tuple[int, int, Value]]:
-    """Partition, index and value of all that stands committed in a topic."""
+    """Return partition, index and value of each committed value of a topic."""
     table = orders.table
     found: list[tuple[int, int, Value]] = []
     for partition, order in enumerate(orders.by_partition):

@@ -1,13 +1,14 @@
-"""Cycles: operations that each depend on the one before, in a circle.
+"""Cycles: operations that depend on each other in a circle.
 
-Operations are joined by "wr" (one reads what the other wrote), if wished by "ww" (one's value stands next after the other's), by what one
-process did in turn, and by real time (one was over before the other began). An operation that can be reached from itself is in a cycle (a
-strongly connected component). Kafka does not isolate writes, so G0, and G1c through ww edges, are allowed; through wr edges alone there
-must be no cycle among read_committed operations. Edges from reads to later writes (rw) are left out, as in Jepsen: a read promises nothing
-about what comes after it.
+An edge leads from an operation to an operation that depends on it. "wr": the second reads a value that the first wrote. "ww" (optional):
+the second's value follows the first's in the log. Process order: one process did the second after the first. Real time: the first ended
+before the second began. An operation that can be reached from itself is in a cycle (a strongly connected component).
 
-Real time is a chain of marks, one for each completion, instead of an edge for each pair: an operation leads to the mark of its completion,
-a mark to the next one and to the operations that begin before the next one.
+Kafka does not isolate writes, so G0, and G1c through ww edges, are allowed. Read_committed operations must not form a cycle of wr edges.
+Edges from reads to later writes (rw) are left out, as in Jepsen: a read promises nothing about later writes.
+
+Real time is a chain of marks, one for each completion, instead of an edge for each pair. An operation leads to the mark of its completion;
+a mark leads to the next mark, and to the operations that begin before the next mark.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from odradek.testing.history.table import FAIL, OK, POLL, Table
 
 
 class Graph:
-    """Edges between numbered nodes, in two columns."""
+    """Directed edges between numbered nodes, stored in arrays."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
@@ -32,13 +33,13 @@ class Graph:
         self._target = array("i")
 
     def link(self, source: int, target: int) -> None:
-        """Adds an edge."""
+        """Add an edge."""
         self._next.append(self._head[source])
         self._head[source] = len(self._target)
         self._target.append(target)
 
     def targets(self, source: int) -> list[int]:
-        """Where a node's edges lead to."""
+        """Return the targets of a node's edges."""
         found: list[int] = []
         edge = self._head[source]
         while edge >= 0:
@@ -47,11 +48,11 @@ class Graph:
         return found
 
     def circular(self) -> list[int]:
-        """The nodes that are in cycles, or lie on the way from one to another: all others are peeled off from both ends."""
+        """Return the nodes that are in cycles or on a path between two cycles. All other nodes are removed from both ends."""
         return sorted(self._peel(self._peel(range(self.nodes), forward=True), forward=False))
 
     def _peel(self, nodes: Sequence[int], *, forward: bool) -> list[int]:
-        """Takes away, again and again, what nothing leads to (or, not `forward`, what leads to nothing)."""
+        """Remove nodes without incoming edges (without outgoing edges if not `forward`) until none is left, and return the rest."""
         graph = self if forward else self._turned(nodes)
         degree = array("i", [0]) * self.nodes
         inside = bytearray(self.nodes)
@@ -77,7 +78,7 @@ class Graph:
         return [node for node in nodes if inside[node]]
 
     def _turned(self, nodes: Sequence[int]) -> Graph:
-        """The edges among some nodes, the other way round."""
+        """Return a graph with the reversed edges among some nodes."""
         inside = bytearray(self.nodes)
         for node in nodes:
             inside[node] = 1
@@ -89,7 +90,7 @@ class Graph:
         return turned
 
     def components(self, nodes: Sequence[int]) -> list[list[int]]:
-        """The strongly connected components of more than one node among these (Tarjan's algorithm, without recursion)."""
+        """Return the strongly connected components of more than one node among `nodes` (Tarjan's algorithm, without recursion)."""
         inside = set(nodes)
         order: dict[int, int] = {}
         low: dict[int, int] = {}
@@ -133,9 +134,9 @@ class Graph:
 
 
 def check_cycles(orders: Orders, findings: Findings, *, write_edges: bool = False) -> None:
-    """G1c, G1c-process, G1c-realtime over wr edges; with `write_edges` over ww edges as well, and G0.
+    """Add G1c, G1c-process and G1c-realtime over wr edges. With `write_edges` use ww edges as well, and add G0.
 
-    Only committed operations take part, and only reads at read_committed.
+    Only committed operations take part, and only their read_committed reads.
     """
     table = orders.table
     members = bytearray(len(table))
@@ -189,7 +190,7 @@ def _pairs(columns: tuple[array[int], array[int]]) -> list[tuple[int, int]]:
 
 
 def _writer_of(orders: Orders, value: int, members: bytearray) -> int:
-    """The one committed operation that wrote a value; -1 when there is none, or it is not known which."""
+    """Return the committed operation that wrote a value, or -1 without such an operation or when several are possible."""
     writers = orders.table.writers(value)
     if len(writers) == 1:
         return writers[0] if members[writers[0]] else -1
@@ -233,7 +234,7 @@ def _write_edges(orders: Orders, members: bytearray) -> tuple[array[int], array[
 
 
 def _link_processes(table: Table, suspects: Sequence[int], graph: Graph) -> None:
-    """Links the operations of one process: each to those that it began later."""
+    """Link the operations of one process: each to the operations that began after its end."""
     last: dict[int, int] = {}
     for number in suspects:
         process = table.process[number]
@@ -244,7 +245,7 @@ def _link_processes(table: Table, suspects: Sequence[int], graph: Graph) -> None
 
 
 def _link_time(table: Table, members: bytearray, graph: Graph) -> None:
-    """The chain of marks: node `len(table) + n` is the completion of operation n."""
+    """Link operations by real time, with a chain of marks: node `len(table) + n` is the completion of operation n."""
     size = len(table)
     ended = [number for number in range(size) if members[number] and table.outcome[number] != FAIL and table.completed[number] != inf]
     times = array("d", [table.completed[number] for number in ended])

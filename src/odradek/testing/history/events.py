@@ -1,16 +1,16 @@
-"""What a history is made of, and reading it back from its files.
+"""Events of a history, and the reader of history files.
 
-A history is a set of files, one for each process that took part, with one JSON object a line:
+A history is a set of files, one per process, with one JSON object per line:
 
     {"t": seconds, "p": process, "k": kind, "f": function, "v": [micro-operations], ...extra keys}
 
-`t` is the machine's monotonic clock, so that files of several processes can be put in one order. `k` is "invoke" when the process is about
-to do something, and "ok", "fail" or "info" when it is done: it happened, it did certainly not happen, nobody knows. `f` is what it does:
-"send", "poll", "txn" (the sends, polls and commits of one transaction), "assign", "subscribe", "commit", "crash", "rebalance".
+`t` is the machine's monotonic clock, so that the files of several processes can be merged by time. `k` is "invoke" before the process acts,
+and "ok" (the action happened), "fail" (the action certainly did not happen) or "info" (the outcome is unknown) at the end. `f` is the
+action: "send", "poll", "txn" (the sends, polls and commits of one transaction), "assign", "subscribe", "commit", "crash", "rebalance".
 
-A micro-operation is a list: ["send", topic, partition, offset or null, value], ["poll", topic, partition, offset, value],
-["commit", group, topic, partition, offset], ["assigned" or "revoked", group or null, topic, partition, generation or null]. `send` and
-`poll` may have a sixth element, the record's key, which compacted topics need. Values are unique ints or strings.
+A micro-operation is a list: ["send", topic, partition, offset or null, value], ["poll", topic, partition, offset, value], ["commit", group,
+topic, partition, offset], ["assigned" or "revoked", group or null, topic, partition, generation or null]. `send` and `poll` may have a
+sixth element, the record's key, which compacted topics need. Values are unique ints or strings.
 
 The form follows Jepsen's histories (the `jepsen.tests.kafka` workload: invocations, completions, micro-operations).
 """
@@ -29,7 +29,7 @@ from odradek.base.errors import OdradekError
 Kind: TypeAlias = Literal["invoke", "ok", "fail", "info"]
 Function: TypeAlias = Literal["send", "poll", "txn", "assign", "subscribe", "commit", "crash", "rebalance"]
 Value: TypeAlias = int | str
-"""What identifies a record within its partition; JSON's ints and strings keep apart."""
+"""Identity of a record within its partition. An int and a string are different values."""
 
 KINDS: frozenset[str] = frozenset(("invoke", "ok", "fail", "info"))
 FUNCTIONS: frozenset[str] = frozenset(("send", "poll", "txn", "assign", "subscribe", "commit", "crash", "rebalance"))
@@ -37,11 +37,11 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class HistoryError(OdradekError):
-    """A file of a history cannot be read: which, where and why."""
+    """Unreadable line of a history file; the message names file, line and reason."""
 
 
 class Send(NamedTuple):
-    """A record that was to be written; the offset is None as long as no acknowledgement named it."""
+    """Record to write. The offset is None until an acknowledgement names the offset."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ class Send(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """A record that was read."""
+    """Record that was read."""
 
     topic: str
     partition: int
@@ -61,7 +61,7 @@ class Poll(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A group's position: the offset of the next record to read."""
+    """Committed offset of a group: the offset of the next record to read."""
 
     group: str
     topic: str
@@ -70,7 +70,7 @@ class Commit(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A member was given a partition. Without a group it took the partition itself (`assign`)."""
+    """Assignment of a partition to a member. `group` is None when a consumer assigned itself the partition (`assign`)."""
 
     group: str | None
     topic: str
@@ -79,7 +79,7 @@ class Assigned(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """A member gave a partition up, in the generation in which it had it."""
+    """Revocation of a partition. `generation` is the generation in which the member had the partition."""
 
     group: str | None
     topic: str
@@ -90,11 +90,11 @@ class Revoked(NamedTuple):
 MicroOperation: TypeAlias = Send | Poll | Commit | Assigned | Revoked
 
 NAMES: Mapping[type[MicroOperation], str] = {Send: "send", Poll: "poll", Commit: "commit", Assigned: "assigned", Revoked: "revoked"}
-"""The first element of each micro-operation's list."""
+"""First element of each micro-operation's list."""
 
 
 class Event(NamedTuple):
-    """One line of a history. `time` is in seconds of the machine's monotonic clock."""
+    """Line of a history. `time` is in seconds of the machine's monotonic clock."""
 
     time: float
     process: str
@@ -105,7 +105,7 @@ class Event(NamedTuple):
 
 
 def to_list(operation: MicroOperation) -> list[object]:
-    """The JSON list of a micro-operation; a key that is None is left out."""
+    """Return the JSON list of a micro-operation, without a key that is None."""
     elements: list[object] = [NAMES[type(operation)], *operation]
     if isinstance(operation, Send | Poll) and operation.key is None:
         elements.pop()
@@ -117,7 +117,7 @@ _OWN_KEYS = frozenset("tpkfv")
 
 
 def to_micro_operation(given: MicroOperation | Sequence[object]) -> MicroOperation:
-    """The micro-operation of its JSON list, or itself. KeyError or TypeError when it is none."""
+    """Return the micro-operation of a JSON list; return a micro-operation as it is. Raises KeyError or TypeError for an invalid list."""
     if isinstance(given, Send | Poll | Commit | Assigned | Revoked):
         return given
     name, *rest = given
@@ -125,7 +125,7 @@ def to_micro_operation(given: MicroOperation | Sequence[object]) -> MicroOperati
 
 
 def to_event(fields: Mapping[str, Any]) -> Event:
-    """The event of a line's JSON object. ValueError, TypeError or KeyError when it is none."""
+    """Return the event of a line's JSON object. Raises ValueError, TypeError or KeyError for an invalid object."""
     kind, function = fields["k"], fields["f"]
     if kind not in KINDS or function not in FUNCTIONS:
         raise ValueError(f"no event: kind {kind!r}, function {function!r}")
@@ -135,9 +135,9 @@ def to_event(fields: Mapping[str, Any]) -> Event:
 
 
 def iterate_file(path: Path) -> Iterator[Event]:
-    """The events of one file, in the order in which they were written.
+    """Yield the events of one file, in the order in which they were written.
 
-    A last line without its end is what a kill leaves behind and is passed over. HistoryError for any other line that is no event.
+    Ignore a last line without a line end, which a kill leaves behind. Raises HistoryError for any other invalid line.
     """
     decode = json.JSONDecoder().raw_decode
     with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
@@ -154,7 +154,10 @@ def iterate_file(path: Path) -> Iterator[Event]:
 
 
 def iterate_history(paths: Iterable[Path | str]) -> Iterator[Event]:
-    """The events of several files by time, read as they are asked for; each file is in order of time already. Errors as `iterate_file`."""
+    """Yield the events of several files by time, without reading whole files into memory. Each file must be in order of time.
+
+    Raises HistoryError as `iterate_file` does.
+    """
     return heapq.merge(*(iterate_file(Path(path)) for path in paths), key=_time)
 
 
@@ -163,5 +166,5 @@ def _time(event: Event) -> float:
 
 
 def read_history(paths: Iterable[Path | str]) -> list[Event]:
-    """All events of several files by time. For long histories `iterate_history` needs no memory. Errors as `iterate_file`."""
+    """Return all events of several files by time. For long histories use `iterate_history`. Raises HistoryError as `iterate_file` does."""
     return list(iterate_history(paths))

@@ -1,4 +1,4 @@
-"""The final read: when all has healed, a fresh client reads everything from the beginning, and its polls end the history.
+"""Final read: after all faults have ended, a new client reads everything from the beginning. Its polls are the end of the history.
 
 with Recorder(directory / "final.jsonl", "final") as recorder:
     final_read(bootstrap_servers, ["in", "out"], recorder)
@@ -17,11 +17,11 @@ from odradek.testing.history.recorder import Recorder
 
 
 class FinalReadIncomplete(OdradekError):
-    """Not everything could be read in time: which partitions, and how far they were."""
+    """Final read that did not end in time; the message names the partitions and their positions."""
 
 
 def decode_value(data: bytes) -> Value:
-    """The value that a record's bytes stand for: decimal digits are an int, all else is a str."""
+    """Return the value of a record's bytes: an int for a decimal number without leading zeros, otherwise a str (UTF-8)."""
     text = data.decode()
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
 
@@ -36,11 +36,12 @@ def final_read(
     keys: Callable[[bytes], Value] | None = None,
     timeout: float = 300.0,
 ) -> int:
-    """Reads all partitions of the topics up to the ends they have when the reading begins; returns how many records there were.
+    """Read all partitions of the topics up to the end offsets at the beginning of the read, and return the number of records.
 
-    Records "assign" with the partitions and their watermarks, and "poll" with what came, all with the extra key `final`. Wait until no
-    transaction is open before calling it: records above the last stable offset are not read, and become "unseen". `decode` makes the value
-    from a record's value bytes, `keys` (for compacted topics) the key from its key bytes. FinalReadIncomplete after `timeout` seconds.
+    Records "assign" with the partitions and their watermarks, and "poll" with the records read, all with the extra key `final`. Wait until
+    all transactions have ended before the call: records above the last stable offset are not read, and become "unseen". `decode` returns
+    the value of a record's value bytes; `keys` (for compacted topics) returns the key of its key bytes. Raises FinalReadIncomplete after
+    `timeout` seconds.
     """
     isolation = "read_committed" if read_committed else "read_uncommitted"
     settings = {"bootstrap_servers": bootstrap_servers, "auto_offset_reset": "earliest"}

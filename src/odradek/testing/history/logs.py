@@ -1,7 +1,7 @@
-"""Checks of the logs themselves, read back from their files without the help of a broker.
+"""Checks of log files, read without a broker.
 
-Offsets rise, leader epochs never fall, checksums are right; a producer's epoch never falls, its sequences go on by one and begin anew at 0
-with each epoch (ProducerAppendInfo, KIP-98); replicas are equal byte for byte up to the smallest high watermark.
+Offsets rise, leader epochs never fall, and checksums are correct. A producer's epoch never falls; its sequences are contiguous and start at
+0 in each epoch (ProducerAppendInfo, KIP-98). Replicas have equal bytes up to the smallest high watermark.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from odradek.testing.history.anomalies import Anomaly, Findings
 
 
 class LoggedBatch(NamedTuple):
-    """A batch as it stands in a log."""
+    """Batch in a log file."""
 
     header: BatchHeader
     data: bytes
     intact: bool
-    """Whether the checksum is right."""
+    """Whether the checksum is correct."""
 
 
 class _Producer(NamedTuple):
@@ -29,9 +29,10 @@ class _Producer(NamedTuple):
 
 
 def read_batches(directory: Path | str) -> Iterator[LoggedBatch]:
-    """The batches in the `.log` files of a partition's directory, in order of their files. A tail that is cut off is left out.
+    """Yield the batches in the `.log` files of a partition's directory, in order of the files. An incomplete batch at the end of a file is
+    left out.
 
-    Only batches of magic 2 are looked into; older ones end the reading of their file.
+    Only batches of magic 2 are read; an older batch ends the reading of its file.
     """
     for path in sorted(Path(directory).glob("*.log")):
         data = path.read_bytes()
@@ -42,7 +43,9 @@ def read_batches(directory: Path | str) -> Iterator[LoggedBatch]:
 
 
 def check_log(name: str, batches: Iterable[LoggedBatch], *, compacted: bool = False, limit: int = 100) -> list[Anomaly]:
-    """damaged-batch, offset-order, epoch-regression, sequence-gap. In a compacted log sequences may have gaps, but do not go back."""
+    """Return damaged-batch, offset-order, epoch-regression and sequence-gap. In a compacted log sequences may have gaps, but must not
+    decrease.
+    """
     findings = Findings(limit=limit)
     end, leader_epoch = -1, -1
     producers: dict[int, _Producer] = {}
@@ -64,12 +67,12 @@ def check_log(name: str, batches: Iterable[LoggedBatch], *, compacted: bool = Fa
 
 
 def _sequence_problem(header: BatchHeader, producers: dict[int, _Producer], *, compacted: bool) -> str:
-    """What is wrong with a batch, given what its producer wrote before; empty when nothing is. Notes the batch."""
+    """Return the violation of a batch, given the producer's earlier batches, or "" without a violation. Remember the batch."""
     before = producers.get(header.producer_id)
     epoch, data = header.producer_epoch, not header.is_control and header.base_sequence != NO_SEQUENCE
     following = increment_sequence(header.last_sequence, 1) if data else -1
     if before is None:
-        # The first batch of a producer proves nothing: what it wrote before may be gone.
+        # A producer's first batch proves nothing: its earlier batches may have been deleted.
         producers[header.producer_id] = _Producer(epoch, following)
         return ""
     if epoch < before.epoch:
@@ -84,15 +87,16 @@ def _sequence_problem(header: BatchHeader, producers: dict[int, _Producer], *, c
 
 
 def check_replicas(name: str, replicas: Mapping[str, Path | str], high_watermark: int) -> list[Anomaly]:
-    """replicas-differ: below the high watermark (the smallest that any of them has) all replicas hold the same bytes.
+    """Return replicas-differ when replicas differ below the high watermark (pass the smallest high watermark of all replicas).
 
-    Compared from the highest log start; where segments begin may differ, and so may what each has deleted before.
+    The comparison starts at the highest log start. Replicas may differ in their segment boundaries and in the records deleted before that
+    offset.
     """
     return compare_logs(name, {each: read_batches(directory) for each, directory in replicas.items()}, high_watermark)
 
 
 def compare_logs(name: str, replicas: Mapping[str, Iterable[LoggedBatch]], high_watermark: int) -> list[Anomaly]:
-    """As `check_replicas`, of batches that have been read."""
+    """Compare batches that have been read, as `check_replicas` does."""
     findings = Findings()
     logs = {each: _below(batches, high_watermark) for each, batches in replicas.items()}
     heads = {each: next(batches, None) for each, batches in logs.items()}
@@ -113,7 +117,7 @@ def compare_logs(name: str, replicas: Mapping[str, Iterable[LoggedBatch]], high_
 
 
 def _below(batches: Iterable[LoggedBatch], high_watermark: int) -> Iterator[LoggedBatch]:
-    """Those whose first record is below a high watermark."""
+    """Yield the batches whose first record is below a high watermark."""
     for batch in batches:
         if batch.header.base_offset >= high_watermark:
             return

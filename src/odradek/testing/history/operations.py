@@ -1,4 +1,4 @@
-"""Events become operations: an invocation together with its completion."""
+"""Operations: each is an invocation event together with its completion event."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from odradek.testing.history.events import NOTHING, Event, Function, MicroOperat
 Outcome: TypeAlias = Literal["ok", "fail", "info"]
 
 DATA: frozenset[str] = frozenset(("send", "poll", "txn", "commit"))
-"""Functions that take time: without a recorded invocation they may have begun at any moment."""
+"""Functions that take time: without a recorded invocation the operation may have begun at any time."""
 
 
 class Operation(NamedTuple):
-    """Something a process did. What was invoked and never completed is "info" and completes at infinity."""
+    """Action of a process. An action that was invoked and never completed has the outcome "info" and completes at infinity."""
 
     process: str
     function: Function
@@ -25,10 +25,10 @@ class Operation(NamedTuple):
     micro_operations: tuple[MicroOperation, ...]
     extra: Mapping[str, object] = NOTHING
     begun: int = -1
-    """The number of the event that it was invoked with: what came first among operations of one time."""
+    """Number of the invocation event, which orders operations of equal time."""
 
     def text(self) -> str:
-        """One line for people."""
+        """Return one line of text."""
         lists = [to_list(each) for each in self.micro_operations[:20]]
         more = f" and {len(self.micro_operations) - 20} more" if len(self.micro_operations) > 20 else ""
         extra = "".join(f" {key}={value}" for key, value in self.extra.items())
@@ -37,10 +37,11 @@ class Operation(NamedTuple):
 
 
 def pair(events: Iterable[Event]) -> Iterator[Operation]:
-    """The operations of events that come by time, each when it completes; those that never do at a crash of their process, or at the end.
+    """Yield the operations of events that are ordered by time.
 
-    A completion belongs to the open invocation of its process with the same function and the same extra key `id` (or none). A process
-    that invokes again what is still open has given the older invocation up. Extra keys of invocation and completion are put together.
+    An operation is yielded at its completion. An operation without a completion is yielded at a crash of its process, or at the end. A
+    completion belongs to the open invocation of its process with the same function and the same extra key `id` (or none). When a process
+    repeats an open invocation, the older invocation is given up. The extra keys of invocation and completion are merged.
     """
     opened: dict[str, dict[tuple[Function, object], tuple[int, Event]]] = {}
     for number, event in enumerate(events):
@@ -64,7 +65,7 @@ def pair(events: Iterable[Event]) -> Iterator[Operation]:
 
 
 def victim(process: str, extra: Mapping[str, object]) -> str:
-    """Whom a "crash" struck: the extra key `process`, or without it the process that tells of it."""
+    """Return the process that a "crash" event hit: the extra key `process`, or the process that recorded the event."""
     return str(extra.get("process", process))
 
 

@@ -1,9 +1,9 @@
-"""The order of each partition: which value stands at which offset, as the history proves it.
+"""Order of each partition: the value at each offset, as the history proves it.
 
-As in Jepsen, an order is made of all polls (what a consumer is handed must be right, whatever becomes of its transaction), and of the
-sends that are proven to be committed: acknowledged, or of unknown outcome with one of the operation's values read. Offsets that nobody
-mentions (transaction markers, aborted records) are left out: an index counts the known ones. What a read_uncommitted consumer saw of a
-value that was sent several times is left out as well: it may be what an aborted transaction left behind.
+As in Jepsen, an order is made of all polls (a poll must return correct records whatever the outcome of its transaction) and of the sends
+that are proven to be committed: acknowledged, or of unknown outcome with a value of the operation read. Offsets that no event names
+(transaction markers, aborted records) are left out: an index counts only the known offsets. Polls at read_uncommitted of a value that was
+sent several times are left out as well: the record may belong to an aborted transaction.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from array import array
 from odradek.testing.history.table import INFO, OK, POLL, SEND, TRANSACTION, Table
 
 READ = 1
-"""Somebody read the value, whatever became of the reader's operation."""
+"""Mark of a value that was read, whatever the outcome of the reader's operation."""
 READ_OK = 2
-"""An operation that succeeded read it."""
+"""Mark of a value that a successful operation read."""
 READ_COMMITTED = 4
-"""A read_committed consumer read it."""
+"""Mark of a value that a read_committed consumer read."""
 FINAL = 8
-"""The final read has it."""
+"""Mark of a value that the final read contains."""
 
 
 class Order:
-    """The known offsets of a partition, ascending, and the values there; an index is a place in both."""
+    """Known offsets of a partition, ascending, and the values at these offsets. An index is a position in both arrays."""
 
     def __init__(self, offsets: array[int], values: array[int], conflicts: dict[int, list[int]]) -> None:
         self.offsets = offsets
         self.values = values
         self.conflicts = conflicts
-        """index -> all values there, where there are several"""
+        """Index -> all values at its offset, where there are several."""
 
 
 class Orders:
-    """The orders of all partitions, and what they say of each value and each operation."""
+    """Orders of all partitions, and the marks and positions of each value and operation."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -42,7 +42,7 @@ class Orders:
         """By operation: whether its sends are proven to be committed."""
         self.first_index = array("i", [-1]) * len(table.values)
         self.last_index = array("i", [-1]) * len(table.values)
-        """By value: its first and last index in its partition's order; -1: not there."""
+        """By value: its first and last index in its partition's order; -1 for a value that is not in the order."""
         self.by_partition = self._orders()
 
     def _orders(self) -> list[Order]:
@@ -89,7 +89,7 @@ class Orders:
         return Order(offsets, values, conflicts)
 
     def visible(self, value: int) -> bool:
-        """Whether a read_committed consumer has to see a value: one saw it, or a write of it is proven."""
+        """Return whether a read_committed consumer must see a value: such a consumer saw the value, or one of its writes is proven."""
         if self.reads[value] & READ_COMMITTED:
             return True
         return any(self.proven[writer] for writer in self.table.writers(value))
@@ -113,9 +113,10 @@ def _reads(table: Table) -> bytearray:
 
 
 def _proven(table: Table, reads: bytearray) -> bytearray:
-    """By operation: 1 when it succeeded, or when its outcome is unknown and one of its values was read.
+    """Return, by operation, 1 when the operation succeeded, or when its outcome is unknown and one of its values was read.
 
-    A value that several operations sent proves one of them only by its offset. Reads at read_uncommitted prove nothing of a transaction.
+    For a value that several operations sent, only the offset shows which operation is proven. Reads at read_uncommitted do not prove a
+    transaction.
     """
     places = _places_of_repeated(table)
     proven = bytearray(len(table))
@@ -136,7 +137,7 @@ def _proven(table: Table, reads: bytearray) -> bytearray:
 
 
 def _places_of_repeated(table: Table) -> dict[int, set[int]]:
-    """Where values that were sent several times were read: value -> offsets."""
+    """Return value -> offsets of reads, for values that were sent several times."""
     places: dict[int, set[int]] = {}
     if table.more_writers:
         for operation in range(len(table)):

@@ -1,18 +1,18 @@
-"""Who owns a partition of a group, from what the members themselves were told, and when that breaks Kafka's promise.
+"""Ownership of a group's partitions according to the members' own records, and its violations.
 
-A member owns a partition from the moment its client hands it over (record `assigned` first thing in the callback) until it gives it up
-(record `revoked` last thing in the callback). Kafka promises that at no time two members own a partition, with one exception, which every
-user has to know: the group goes on without a member that it does not hear of. So
+A member owns a partition from the moment its client reports the assignment (record `assigned` first in the callback) until the member gives
+the partition up (record `revoked` last in the callback). Kafka promises that two members never own a partition at the same time, with one
+exception that every user has to know: the group goes on without a member that it does not hear from. Therefore
 
 - a member that was killed owns nothing from then on;
-- a member that is paused or cut off (stopped, no CPU, no network) loses a partition at the moment the group gives it to somebody else in a
-  newer generation. It does not know yet; what it does from then on in its old generation must have no effect (its commits are refused:
-  `commits`). It counts as cut off until it is heard of again: its next rebalance event or acknowledged commit that began after it went on;
-- a member that says itself that it lost its partitions (extra key `lost` of the "revoked" event) was fenced at some time before. If
-  nobody had killed, paused or cut it off, that is no double ownership but a rebalance for nothing: unexplained-fencing.
+- a member that is paused or cut off (stopped, without CPU or network) loses a partition when a newer generation gives the partition to
+  another member. The member does not know this yet; its later actions in the old generation must have no effect (its commits are refused:
+  `commits`). The member counts as cut off until its next rebalance event or acknowledged commit that began after it resumed;
+- a member that reports that it lost its partitions (extra key `lost` of the "revoked" event) was fenced at some earlier time. When the
+  member was not killed, paused or cut off, the two ownerships are not an anomaly, but the rebalance had no reason: unexplained-fencing.
 
 In one generation a partition has one owner, whatever happens to members: the assignment of a generation is one decision. (With KIP-848 read
-"member epoch" for generation: a partition is given on in a later epoch than the one its owner had it in.)
+"member epoch" for generation: a partition is passed on in a later epoch than the epoch in which its owner had it.)
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from odradek.testing.history.operations import victim
 from odradek.testing.history.table import COMMIT, FUNCTIONS, OK, Table
 
 Subject = tuple[str, int]
-"""A group and a partition's number."""
+"""A group and the number of a partition."""
 
 _CRASH = FUNCTIONS.index("crash")
 
 
 @dataclass(slots=True)
 class Holding:
-    """A member has a partition."""
+    """Ownership of a partition by a member."""
 
     generation: int | None
     operation: int
     overtaken_by: int = -1
-    """The operation that gave it to another member meanwhile; judged when this member says how it lost the partition."""
+    """Operation that gave the partition to another member. It is judged when this member records how it lost the partition."""
 
 
 @dataclass(slots=True)
 class Window:
-    """A static member is gone and expected back."""
+    """Time in which a static member is gone and expected back."""
 
     operation: int
     held: frozenset[Subject]
@@ -52,20 +52,20 @@ class Window:
 
 @dataclass(slots=True)
 class Member:
-    """What is known of a member."""
+    """State of a member."""
 
     holdings: dict[Subject, Holding] = field(default_factory=dict[Subject, Holding])
     generations: dict[str, int] = field(default_factory=dict[str, int])
-    """By group: the newest generation it was told."""
+    """By group: the newest generation that the member received."""
     cut_off: bool = False
     heard_after: float = float("inf")
-    """While cut off: what begins after this shows that it is heard of again."""
+    """While cut off: an operation that begins after this time shows that the member is back."""
     struck: bool = False
-    """Whether it was killed, paused or cut off since it last was given something."""
+    """Whether the member was killed, paused or cut off since its last assignment."""
 
 
 class Ownership:
-    """Follows assignments, revocations, kills and pauses. A member is a process, or all lives of a static member."""
+    """Check of assignments, revocations, kills and pauses. A member is a process, or all lives of a static member."""
 
     def __init__(self, table: Table, findings: Findings) -> None:
         self._table = table
@@ -76,10 +76,10 @@ class Ownership:
         """(group, partition, generation) -> (member, operation)"""
         self._windows: dict[str, Window] = {}
         self._names: dict[int, str] = {}
-        """By process: the static member that it is."""
+        """By process: the static member that the process is."""
 
     def check(self) -> None:
-        """Adds two-owners, two-owners-in-generation, generation-regression, static-rebalance, unexplained-fencing."""
+        """Add two-owners, two-owners-in-generation, generation-regression, static-rebalance and unexplained-fencing."""
         table = self._table
         for number in range(len(table)):
             if number in table.marks:
@@ -135,7 +135,7 @@ class Ownership:
         member.holdings.clear()
 
     def _disturb(self, name: str) -> None:
-        """Notes another event in the groups: rebalances from now on are no fault of the static members that are away."""
+        """Note a change of the groups by another member: later rebalances are not the fault of static members that are away."""
         for other, window in self._windows.items():
             if other != name:
                 window.disturbed = True
@@ -189,7 +189,7 @@ class Ownership:
         member.struck = member.cut_off
 
     def _overtake(self, owner: str, subject: Subject, number: int, generation: int | None) -> None:
-        """Another member is given what this one has."""
+        """Note that another member is given a partition that `owner` has."""
         member = self._members[owner]
         holding = member.holdings[subject]
         if holding.generation is not None and generation is not None and generation < holding.generation:
@@ -223,7 +223,7 @@ class Ownership:
     # -- static members ---------------------------------------------------------------------------------------------------------------
 
     def _check_windows(self, number: int, name: str, told: list[Assigned | Revoked]) -> None:
-        """While a static member is away, and when it is back, nothing may change in its group."""
+        """Check that the group does not change while a static member is away, or when the member returns."""
         table = self._table
         groups = {each.group for each in told}
         for away, window in list(self._windows.items()):

@@ -1,9 +1,9 @@
-"""Anomalies of order: a consumer goes on where it stopped, a producer's records stand as it sent them.
+"""Anomalies of order: a consumer continues where it stopped, and a producer's records are in the order in which they were sent.
 
-Polls are compared by index, so that what nobody can see (markers, aborted records) is no gap. Where a process stands is known from its
-last successful operation, for each partition; it is forgotten when the process is assigned other partitions, when a rebalance gives or
-takes the partition, and when the process is killed. After an operation of unknown outcome it may stand before or behind what that one
-polled. A process that subscribed and records no rebalances may jump, as it may have had some.
+Polls are compared by index, so that offsets without readable records (markers, aborted records) are not gaps. A process's position in a
+partition follows from its last successful operation. The position is reset when the process is assigned other partitions, when a rebalance
+gives or takes the partition, and when the process is killed. After an operation of unknown outcome the position may be before or after the
+records that the operation polled. A subscribed process that records no rebalances may jump, as there may have been rebalances.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ASSIGN, _SUBSCRIBE, _CRASH = (FUNCTIONS.index(name) for name in ("assign", "sub
 
 
 class Positions:
-    """Follows the polls of all processes."""
+    """Check of the polls of all processes."""
 
     def __init__(self, orders: Orders, removal: Removal, findings: Findings) -> None:
         self._orders = orders
@@ -28,17 +28,17 @@ class Positions:
         self._removal = removal
         self._findings = findings
         self._last: list[dict[int, tuple[int, int]]] = [{} for _ in self._table.processes]
-        """By process: partition -> (offset, operation) of what it read last."""
+        """By process: partition -> (offset, operation) of its last read."""
         self._maybe: list[dict[int, int]] = [{} for _ in self._table.processes]
-        """By process: partition -> the offset where it stands, if an operation of unknown outcome since then did count."""
+        """By process: partition -> offset of its last read if a later operation of unknown outcome took effect."""
         self._subscribed: set[int] = set()
         self._telling: set[int] = set()
         """Processes that record rebalances."""
         self._changes: list[list[tuple[float, frozenset[int]]]] = [[] for _ in self._table.processes]
-        """By process: when which partitions changed hands."""
+        """By process: times at which partitions were assigned or revoked, and those partitions."""
 
     def check(self) -> None:
-        """Adds poll-skip, nonmonotonic-poll, int-poll-skip, int-nonmonotonic-poll."""
+        """Add poll-skip, nonmonotonic-poll, int-poll-skip and int-nonmonotonic-poll."""
         table = self._table
         for number in table.marks:
             if table.tells_of_group(number):
@@ -109,7 +109,7 @@ class Positions:
             self._maybe[process].update(seen)
 
     def _rebalanced(self, number: int) -> frozenset[int]:
-        """Partitions that changed hands while the operation ran."""
+        """Return the partitions that were assigned or revoked while the operation ran."""
         table = self._table
         changes = self._changes[table.process[number]]
         touched: set[int] = set()
@@ -121,7 +121,7 @@ class Positions:
         return frozenset(touched)
 
     def _follows(self, before: int, partition: int, now: int, number: int) -> bool:
-        """Whether an offset comes next after another one (-1: which is not known)."""
+        """Return whether offset `now` may follow offset `before` without a skipped value. False when `before` is unknown (-1)."""
         if before < 0 or now <= before:
             return False
         return not self._skipped(self._orders.by_partition[partition], before, now, committed=bool(self._table.committed_reads[number]))
@@ -143,7 +143,7 @@ class Positions:
             self._findings.add(f"{prefix}poll-skip", text, *table.operations(operations))
 
     def _skipped(self, order: Order, before: int, now: int, *, committed: bool) -> list[int]:
-        """The indexes between two offsets whose values a consumer had to see."""
+        """Return the indexes between two offsets whose values a consumer had to see."""
         skipped: list[int] = []
         index = bisect_left(order.offsets, before + 1)
         while index < len(order.offsets) and order.offsets[index] < now:
@@ -155,9 +155,9 @@ class Positions:
 
 
 def check_sends(orders: Orders, findings: Findings) -> None:
-    """nonmonotonic-send and int-nonmonotonic-send: by process and partition, in the order in which the sends were invoked.
+    """Add nonmonotonic-send and int-nonmonotonic-send: by process and partition, in the order in which the sends were invoked.
 
-    Not known offsets are taken from the order, where only one operation sent the value. Failed operations say nothing.
+    An unknown offset is taken from the order if only one operation sent the value. Failed operations are ignored.
     """
     table = orders.table
     last: list[dict[int, tuple[int, int]]] = [{} for _ in table.processes]

@@ -1,11 +1,11 @@
-"""Writes the history of one process as it happens, into a file or (`MemoryRecorder`) into a list.
+"""Recorders: they write the history of one process as it happens, into a file or (`MemoryRecorder`) into a list.
 
     recorder = Recorder(directory / "producer-1.jsonl", "producer-1")
     recorder.invoke("send", [["send", "orders", 0, None, 17]])
     recorder.ok("send", [["send", "orders", 0, 4711, 17]])
 
-A line is in the file (the page cache, that is) when the call returns: SIGKILL of the process may cost the line that is being written, and
-no other. Each event is stamped and written under one lock, so that a file is in order of time also when several threads write to it.
+A line is in the file (the page cache) when the call returns: SIGKILL of the process may tear only the line that is being written. Each
+event gets its time and is written under one lock, so that a file is in order of time even when several threads write to it.
 """
 
 from __future__ import annotations
@@ -36,31 +36,35 @@ from odradek.testing.history.events import (
 )
 
 Micro: TypeAlias = MicroOperation | Sequence[object]
-"""A micro-operation, or its JSON list."""
+"""Micro-operation, or its JSON list."""
 
 
 class Recording(ABC):
-    """What `Recorder` and `MemoryRecorder` have in common: the four kinds of events.
+    """Base of `Recorder` and `MemoryRecorder`: the four kinds of events.
 
-    A process does one thing at a time: an invocation belongs to the completion of the same function that follows it. Where several are
-    under way at once (pipelined sends), each invocation and its completion carry the same extra key `id`. After a kill, record "crash" or
-    take a new process name: positions and open invocations of the old life end there.
+    A process does one thing at a time: a completion belongs to the last invocation of the same function. When several operations overlap
+    (pipelined sends), each invocation and its completion carry the same extra key `id`. After a kill, record "crash" or use a new process
+    name: positions and open invocations of the old life end there.
     """
 
     def invoke(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
-        """The process is about to do this: what is known of it beforehand."""
+        """Record that the process is about to act, with the micro-operations that are known before."""
         self._write("invoke", function, micro_operations, extra)
 
     def ok(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
-        """It was done: what is known of it now (offsets, records read)."""
+        """Record that the action happened, with all that is known now (offsets, records read)."""
         self._write("ok", function, micro_operations, extra)
 
     def fail(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
-        """It was certainly not done: the append is impossible (not authorized, too large, NOT_ENOUGH_REPLICAS), or the abort was acked."""
+        """Record that the action certainly did not happen: the append failed for good (not authorized, too large, NOT_ENOUGH_REPLICAS), or
+        the abort was acknowledged.
+        """
         self._write("fail", function, micro_operations, extra)
 
     def info(self, function: Function, micro_operations: Iterable[Micro] = (), **extra: object) -> None:
-        """Nobody knows (a timeout, NOT_ENOUGH_REPLICAS_AFTER_APPEND); also what has no invocation: "crash", "rebalance"."""
+        """Record an unknown outcome (a timeout, NOT_ENOUGH_REPLICAS_AFTER_APPEND), or an event without an invocation: "crash",
+        "rebalance".
+        """
         self._write("info", function, micro_operations, extra)
 
     @abstractmethod
@@ -68,10 +72,10 @@ class Recording(ABC):
 
 
 class MemoryRecorder(Recording):
-    """Adds the events of a process to a list, which several processes may share: it is in order of time then."""
+    """Recorder that appends the events of a process to a list. Several processes may share the list, which is then in order of time."""
 
     def __init__(self, events: list[Event], process: str, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds, the same for all processes of a history."""
+        """Make a recorder. `clock` returns seconds; all processes of a history must use the same clock."""
         self.process = process
         self._events = events
         self._clock = clock
@@ -82,10 +86,12 @@ class MemoryRecorder(Recording):
 
 
 class Recorder(Recording):
-    """Appends the events of a process to a file; what a killed predecessor left half written at its end is cut off."""
+    """Recorder that appends the events of a process to a file. A torn line that a killed process left at the end of the file is removed."""
 
     def __init__(self, path: Path | str, process: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """OSError when the file cannot be opened for writing. `clock` gives seconds, the same for all processes of a history."""
+        """Open the file. `clock` returns seconds; all processes of a history must use the same clock. Raises OSError when the file cannot
+        be opened.
+        """
         self.process = process
         self._clock = clock
         self._lock = threading.Lock()
@@ -93,7 +99,7 @@ class Recorder(Recording):
         _cut_torn_line(self._file)
 
     def close(self) -> None:
-        """Closes the file; the recorder takes no more events."""
+        """Close the file. The recorder must not be used afterwards."""
         with self._lock:
             if self._file >= 0:
                 os.close(self._file)

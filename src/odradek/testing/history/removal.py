@@ -1,4 +1,4 @@
-"""A topic's cleanup.policy excuses that records are gone, and nothing else: their offsets and their order stay what they were."""
+"""Records that a topic's cleanup.policy may remove. The offsets and the order of records do not change by a removal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from odradek.testing.history.table import POLL, Table
 
 
 class Removal:
-    """Which values may be gone."""
+    """Values that may have been removed."""
 
     def __init__(self, orders: Orders, policies: Mapping[str, str], log_starts: Mapping[tuple[str, int], int]) -> None:
-        """`policies`: topic -> cleanup.policy ("compact", "delete", "compact,delete"); what is not named keeps all.
-        `log_starts`: the highest log start that was told of each partition."""
+        """Collect the removable values.
+
+        `policies`: topic -> cleanup.policy ("compact", "delete", "compact,delete"); other topics keep all records. `log_starts`: the
+        highest known log start of each partition.
+        """
         table = orders.table
         self._orders = orders
         self._compacted: set[int] = set()
         self._starts: dict[int, int] = {}
         self._last_of_key: dict[tuple[int, Value], int] = {}
-        """The last index of a key in its partition."""
+        """Last index of a key in its partition."""
         deleting: set[int] = set()
         for partition, (topic, number) in enumerate(table.partitions):
             policy = policies.get(topic, "").split(",")
@@ -48,9 +51,9 @@ class Removal:
             self._starts[partition] = max(self._starts[partition], offset)
 
     def excuses(self, value: int, offset: int = -1) -> bool:
-        """Whether a value may be gone: retention has passed its offset, or a later value of its key stands in a compacted partition.
+        """Return whether a value may be gone: its offset is below the log start, or a compacted partition has a later value of its key.
 
-        `offset` is where it stood, if its order does not know.
+        `offset` is the value's offset if the order does not contain the value.
         """
         orders, table = self._orders, self._orders.table
         partition = table.value_partition[value]
@@ -65,5 +68,5 @@ class Removal:
 
     @property
     def nothing(self) -> bool:
-        """Whether no topic may lose anything."""
+        """True if no topic may lose records."""
         return not self._starts and not self._compacted

@@ -1,6 +1,6 @@
-"""All sends, polls and commits of a history, in columns: a million operations take a few hundred megabytes instead of gigabytes.
+"""Table of all sends, polls and commits of a history, in columns: a million operations take a few hundred megabytes instead of gigabytes.
 
-Operations, processes, partitions and values are numbers here; a value's number stands for the value in its partition.
+Operations, processes, partitions and values are numbers. The number of a value belongs to the value in one partition.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ _MARKS = frozenset(("assign", "subscribe", "crash", "rebalance"))
 
 
 class Table:
-    """Operation n has the micro-operations `starts[n]` to `starts[n + 1]`. Operations stand in the order of their completion."""
+    """Columns of a history. Operation n has the micro-operations `starts[n]` to `starts[n + 1]`. Operations are in the order of their
+    completion.
+    """
 
     def __init__(self, *, read_committed: bool) -> None:
-        """`read_committed`: whether polls are read_committed when their operation does not say it (extra key `isolation`)."""
+        """Make an empty table. `read_committed`: whether polls are read_committed when their operation has no extra key `isolation`."""
         self.processes: list[str] = []
         self.partitions: list[tuple[str, int]] = []
         self.values: list[Value] = []
@@ -41,21 +43,21 @@ class Table:
         self.starts = array("q", [0])
         self.extra: dict[int, Mapping[str, object]] = {}
         self.marks: dict[int, tuple[MicroOperation, ...]] = {}
-        """Operations that tell of assignments, and what they tell."""
+        """Operations with assignments, crashes or rebalances, and their micro-operations."""
         # by micro-operation
         self.tag = bytearray()
         self.partition = array("i")
         self.offset = array("q")
-        """-1: not known."""
+        """Offset, or -1 when it is unknown."""
         self.value = array("i")
-        """The value's number; of commits -1 minus the group's number."""
+        """Number of the value; for commits, -1 minus the number of the group."""
         # by value
         self.keys: dict[int, Value] = {}
         self.value_partition = array("i")
         self.writer = array("i")
-        """The first operation that sent it; -1: none."""
+        """First operation that sent the value; -1 without such an operation."""
         self.more_writers: dict[int, list[int]] = {}
-        """The others: a value is sent again after an aborted transaction."""
+        """Other operations that sent the value: a value is sent again after an aborted transaction."""
         self._process_numbers: dict[str, int] = {}
         self._partition_numbers: dict[tuple[str, int], int] = {}
         self._group_numbers: dict[str, int] = {}
@@ -66,7 +68,7 @@ class Table:
         return len(self.process)
 
     def partition_number(self, topic: str, partition: int) -> int:
-        """The number of a partition, given when it is first asked for."""
+        """Return the number of a partition; assign a number to a new partition."""
         name = (topic, partition)
         number = self._partition_numbers.get(name)
         if number is None:
@@ -76,7 +78,7 @@ class Table:
         return number
 
     def value_number(self, partition: int, value: Value) -> int:
-        """The number of a value, given when it is first asked for."""
+        """Return the number of a value in a partition; assign a number to a new value."""
         numbers = self._value_numbers[partition]
         number = numbers.get(value)
         if number is None:
@@ -87,7 +89,7 @@ class Table:
         return number
 
     def add(self, operation: Operation) -> int:
-        """Appends an operation and returns its number."""
+        """Append an operation and return its number."""
         number = len(self.process)
         process = self._process_numbers.setdefault(operation.process, len(self.processes))
         if process == len(self.processes):
@@ -159,50 +161,52 @@ class Table:
                 others.append(number)
 
     def has(self, tag: int, number: int) -> bool:
-        """Whether an operation has micro-operations of a kind (SEND, POLL, COMMIT)."""
+        """Return whether an operation has micro-operations of a kind (SEND, POLL, COMMIT)."""
         return self.tag.find(tag, self.starts[number], self.starts[number + 1]) >= 0
 
     def writers(self, value: int) -> list[int]:
-        """All operations that sent a value."""
+        """Return all operations that sent a value."""
         first = self.writer[value]
         return [] if first < 0 else [first, *self.more_writers.get(value, ())]
 
     def assigned(self, number: int) -> list[int]:
-        """The partitions that an operation tells were assigned to its process."""
+        """Return the partitions that an operation assigned to its process."""
         micro_operations = self.marks.get(number, ())
         return [self.partition_number(each.topic, each.partition) for each in micro_operations if isinstance(each, Assigned)]
 
     def revoked(self, number: int) -> list[int]:
-        """The partitions that an operation tells were taken from its process."""
+        """Return the partitions that an operation revoked from its process."""
         micro_operations = self.marks.get(number, ())
         return [self.partition_number(each.topic, each.partition) for each in micro_operations if isinstance(each, Revoked)]
 
     def tells_of_group(self, number: int) -> bool:
-        """Whether an operation tells what a group gave to its process, or took from it."""
+        """Return whether an operation reports an assignment or a revocation by a group."""
         return any(isinstance(each, Assigned | Revoked) and each.group is not None for each in self.marks.get(number, ()))
 
     def process_number(self, name: str) -> int:
-        """The number of a process; -1 when it takes no part in the history."""
+        """Return the number of a process, or -1 for a process without operations."""
         return self._process_numbers.get(name, -1)
 
     def member(self, number: int) -> str:
-        """Who did it, as a group sees it: a static member (extra key `static`: its instance id) is the same one in all its lives."""
+        """Return the group member that did an operation. A static member (extra key `static`: its instance id) is the same member in all
+        its lives.
+        """
         return str(self.extra.get(number, NOTHING).get("static", self.processes[self.process[number]]))
 
     def killed(self, number: int) -> int:
-        """The process that a "crash" killed; -1 when it did not kill, or killed what takes no part in the history."""
+        """Return the process that a "crash" killed, or -1 when the event is not a kill or the process has no operations."""
         extra = self.extra.get(number, NOTHING)
         if extra.get("how", "kill") != "kill":
             return -1
         return self.process_number(victim(self.processes[self.process[number]], extra))
 
     def partition_name(self, partition: int) -> str:
-        """`topic-partition`, as Kafka prints it."""
+        """Return `topic-partition`, as Kafka prints it."""
         topic, number = self.partitions[partition]
         return f"{topic}-{number}"
 
     def operation(self, number: int) -> Operation:
-        """An operation again as it was, but for the keys of records."""
+        """Return an operation as it was added, without the keys of its records."""
         micro_operations: list[MicroOperation] = []
         for index in range(self.starts[number], self.starts[number + 1]):
             topic, partition = self.partitions[self.partition[index]]
@@ -225,5 +229,5 @@ class Table:
         )
 
     def operations(self, numbers: list[int], limit: int = 6) -> tuple[Operation, ...]:
-        """The first few of these operations."""
+        """Return the first `limit` of these operations."""
         return tuple(self.operation(number) for number in numbers[:limit] if number >= 0)

@@ -1,4 +1,4 @@
-"""Anomalies of values: where they stand, who read them, and who did not (Jepsen's kafka workload, and what we add)."""
+"""Anomalies of values: offsets, reads, and missing reads (Jepsen's kafka workload, with additions)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place: TypeAlias = tuple[int, int]
 
 
 def check_places(orders: Orders, findings: Findings) -> None:
-    """inconsistent-offsets: several values at an offset; duplicate: a value at several offsets."""
+    """Add inconsistent-offsets (several values at an offset) and duplicate (a value at several offsets)."""
     table = orders.table
     found: list[tuple[str, str, list[Place]]] = []
     for partition, order in enumerate(orders.by_partition):
@@ -36,7 +36,7 @@ def check_places(orders: Orders, findings: Findings) -> None:
 
 
 def _witnesses(table: Table, places: list[Place]) -> dict[Place, int]:
-    """For each place the first operation that succeeded and tells of it, or else any."""
+    """Return, for each place, the first successful operation that contains the place, or else any such operation, or -1."""
     found = dict.fromkeys(places, -1)
     wanted = {value for value, _ in places}
     if wanted:
@@ -50,10 +50,11 @@ def _witnesses(table: Table, places: list[Place]) -> dict[Place, int]:
 
 
 def check_reads(orders: Orders, findings: Findings) -> None:
-    """G1a: a successful read of a failed write; precommitted-read: a poll of the transaction's own send; phantom: nobody sent it.
+    """Add G1a, precommitted-read and phantom.
 
-    At read_uncommitted the records of aborted and of open transactions may be read. Nothing is a phantom in a topic that no operation of
-    the history sent to, or when there is an operation of unknown outcome that did not say beforehand what it was going to send.
+    G1a: a successful read of a failed write. precommitted-read: a poll of the transaction's own send. phantom: a read of a value that no
+    operation sent. At read_uncommitted the records of aborted and open transactions may be read. There are no phantoms in a topic without
+    sends in the history. There are none either if an operation of unknown outcome did not record its sends when it was invoked.
     """
     table = orders.table
     tags, values, partitions, starts = table.tag, table.value, table.partition, table.starts
@@ -83,7 +84,7 @@ def check_reads(orders: Orders, findings: Findings) -> None:
 
 
 def _failed_places(table: Table) -> dict[tuple[int, int], int]:
-    """(value, offset) -> the failed operation that sent it there, for values that were sent several times."""
+    """Return (value, offset) -> the failed operation that sent the value there, for values that were sent several times."""
     places: dict[tuple[int, int], int] = {}
     for value in table.more_writers:
         for operation in table.writers(value):
@@ -124,10 +125,10 @@ def _check_failed(table: Table, operation: int, index: int, failed_at: dict[tupl
 
 
 def check_lost(orders: Orders, removal: Removal, findings: Findings) -> None:
-    """lost-write: a value that is proven to be committed was read by nobody, although a later one was.
+    """Add lost-write: a value that is proven to be committed was never read, although a later value was.
 
-    Later means: its last index is at most the largest first index of a value that was read in the partition. So torn transactions show:
-    those of their values that were read prove the others.
+    Later means: the lost value's last index is at most the largest first index of a value that was read in the partition. This rule finds
+    torn transactions: the values of a transaction that were read prove the other values.
     """
     table = orders.table
     reads, first_index = orders.reads, orders.first_index
@@ -161,8 +162,11 @@ def check_lost(orders: Orders, removal: Removal, findings: Findings) -> None:
 
 
 def check_final(orders: Orders, removal: Removal, findings: Findings) -> None:
-    """unseen: acknowledged and polled by nobody up to and including the final read; vanished: once acknowledged or read (committed), and
-    not in the final read. For the partitions that the final read covered."""
+    """Add unseen and vanished, for the partitions that the final read covered.
+
+    unseen: an acknowledged value was never polled, not even by the final read. vanished: a value was acknowledged or read (committed)
+    before, and is missing in the final read.
+    """
     table = orders.table
     covered = finally_read(table)
     if not covered:
@@ -185,7 +189,7 @@ def check_final(orders: Orders, removal: Removal, findings: Findings) -> None:
 
 
 def finally_read(table: Table) -> set[int]:
-    """The partitions that the final read was assigned, or polled values of."""
+    """Return the partitions that the final read was assigned, or polled values of."""
     covered: set[int] = set()
     for operation, extra in table.extra.items():
         if extra.get("final"):
@@ -203,7 +207,9 @@ def _acked_offset(table: Table, writers: list[int], value: int) -> int:
 
 
 def unseen_over_time(table: Table, points: int = 100) -> list[tuple[float, int]]:
-    """How many acknowledged values nobody had polled yet, at evenly spread completions: (time, number). To be plotted, as Jepsen does."""
+    """Return (time, number of acknowledged values that were not polled yet) at about `points` evenly spread completions, to be plotted as
+    in Jepsen.
+    """
     sent: set[int] = set()
     polled: set[int] = set()
     series: list[tuple[float, int]] = []
