@@ -167,9 +167,9 @@ def note_process(pid: int) -> str:
 class ReservedPort:
     """Port of 127.0.0.1 that the system gives to no other program until `release`. Brokers of this process may listen on the port in turn.
 
-    The port is bound without listening. Linux then never picks the port for a program that asks for any port, to listen or to dial, and a
-    client that dials the port while the broker is down is refused. On other systems a bound port cannot be shared: there the port was only
-    free a moment ago.
+    The port is bound without listening. Linux then never gives the port to a program that asks for any port, to listen or to dial. A client
+    that dials the port while the broker is down is refused. On other systems a bound port cannot be shared: there the port was only free a
+    moment ago.
     """
 
     def __init__(self) -> None:

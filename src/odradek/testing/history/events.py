@@ -105,7 +105,7 @@ class Event(NamedTuple):
 
 
 def to_list(operation: MicroOperation) -> list[object]:
-    """Return the JSON list of a micro-operation, without a key that is None."""
+    """Return the JSON list of a micro-operation. A key of None is left out."""
     elements: list[object] = [NAMES[type(operation)], *operation]
     if isinstance(operation, Send | Poll) and operation.key is None:
         elements.pop()

@@ -1,9 +1,9 @@
 """Order of each partition: the value at each offset, as the history proves it.
 
-As in Jepsen, an order is made of all polls (a poll must return correct records whatever the outcome of its transaction) and of the sends
-that are proven to be committed: acknowledged, or of unknown outcome with a value of the operation read. Offsets that no event names
-(transaction markers, aborted records) are left out: an index counts only the known offsets. Polls at read_uncommitted of a value that was
-sent several times are left out as well: the record may belong to an aborted transaction.
+As in Jepsen, an order is made of all polls and of the sends that are proven to be committed. A poll must return correct records whatever
+the outcome of its transaction. A send is proven when it was acknowledged, or when its outcome is unknown and a value of its operation was
+read. Offsets that no event names (transaction markers, aborted records) are left out: an index counts only the known offsets. Polls at
+read_uncommitted of a value that was sent several times are left out as well: the record may belong to an aborted transaction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ownership of a group's partitions according to the members' own records, and its violations.
 
-A member owns a partition from the moment its client reports the assignment (record `assigned` first in the callback) until the member gives
-the partition up (record `revoked` last in the callback). Kafka promises that two members never own a partition at the same time, with one
-exception that every user has to know: the group goes on without a member that it does not hear from. Therefore
+A member owns a partition from its assignment (record `assigned` first in the callback) until its revocation (record `revoked` last in the
+callback). Kafka promises that two members never own a partition at the same time, with one exception that every user has to know: the group
+continues without a member that it does not hear from. Therefore
 
 - a member that was killed owns nothing from then on;
 - a member that is paused or cut off (stopped, without CPU or network) loses a partition when a newer generation gives the partition to
