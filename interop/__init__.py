@@ -1,1 +1,1 @@
-"""Peers and programs that compare Odradek with JVM Kafka and try it with other people's clients."""
+"""Broker processes and tools for comparisons of Odradek with JVM Kafka, and for tests with clients of other projects."""

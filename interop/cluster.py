@@ -1,10 +1,10 @@
-"""A cluster of several processes, of JVM Kafka's and Odradek's in any mixture, on loopback.
+"""Cluster of several processes of JVM Kafka and Odradek, in any mixture, on loopback.
 
     with MixedCluster(folder, {1: Member("odradek"), 2: Member("jvm"), 3: Member("jvm")}) as cluster:
         cluster.nodes[cluster.leader()].kill()
 
-Each node formats its directory with the tool and the defaults of its own side, as its users do: where JVM Kafka's controllers begin, the
-cluster has levels of features that Odradek does not serve, and its nodes have to get along with them.
+Each node formats its directory with its own tool and defaults, as users do. When JVM Kafka's controllers start first, the cluster has
+feature levels that Odradek does not serve; Odradek's nodes have to work with them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ SMALL: dict[str, str] = {
     "transaction.state.log.num.partitions": "3",
     "auto.create.topics.enable": "false",
 }
-"""For nodes of which several have to share a machine."""
+"""Keys for several nodes on one machine."""
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
 class Member(NamedTuple):
-    """`kind` is "odradek" or "jvm"; `roles` as in process.roles."""
+    """Node of a mixed cluster. `kind` is "odradek" or "jvm"; `roles` is the value of process.roles."""
 
     kind: str
     roles: str = "broker,controller"
@@ -62,17 +62,17 @@ class Member(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """What a node answers to DescribeQuorum."""
+    """Response of a node to DescribeQuorum."""
 
     leader: int
     epoch: int
     high_watermark: int
     ends: Mapping[int, int]
-    """Replica -> the end of its log, as the leader knows it."""
+    """Replica -> its log end offset, as known to the leader."""
 
 
 class MixedCluster:
-    """`nodes` by id. Nothing runs before `start`."""
+    """Cluster of processes; `nodes` by id. Nothing runs before `start`."""
 
     def __init__(
         self,
@@ -83,8 +83,10 @@ class MixedCluster:
         settings: Mapping[str, str] | None = None,
         as_shipped: bool = False,
     ) -> None:
-        """`dynamic`: the voters stand in the log (kraft.version 1) and not in controller.quorum.voters. `as_shipped`: JVM nodes with the
-        heap and the options of Kafka's own start script, for measurements.
+        """Prepare the nodes.
+
+        With `dynamic`, the voters are in the log (kraft.version 1) instead of controller.quorum.voters. With `as_shipped`, JVM nodes have
+        the heap and options of Kafka's start script, for measurements.
         """
         self.members = dict(members)
         self.nodes: dict[int, BrokerProcess] = {}
@@ -118,10 +120,10 @@ class MixedCluster:
             return OdradekBroker(folder)
         return JvmBroker(folder, as_shipped=True) if self.as_shipped else JvmBroker(folder, heap="256m")
 
-    # -- life ------------------------------------------------------------------------------------------------------------------
+    # -- lives of nodes --------------------------------------------------------------------------------------------------------
 
     def swap(self, node: int, kind: str) -> None:
-        """From its next start on the node, which must not run, is of the other kind: on the same directories, under the same addresses."""
+        """Replace a node, which must not run, by a node of the other kind with the same directories and addresses."""
         before = self.nodes[node]
         assert not before.running
         after = self.nodes[node] = self._process(kind, before.folder)
@@ -130,12 +132,12 @@ class MixedCluster:
         self.members[node] = self.members[node]._replace(kind=kind)
 
     def format(self) -> None:
-        """Format all nodes at the same time; RuntimeError with the output of a tool that fails."""
+        """Format all nodes at the same time. Raises RuntimeError with the output of a tool that fails."""
         with ThreadPoolExecutor() as pool:
             list(pool.map(BrokerProcess.format, self.nodes.values()))
 
     def start(self, *nodes: int, timeout: float = 180) -> None:
-        """Starts the nodes (all when none is named) at the same time, and waits for each."""
+        """Start the nodes (all when none is named) at the same time, and wait until each is ready."""
         for node in nodes or self.nodes:
             self.nodes[node].launch()
         for node in nodes or self.nodes:
@@ -161,11 +163,11 @@ class MixedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Of all brokers."""
+        """Bootstrap servers: all brokers."""
         return ",".join(self.nodes[node].bootstrap for node, member in self.members.items() if member.serves)
 
     def view(self, node: int, timeout: float = 5.0) -> QuorumView | None:
-        """What the node says of the quorum; None when it does not lead or does not answer."""
+        """Return the node's view of the quorum, or None when the node is not the leader or does not answer."""
         topic = DescribeQuorumRequest.TopicData(
             topic_name="__cluster_metadata", partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)]
         )
@@ -183,7 +185,7 @@ class MixedCluster:
         return QuorumView(partition.leader_id, partition.leader_epoch, partition.high_watermark, ends)
 
     def leader(self, *, but: int = -1, timeout: float = 30) -> int:
-        """Who leads, and knows what is committed; waits for one other than `but`."""
+        """Wait for a leader of the quorum other than `but` that knows the committed offset, and return its id."""
 
         def found() -> int | None:
             for node in self.voters:
@@ -196,14 +198,14 @@ class MixedCluster:
         return eventually(found, "a leader of the quorum", timeout)
 
     def brokers(self, asked: int) -> dict[int, bool]:
-        """Broker -> whether it is fenced, as the broker `asked` says."""
+        """Return broker -> whether it is fenced, according to the broker `asked`."""
         request = DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=True)
         response = ask(self.nodes[asked].port, request, 2, host=self.nodes[asked].host)
         assert isinstance(response, DescribeClusterResponse)
         return {broker.broker_id: broker.is_fenced for broker in response.brokers}
 
     def caught_up(self, nodes: Iterable[int] | None = None, timeout: float = 30) -> QuorumView:
-        """Waits until all of `nodes` have in their logs what the leader has."""
+        """Wait until the logs of all `nodes` have reached the leader's high watermark."""
         wanted = list(self.nodes if nodes is None else nodes)
 
         def found() -> QuorumView | None:
@@ -220,7 +222,7 @@ def _directory_id(node: int) -> UUID:
 
 
 def ask(port: int, request: Message, version: int, timeout: float = 5.0, host: str = "127.0.0.1") -> Message:
-    """The response of whoever listens on the port; OSError when there is none."""
+    """Send a request to a port and return the response. Raises OSError without a response."""
     frame = encode_request_header(request.API_KEY, version, 7, "interop") + request.encode(version)
     with socket.create_connection((host, port), timeout) as connection:
         connection.settimeout(timeout)
@@ -241,7 +243,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-# -- the metadata log, as JVM Kafka's own tool reads it ------------------------------------------------------------------------------
+# -- the metadata log as JVM Kafka's tool reads it -----------------------------------------------------------------------------------
 
 _RECORD = re.compile(r"^\| offset: (\d+) .*?(payload: .*|endTxnMarker: .*|SnapshotHeader.*|LeaderChange.*|KRaftVersion.*|KRaftVoters.*)$")
 _LEADER = re.compile(r"LeaderChange: \{.*?\"leaderId\":(-?\d+)")
@@ -249,7 +251,9 @@ _BATCH = re.compile(r"^baseOffset: (\d+) lastOffset: (\d+) .*partitionLeaderEpoc
 
 
 class DumpedLog(NamedTuple):
-    """`batches`: base offset -> (last offset, epoch, crc). `leaders`: epoch -> who wrote its leader change. `records`: offset -> text."""
+    """Metadata log. `batches`: base offset -> (last offset, epoch, crc). `leaders`: epoch -> leader of its LeaderChange. `records`: offset
+    -> text.
+    """
 
     batches: dict[int, tuple[int, int, int]]
     leaders: dict[int, int]
@@ -257,7 +261,7 @@ class DumpedLog(NamedTuple):
 
 
 def dump_metadata(process: BrokerProcess, tools: JvmTools) -> DumpedLog:
-    """kafka-dump-log --cluster-metadata-decoder of all segments of a node's metadata log."""
+    """Return the output of kafka-dump-log --cluster-metadata-decoder for all segments of a node's metadata log."""
     files = sorted((process.data / "__cluster_metadata-0").glob("*.log"))
     done = tools.run(DUMP, "--cluster-metadata-decoder", "--files", ",".join(map(str, files)))
     assert done.returncode == 0, done.stderr.decode()
@@ -283,12 +287,12 @@ def _describe(cluster: MixedCluster, what: str, tools: JvmTools) -> list[str]:
 
 
 def quorum_status(cluster: MixedCluster, tools: JvmTools) -> dict[str, str]:
-    """kafka-metadata-quorum describe --status: LeaderId, LeaderEpoch, HighWatermark, CurrentVoters, ..."""
+    """Return the fields of kafka-metadata-quorum describe --status: LeaderId, LeaderEpoch, HighWatermark, CurrentVoters, ..."""
     return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in _describe(cluster, "--status", tools))}
 
 
 def quorum_replication(cluster: MixedCluster, tools: JvmTools) -> dict[int, str]:
-    """kafka-metadata-quorum describe --replication: node -> Leader, Follower or Observer."""
+    """Return node -> Leader, Follower or Observer, of kafka-metadata-quorum describe --replication."""
     head, *rows = [line.split() for line in _describe(cluster, "--replication", tools)]
     assert (head[0], head[-1]) == ("NodeId", "Status"), head
     return {int(row[0]): row[-1] for row in rows}

@@ -1,4 +1,4 @@
-"""Debian's MIT KDC with a realm of its own in a folder: nothing of the system is read or changed."""
+"""MIT KDC of Debian with its realm in a folder. Nothing of the system's configuration is read or changed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SERVER = """[kdcdefaults]
 
 
 class Kdc:
-    """A realm and its KDC."""
+    """Kerberos realm with its KDC."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,11 +63,11 @@ class Kdc:
         self._process: subprocess.Popen[bytes] | None = None
 
     def write_config(self, lifetime: str = "1h", skew_s: int = 300) -> None:
-        """Who reads the configuration from now on asks for tickets of this lifetime, and takes those that ended `skew_s` ago."""
+        """Write the clients' configuration: lifetime of requested tickets, and seconds for which expired tickets are still accepted."""
         self.config.write_text(_CLIENT.format(realm=REALM, port=self.port, lifetime=lifetime, skew_s=skew_s))
 
     def variables(self) -> Mapping[str, str]:
-        """What a process has in its environment to use this realm: no cache or keytab of the system's user is found."""
+        """Return environment variables for processes in this realm. They hide the caches and keytabs of the system's user."""
         return {
             "KRB5_CONFIG": str(self.config),
             "KRB5CCNAME": f"FILE:{self.folder}/cache",
@@ -78,7 +78,7 @@ class Kdc:
         }
 
     def start(self) -> None:
-        """Makes the realm and starts its KDC."""
+        """Create the realm and start its KDC. Raises RuntimeError when a program fails."""
         self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
         environment = self._environment()
         with (self.folder / "out.log").open("wb") as log:
@@ -87,22 +87,22 @@ class Kdc:
         while b"commencing operation" not in self._log():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the KDC does not start: {self._log().decode()}")
-            time.sleep(0.02)  # until a file says so
+            time.sleep(0.02)  # until the log file says that the KDC runs
 
     def stop(self) -> None:
-        """Stops the KDC; what it knows stays."""
+        """Stop the KDC. The realm's database stays."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(10)
             self._process = None
 
     def add(self, *principals: str, life: str = "1h") -> None:
-        """Principals with random keys."""
+        """Add principals with random keys."""
         for each in principals:
             self.admin("addprinc", "-randkey", "-maxlife", life, each)
 
     def keytab(self, name: str, *principals: str, new_keys: bool = False) -> Path:
-        """A keytab with their keys, which are new ones where that is said."""
+        """Write a keytab with the keys of principals, after changing the keys if `new_keys`, and return its path."""
         path = self.folder / f"{name}.keytab"
         path.unlink(missing_ok=True)
         for each in principals:
@@ -110,11 +110,11 @@ class Kdc:
         return path
 
     def kinit(self, principal: str, keytab: Path, cache: Path, *options: str) -> None:
-        """Fills a cache with a ticket."""
+        """Put a ticket into a cache."""
         self._run("kinit", "-k", "-t", str(keytab), "-c", f"FILE:{cache}", *options, principal)
 
     def admin(self, *words: str) -> None:
-        """A command of kadmin."""
+        """Run a command of kadmin."""
         self._run("kadmin.local", "-r", REALM, *words)
 
     def _log(self) -> bytes:
@@ -139,7 +139,7 @@ def _program(name: str) -> str:
 
 @contextlib.contextmanager
 def kdc(folder: Path) -> Iterator[Kdc]:
-    """A realm, started; this process uses it meanwhile."""
+    """Make a realm and start its KDC. This process uses the realm until the block ends."""
     realm = Kdc(folder)
     before = {name: os.environ.get(name) for name in realm.variables()}
     os.environ.update(realm.variables())

@@ -1,7 +1,7 @@
-"""Brokers as processes: JVM Kafka and Odradek started, watched, killed and stopped the same way.
+"""Broker processes: JVM Kafka and Odradek are started, watched, killed and stopped in the same way.
 
-Both listen on loopback only, keep their data in a folder of the caller's, and run as a single KRaft node that is broker and
-controller at once, so that a test or a benchmark can put either in the place of the other.
+Both listen on loopback only, and keep their data in a folder of the caller. Both run as a single KRaft node that is broker and controller,
+so that a test or a benchmark can use either.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ CLUSTER_ID = "T2RyYWRla0ludGVyb3AwMQ"
 
 
 def jvm_libs() -> Path:
-    """The folder of JVM Kafka's jars; `make interop` fills it."""
+    """Return the folder of JVM Kafka's jars, which `make interop` fills."""
     return Path(os.environ.get("ODRADEK_JVM_LIBS", REPOSITORY / ".cache" / "jvm" / "libs")).resolve()
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago."""
+    """Return a loopback port that was free a moment ago."""
     return free_ports(1)[0]
 
 
 QUICK = ("-XX:TieredStopAtLevel=1",)
-"""For a JVM that does not run for long."""
+"""Options of a JVM that does not run for long."""
 
 
 def jvm_command(main_class: str, *arguments: str, heap: str = "256m", options: Sequence[str] = ()) -> list[str]:
-    """The command line that runs a class of JVM Kafka; its log goes to standard error, warnings and worse only."""
+    """Return the command line that runs a class of JVM Kafka. The log goes to standard error, from warnings on."""
     return [
         "java",
         f"-Xmx{heap}",
@@ -57,14 +57,15 @@ def jvm_command(main_class: str, *arguments: str, heap: str = "256m", options: S
 
 
 def run_jvm_tool(main_class: str, *arguments: str, stdin: bytes | None = None, timeout: float = 90) -> subprocess.CompletedProcess[bytes]:
-    """Runs one of JVM Kafka's tools to its end; output is captured."""
+    """Run a tool of JVM Kafka to its end, and capture its output."""
     command = jvm_command(main_class, *arguments, options=(*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"))
     return subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
 
 
 def properties(data: Path, port: int, controller_port: int, overrides: Mapping[str, str]) -> str:
-    """A server.properties for a single KRaft node, the same text for both brokers; `{data}` in an override is the data folder, and a key
-    that is overridden with nothing is left out.
+    """Return the server.properties of a single KRaft node, the same text for both brokers.
+
+    `{data}` in an override stands for the data folder. A key that is overridden with "" is left out.
     """
     keys = {
         "process.roles": "broker,controller",
@@ -87,7 +88,7 @@ def properties(data: Path, port: int, controller_port: int, overrides: Mapping[s
 
 
 class BrokerProcess:
-    """A broker in a process of its own. `start` returns when it answers ApiVersions."""
+    """Broker in a separate process. `start` returns when the broker answers ApiVersions."""
 
     name = "broker"
 
@@ -97,14 +98,14 @@ class BrokerProcess:
         self.port = port or free_port()
         self.controller_port = free_port()
         self.host = "127.0.0.1"
-        """Where it listens; another than loopback needs overrides of its listeners, too."""
+        """Address that the broker listens on. An address other than loopback needs overrides of the listeners, too."""
         self.prefix: tuple[str, ...] = ()
-        """Words before the command that starts it, of a program that ends by running that command in its place."""
+        """Words before the start command, of a program that replaces itself by that command."""
         self.overrides = dict(overrides or {})
         self.features: dict[str, int] = {}
-        """Levels to format with, where they are not to be the defaults."""
+        """Feature levels to format with, in place of the defaults."""
         self.format_options: list[str] = []
-        """Further words for the tool that formats."""
+        """Further arguments of the formatting tool."""
         self.log_path = folder / f"{self.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -114,7 +115,7 @@ class BrokerProcess:
 
     @property
     def ready_port(self) -> int:
-        """Where `start` waits for an answer: the controller's port for a node that is no broker."""
+        """Port on which `start` waits for an answer: the controller's port for a node without the broker role."""
         return self.controller_port if self.overrides.get("process.roles") == "controller" else self.port
 
     @property
@@ -144,7 +145,7 @@ class BrokerProcess:
         return dict(os.environ)
 
     def format(self) -> None:
-        """Formats the data folder unless it already is."""
+        """Format the data folder, unless it is formatted. Raises RuntimeError when the tool fails."""
         self.write_properties()
         if not (self.data / "meta.properties").exists():
             done = subprocess.run(self.format_command(), capture_output=True, env=self.environment(), check=False)
@@ -152,14 +153,17 @@ class BrokerProcess:
                 raise RuntimeError(f"{self.name}: format failed\n{done.stdout.decode()}\n{done.stderr.decode()}")
 
     def launch(self) -> None:
-        """Formats when necessary and starts the process."""
+        """Format if necessary, and start the process."""
         self.format()
         with self.log_path.open("ab") as log:
             command = [*self.prefix, *self.start_command()]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment())
 
     def start(self, timeout: float = 60) -> BrokerProcess:
-        """Formats when necessary, starts, and waits until the broker answers ApiVersions."""
+        """Format if necessary, start, and wait until the broker answers ApiVersions.
+
+        Raises RuntimeError when the process ends, and TimeoutError after `timeout` seconds.
+        """
         self.launch()
         try:
             self.wait_ready(timeout)
@@ -182,11 +186,11 @@ class BrokerProcess:
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:]) if self.log_path.exists() else ""
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still and keeps its connections."""
+        """Pause the process with SIGSTOP. Its connections stay open."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Resume the process with SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
 
     @property
@@ -194,7 +198,7 @@ class BrokerProcess:
         return self.process is not None and self.process.poll() is None
 
     def stop(self, timeout: float = 60) -> int:
-        """SIGTERM, then waits for an orderly end; returns the exit status."""
+        """Send SIGTERM, wait for an orderly end, and return the exit status. Raises TimeoutExpired after `timeout` seconds and a kill."""
         if self.process is None:
             return 0
         if self.process.poll() is None:
@@ -206,23 +210,23 @@ class BrokerProcess:
             raise
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye."""
+        """Kill the process with SIGKILL."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
             self.process.wait()
 
     def cpu_seconds(self) -> float:
-        """User and system time used so far, from /proc."""
+        """Return the user and system CPU seconds used so far, from /proc."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rss_bytes(self) -> int:
-        """Resident memory now, from /proc."""
+        """Return the resident memory in bytes, from /proc."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def peak_rss_bytes(self) -> int:
-        """Largest resident memory so far, from /proc."""
+        """Return the peak of the resident memory in bytes, from /proc."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
@@ -236,10 +240,10 @@ class BrokerProcess:
 
 
 class JvmBroker(BrokerProcess):
-    """JVM Kafka, with the heap its own start script gives it (1 GB) unless told otherwise.
+    """JVM Kafka, by default with the heap of its start script (1 GB).
 
-    It starts three times as fast as it would by itself: with an archive of its classes and the quick compiler alone. `as_shipped` leaves
-    both out, for measurements.
+    An archive of its classes, and the quick compiler alone, make it start three times as fast as by itself. `as_shipped` leaves both out,
+    for measurements.
     """
 
     name = "jvm"
@@ -258,7 +262,7 @@ class JvmBroker(BrokerProcess):
         self.as_shipped = as_shipped
 
     def java_options(self) -> tuple[str, ...]:
-        """Beside those of Kafka's own scripts."""
+        """Return Java options in addition to those of Kafka's scripts."""
         return () if self.as_shipped else (*QUICK, f"-XX:SharedArchiveFile={class_archive()}")
 
     def format_command(self) -> list[str]:
@@ -266,7 +270,7 @@ class JvmBroker(BrokerProcess):
         return jvm_command("kafka.tools.StorageTool", "format", *options)
 
     def start_command(self) -> list[str]:
-        # The flags of kafka-run-class.sh, so that the peer runs as its makers mean it to.
+        # The flags of kafka-run-class.sh, so that JVM Kafka runs as its makers intend.
         options = (
             *self.java_options(),
             "-server",
@@ -282,7 +286,9 @@ class JvmBroker(BrokerProcess):
 
 @functools.cache
 def class_archive() -> Path:
-    """The archive of the classes that a broker loads, beside the folder of jars; made at the first call for these jars and this Java."""
+    """Return the archive of a broker's classes, beside the folder of jars. The first call for these jars and this Java makes the
+    archive.
+    """
     libs = jvm_libs()
     java = shutil.which("java")
     assert java is not None, "Java is needed"
@@ -299,7 +305,7 @@ def class_archive() -> Path:
 
 
 class _ArchivingBroker(JvmBroker):
-    """A JVM that writes the archive when it ends in order."""
+    """JVM that writes the archive when it ends in order."""
 
     archive = Path()
 
@@ -319,7 +325,7 @@ def _archive_classes(archive: Path) -> None:
 
 
 class OdradekBroker(BrokerProcess):
-    """Odradek, with the interpreter that runs this program."""
+    """Odradek, run by the interpreter of this program."""
 
     name = "odradek"
 
@@ -331,7 +337,7 @@ class OdradekBroker(BrokerProcess):
 
     def environment(self) -> dict[str, str]:
         environment = dict(os.environ)
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode, and the broker starts with it
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as with an installed package, the broker starts with compiled bytecode
         if self.interpreted:
             environment["ODRADEK_INTERPRETED"] = "1"
         return environment
@@ -345,7 +351,7 @@ class OdradekBroker(BrokerProcess):
 
 
 def answers_api_versions(port: int, timeout: float = 2.0, host: str = "127.0.0.1") -> bool:
-    """Whether a broker on the port answers an ApiVersions v0 request without an error."""
+    """Return whether a broker on the port answers an ApiVersions v0 request without an error."""
     request = struct.pack(">hhih", 18, 0, 7, -1)
     try:
         with socket.create_connection((host, port), timeout) as connection:
@@ -361,7 +367,7 @@ def answers_api_versions(port: int, timeout: float = 2.0, host: str = "127.0.0.1
 def both(
     folder: Path, overrides: Mapping[str, str] | None = None, features: Mapping[str, int] | None = None
 ) -> Iterator[tuple[OdradekBroker, JvmBroker]]:
-    """Odradek and JVM Kafka side by side on the same configuration and, where given, levels of features."""
+    """Start Odradek and JVM Kafka with the same configuration and feature levels. Kill both when the block ends."""
     ours, theirs = OdradekBroker(folder / "odradek", overrides), JvmBroker(folder / "jvm", overrides, heap="512m")
     for broker in (ours, theirs):
         broker.features.update(features or {})

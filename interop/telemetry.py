@@ -1,4 +1,4 @@
-"""JVM Kafka with a plugin that takes what clients push (jvm/PushReceiver.java), and the MBeans of a running JVM (jvm/Beans.java)."""
+"""JVM Kafka with a plugin that receives clients' metrics (jvm/PushReceiver.java), and the MBeans of a running JVM (jvm/Beans.java)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TelemetryBroker(JvmBroker):
 
 
 def beans(pid: int) -> dict[str, set[str]]:
-    """The MBeans of the Java process, with their attributes."""
+    """Return the MBeans of a Java process: name -> attributes."""
     done = subprocess.run(["java", str(_FOLDER / "Beans.java"), str(pid)], check=True, timeout=60, capture_output=True, text=True)
     found: dict[str, set[str]] = {}
     for line in done.stdout.splitlines():

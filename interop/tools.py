@@ -1,7 +1,7 @@
-"""JVM Kafka's command line tools, many calls in one JVM (jvm/Tools.java): a call costs what the tool does, not what starting Java does.
+"""Command line tools of JVM Kafka, many calls in one JVM (jvm/Tools.java), so that a call does not include the start of Java.
 
-The tools are the classes of Kafka's jars as they are; only their streams, exits and shutdown hooks are redirected to the call that they
-belong to.
+The tools are the classes of Kafka's jars, unchanged. Their streams, exits and shutdown hooks are redirected to the call that they belong
+to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Done = subprocess.CompletedProcess[bytes]
 
 
 class JvmTools:
-    """The process; calls may run beside one another. Close it when done."""
+    """Process that runs the tools. Calls may run at the same time. Call `close` at the end."""
 
     def __init__(self) -> None:
         options = (*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
@@ -39,7 +39,7 @@ class JvmTools:
         self._reader.start()
 
     def start(self, main_class: str, *arguments: str, stdin: bytes = b"") -> Future[Done]:
-        """Begins a call; the future holds its exit status and output."""
+        """Begin a call. The future's result has the exit status and the output."""
         future: Future[Done] = Future()
         with self._lock:
             number = next(self._numbers)
@@ -51,7 +51,7 @@ class JvmTools:
         return future
 
     def run(self, main_class: str, *arguments: str, stdin: bytes = b"", timeout: float = TIMEOUT_S) -> Done:
-        """A call from its beginning to its end."""
+        """Run a call and return its exit status and output. Raises TimeoutError after `timeout` seconds."""
         return self.start(main_class, *arguments, stdin=stdin).result(timeout)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for what another process does: asked again until it holds, with a deadline and what was waited for in the error."""
+"""Waits for other processes: a condition is polled until it holds or a deadline passes. The error names the condition."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _PAUSE_S = 0.02
-"""Between two questions."""
+"""Seconds between two polls."""
 
 
 def eventually(found: Callable[[], T | None], what: str, timeout: float, *, pause_s: float = _PAUSE_S) -> T:
-    """The first answer that is not None; TimeoutError after `timeout` seconds, naming `what`."""
+    """Poll until `found` returns a value other than None, and return that value. Raises TimeoutError, which names `what`, after `timeout`
+    seconds.
+    """
     deadline = time.monotonic() + timeout
     while (answer := found()) is None:
         if time.monotonic() > deadline:
@@ -23,5 +25,5 @@ def eventually(found: Callable[[], T | None], what: str, timeout: float, *, paus
 
 
 def until(holds: Callable[[], object], what: str, timeout: float) -> None:
-    """Returns when the condition holds; TimeoutError after `timeout` seconds, naming `what`."""
+    """Poll until the condition holds. Raises TimeoutError, which names `what`, after `timeout` seconds."""
     eventually(lambda: True if holds() else None, what, timeout)

@@ -1,4 +1,4 @@
-"""A clock that tests turn by hand."""
+"""Clock that tests advance by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 START_MS: Final = 1_700_000_000_000
-# Sums of floats miss their mark by less than this.
+# Rounding error of sums of floats, which is smaller than this.
 _ROUNDING_S: Final = 1e-9
 
 
@@ -23,7 +23,7 @@ class Timer:
 
 
 class ManualClock:
-    """`base.clock.Clock`; `now_s`, its monotonic seconds, stands still until a test advances it."""
+    """`base.clock.Clock` for tests. Its monotonic seconds `now_s` change only when a test advances the clock."""
 
     def __init__(self, *, now_s: float = 0.0, wall_start_ms: int = START_MS) -> None:
         self.now_s = now_s
@@ -43,7 +43,7 @@ class ManualClock:
         return timer
 
     def advance_s(self, seconds: float) -> None:
-        """Runs what falls due within `seconds`, in order, each at its time."""
+        """Advance by `seconds`, and run the timers that become due, in order, each at its own time."""
         end = self.now_s + seconds
         while self._timers and self._timers[0][0] <= end + _ROUNDING_S:
             at, _, timer, callback, args = heapq.heappop(self._timers)
@@ -56,15 +56,15 @@ class ManualClock:
         self.advance_s(milliseconds / 1000)
 
     def advance_to_next(self) -> None:
-        """To the timer that is due first."""
+        """Advance to the first due time of a timer. Raises IndexError without timers."""
         self.advance_s(self._timers[0][0] - self.now_s)
 
     def run_due(self) -> None:
-        """Runs what is due now and what that wants called at once; no time passes."""
+        """Run the timers that are due now, and those that they schedule without delay. Time does not change."""
         self.advance_s(0)
 
     def turn(self) -> None:
-        """One turn of a loop: runs what is due now, and leaves what that schedules to the next turn."""
+        """Run the timers that are due now, as one iteration of an event loop does. Timers that they schedule wait for the next call."""
         due = [entry for entry in sorted(self._timers) if entry[0] <= self.now_s]
         for entry in due:
             self._timers.remove(entry)
@@ -74,14 +74,14 @@ class ManualClock:
                 callback(*args)
 
     def stall_s(self, seconds: float) -> None:
-        """Time passes and no timer runs: the loop was busy."""
+        """Advance without running timers, as when a loop is busy."""
         self.now_s += seconds
 
     def set_wall_ms(self, time_ms: int) -> None:
-        """The wall clock jumps; monotonic time does not."""
+        """Set the wall clock. Monotonic time does not change."""
         self._wall_start_ms += time_ms - self.time_ms()
 
     @property
     def pending(self) -> list[str]:
-        """What is still to be called."""
+        """Texts of the callbacks that have not run."""
         return [repr(callback) for _, _, timer, callback, _ in self._timers if not timer.cancelled]

@@ -1,4 +1,4 @@
-"""Processes that a test starts end with it, however the test ends."""
+"""Orderly end of processes that a test starts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 
 def end(process: subprocess.Popen[Any]) -> int:
-    """Ask the process to end with SIGTERM, wait for that, and return its exit status.
+    """Send SIGTERM to the process, wait for its end, and return its exit status.
 
-    There is no time limit but the test's. Whatever ends the wait, the process and those that it has started are killed then.
+    The wait has no time limit except the test's. When the wait is interrupted, kill the process and its descendants.
     """
     below = [process.pid]
     try:
@@ -31,7 +31,7 @@ def end(process: subprocess.Popen[Any]) -> int:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Ids of the processes that the process has started, and of theirs; none where the system does not tell (not Linux)."""
+    """Return the ids of the process's descendants, or nothing where the system has no such list (not Linux)."""
     try:
         children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

@@ -1,4 +1,4 @@
-"""Random groups for assignors."""
+"""Random consumer groups for tests of assignors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from odradek.assignment.spec import GroupSpec, MemberSpec, Partitions
 
 
 def topic(number: int) -> UUID:
-    """A topic id whose hash in Java is the number, so that Java's hash tables hold a few of them in this order as well."""
+    """Return a topic id with Java hash code `number`, so that a small Java hash table iterates over the ids in this order."""
     return UUID(int=number)
 
 
 def random_spec(rng: random.Random, *, homogeneous: bool | None = None) -> GroupSpec:
-    """Members with partitions that an earlier state of the group may have given them: disjoint, incomplete, unbalanced."""
+    """Return a random group. Its members may have partitions from an earlier assignment: disjoint, incomplete, unbalanced."""
     counts = {topic(number): rng.randint(1, 8) for number in range(1, rng.randint(2, 6))}
     homogeneous = rng.random() < 0.5 if homogeneous is None else homogeneous
     ids = sorted(f"m{number}" for number in rng.sample(range(10, 99), rng.randint(1, 7)))
@@ -35,7 +35,7 @@ def random_spec(rng: random.Random, *, homogeneous: bool | None = None) -> Group
 
 
 def reassigned(spec: GroupSpec, assigned: Mapping[str, Partitions], rng: random.Random) -> GroupSpec:
-    """The group with that assignment, after some of its members have gone and others come."""
+    """Return the group with the given assignment, after some members have left and new members have joined."""
     members = {member: each._replace(assignment=assigned.get(member, {})) for member, each in spec.members.items()}
     topics = next(iter(spec.members.values())).topics
     for member in list(members):

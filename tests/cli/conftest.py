@@ -1,4 +1,4 @@
-"""A broker for the commands that talk to one, and the command line as a function."""
+"""Fixtures for tests of commands: a broker, and the command line as a function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.forking import Forks
 
 
 class Answer(NamedTuple):
-    """What a command line came to."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -32,9 +32,10 @@ Command = Callable[..., Answer]
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    """A broker whose topics have two partitions by default, with `there` (two), `only`, `given` and `dotted.name` (one).
+    """Yield the bootstrap servers of a broker with topics `there` (2 partitions), `only`, `given` and `dotted.name` (1 partition each).
 
-    Nobody writes to `dotted.name`. Records are kept whatever their timestamps are: the broker lives long enough to look.
+    New topics have two partitions by default. No test writes to `dotted.name`. The broker keeps records whatever their timestamps: it lives
+    long enough for a retention check.
     """
     soon = {"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "100"}
     with EmbeddedBroker({"num.partitions": "2", "group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1", **soon}) as broker:
@@ -45,7 +46,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
-    """Commands that are forked: like those of processes of their own, but for how they start."""
+    """Yield a server of forked commands, which behave like commands in separate processes except for their start."""
     forks = Forks()
     yield forks
     forks.close()
@@ -53,7 +54,7 @@ def forks() -> Iterator[Forks]:
 
 @pytest.fixture(autouse=True)
 def levels_of_loggers() -> Iterator[None]:
-    """Levels that a command gives to the loggers of an embedded broker are those of the whole process."""
+    """Restore the levels of loggers after each test: a command sets levels for an embedded broker, and they hold for the whole process."""
     before = {name: logging.getLogger(name).level for name in ("odradek", *_loggers())}
     yield
     for name in ("odradek", *_loggers()):
@@ -66,7 +67,9 @@ def _loggers() -> list[str]:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Command]:
-    """Runs `odradek` in this process with some standard input, and without the profiles of whoever runs the tests."""
+    """Return a function that runs `odradek` in this process with a given standard input, without the profiles of the user who runs the
+    tests.
+    """
     monkeypatch.setenv("XDG_CONFIG_HOME", f"{tmp_path}/config")
     for name in ("ODRADEK_PROFILE", "ODRADEK_BOOTSTRAP_SERVER"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""A broker process for the tests that talk to one: Odradek's, and in the run with JVM peers JVM Kafka's."""
+"""Broker process for tests of clients: Odradek, and in runs with JVM peers also JVM Kafka."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONFIG = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "3000",
 }
-"""Groups that begin at once, and whose members soon hear of one another."""
+"""Broker keys for groups that start without delay and whose members send heartbeats often."""
 
 
 @pytest.fixture(scope="session", params=["odradek", pytest.param("jvm", marks=pytest.mark.jvm)])
@@ -32,7 +32,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 @pytest.fixture
 def topic(bootstrap: str, own_name: str) -> str:
-    """A topic of three partitions for one test."""
+    """Return the name of a new topic with three partitions, for one test."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(own_name, 3, 1)])
     return own_name

@@ -1,4 +1,4 @@
-"""Brokers on a simulated network that answer each request with what a test says, and clients of theirs in virtual time."""
+"""Brokers on a simulated network whose responses the test scripts, and clients of these brokers in virtual time."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ Answer = Callable[[int, Message], Message | None]
 
 
 class ScriptedBrokers:
-    """Listens at ("broker1", 9092), ("broker2", 9092), ...; `answer(node id, request)` gives each response, None where there is none."""
+    """Brokers at ("broker1", 9092), ("broker2", 9092), ... `answer(node id, request)` returns each response, or None for no response."""
 
     def __init__(self, loop: SimulatedLoop, count: int, answer: Answer) -> None:
         self.nodes = range(1, count + 1)
         self.asked: list[tuple[int, Message]] = []
-        """(node id, request) in the order of their arrival, but for ApiVersions."""
+        """(node id, request) in order of arrival, without ApiVersions."""
         self.versions: list[tuple[type[Message], int]] = []
-        """The versions of what was asked."""
+        """Type and version of each request."""
         self.features: dict[str, int] = {}
-        """Levels that are announced to those who connect."""
+        """Finalized feature levels in ApiVersions responses."""
         self.parked_s: Callable[[Message, Message], float] = lambda request, response: 0.0
-        """For how long an answer is kept back, as brokers do with a Fetch that has nothing to tell."""
+        """Seconds that a response is delayed, as brokers delay the response to a Fetch without records."""
         self.dialled = 0
         self.open: set[asyncio.BaseTransport] = set()
         self._loop = loop
@@ -86,11 +86,11 @@ class ScriptedBrokers:
             action(framed)
 
     def count(self, kind: type[Message], node: int | None = None) -> int:
-        """How many requests of the kind came, to one node or to all."""
+        """Return the number of requests of a type, to one node or to all."""
         return sum(isinstance(request, kind) and node in (None, to) for to, request in self.asked)
 
     def metadata(self, *, leader: int, leader_epoch: int = 0, error: ErrorCode = ErrorCode.NONE, partitions: int = 1) -> MetadataResponse:
-        """All brokers, and one topic."""
+        """Return a Metadata response with all brokers and one topic."""
         listed = [
             MetadataResponse.MetadataResponsePartition(
                 partition_index=number, leader_id=leader, leader_epoch=leader_epoch, replica_nodes=[1], isr_nodes=[1]
@@ -132,13 +132,13 @@ class ScriptedConnection(asyncio.Protocol):
 
 
 def produced(error: ErrorCode = ErrorCode.NONE) -> ProduceResponse:
-    """The answer for the one partition there is."""
+    """Return a Produce response for the only partition."""
     partition = ProduceResponse.PartitionProduceResponse(index=0, error_code=error, base_offset=-1 if error else 5)
     return ProduceResponse(responses=[ProduceResponse.TopicProduceResponse(name=TOPIC, partition_responses=[partition])])
 
 
 def produced_to(request: ProduceRequest) -> ProduceResponse:
-    """All that a request brought was written."""
+    """Return a Produce response without errors for all partitions of a request."""
     response = ProduceResponse()
     for topic in request.topic_data:
         partitions = [ProduceResponse.PartitionProduceResponse(index=each.index, base_offset=5) for each in topic.partition_data]
@@ -160,5 +160,5 @@ def consumer(loop: SimulatedLoop, **settings: str) -> SimulatedConsumer:
 
 
 def run(story: Callable[[SimulatedLoop], Coroutine[Any, Any, T]]) -> T:
-    """Runs the story in virtual time."""
+    """Run the coroutine in virtual time, and return its result."""
     return run_simulated(story)

@@ -1,4 +1,4 @@
-"""A partition in memory and a shard that counts: with a clock that is turned by hand enough to drive the coordinator runtime."""
+"""Partition in memory, and a shard that stores numbers. Together with a `ManualClock` they are enough to run the coordinator runtime."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SERDE = RecordSerde([(OffsetCommitKey, OffsetCommitValue)])
 
 
 class MemoryLog:
-    """Keeps batches; `fail_with` refuses the next appends, `auto_commit` moves the high watermark with every append."""
+    """Log of batches in memory. With `fail_with` appends raise that error; with `auto_commit` each append moves the high watermark."""
 
     def __init__(self, *, auto_commit: bool = True) -> None:
         self.batches: list[bytes] = []
         self.versions: list[int] = []
-        """The transaction version that each batch came with."""
+        """Transaction version of each batch."""
         self.leader_epochs: list[int] = []
-        """The leader epoch that each batch was appended in."""
+        """Leader epoch in which each batch was appended."""
         self.leads_on = True
-        """Whether a later leader epoch finds the log as the last one left it."""
+        """Whether the log is unchanged when this node becomes leader again in a later epoch."""
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -37,7 +37,7 @@ class MemoryLog:
         self.auto_commit = auto_commit
         self.fail_with: ErrorCode | None = None
         self.reads: list[Deferred[Sequence[LoadedBatch]]] | None = None
-        """When a list, reads wait there for the test to complete them."""
+        """When set to a list, reads are added to the list, and the test completes them."""
         self._listeners: list[tuple[Callable[[int], object], Callable[[], object]]] = []
 
     def append(self, batch: bytes, leader_epoch: int, guard: object | None = None, transaction_version: int = 0) -> int:
@@ -53,7 +53,7 @@ class MemoryLog:
         return base
 
     def boundaries(self) -> list[int]:
-        """Ends of batches from the high watermark on: replicas fetch whole batches."""
+        """Return the end offsets of batches from the high watermark on, as replicas fetch whole batches."""
         ends = [header.next_offset for batch in self.batches for _, header in iter_headers(batch)]
         return [self.high_watermark, *[end for end in ends if end > self.high_watermark]]
 
@@ -67,7 +67,7 @@ class MemoryLog:
             on_lost()
 
     def truncate(self, offset: int) -> None:
-        """As a new leader would have it: batches at or beyond the offset are gone."""
+        """Remove batches at or beyond the offset, as when a new leader does not have them."""
         while self.batches and int.from_bytes(self.batches[-1][:8], "big") >= offset:
             self.batches.pop()
             self.log_end_offset = 0
@@ -75,7 +75,7 @@ class MemoryLog:
 
     @property
     def listeners(self) -> int:
-        """How many are told of what becomes of the partition."""
+        """Number of registered listeners."""
         return len(self._listeners)
 
     def lead_on(self, leader_epoch: int) -> bool:
@@ -123,7 +123,7 @@ def commit_record(key: str, value: int | None) -> CoordinatorRecord:
 
 
 class Table:
-    """A shard that keeps a number under each key; what transactions write waits for their markers."""
+    """Shard that stores a number under each key. Writes of a transaction wait for its marker."""
 
     def __init__(self, topic_partition: TopicPartition, journal: UndoJournal, timers: Timers) -> None:
         self.values: VersionedDict[str, int] = VersionedDict(journal)

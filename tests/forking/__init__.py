@@ -1,11 +1,12 @@
-"""Commands of `odradek` as forks of one process that has the modules: a sixth of the CPU time of processes of their own.
+"""Commands of `odradek` as forks of a server that has imported their modules. They need a sixth of the CPU time of separate processes.
 
-    1. `Forks` starts `server`, which imports the command line and its clients, and listens at a Unix socket.
-    2. A script runs `client` instead of `odradek`. It sends its arguments, environment, folder and standard streams to the server.
-    3. The server forks twice: a keeper, and the command, which has the client's standard streams, ends as a process does, and whose
-       exit status the keeper sends to the client. The client passes signals on, and ends as the command did.
+1. `Forks` starts `server`, which imports the command line and its clients, and listens at a Unix socket.
+2. A script runs `client` instead of `odradek`. The client sends its arguments, environment, folder and standard streams to the server.
+3. The server forks twice: a keeper, and the command. The command has the client's standard streams and ends as a process does. The keeper
+   sends the command's exit status to the client.
+4. The client passes signals on to the command, and ends as the command did.
 
-What a fork cannot show is how a process starts: missing imports, standard streams that are closed, flags of the interpreter.
+A fork does not show how a process starts: missing imports, standard streams that are closed, flags of the interpreter.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ _CLIENT = Path(__file__).parent / "client.py"
 
 
 def own_process() -> str:
-    """Return a line of sh which runs `odradek` with the script's arguments as a process of its own."""
+    """Return a line of sh that runs `odradek` with the script's arguments in a separate process."""
     return f'exec {shlex.quote(sys.executable)} -m odradek.cli.main "$@"'
 
 
 class Forks:
-    """Server of forked commands; `close` ends it and the commands that still run."""
+    """Server of forked commands. `close` ends the server and the commands that still run."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="odradek-forks-")
         self._address = f"{self._folder.name}/server"
         words = [sys.executable, "-m", "tests.forking.server", self._address]
-        # In a session of its own, so that the whole of it can be ended.
+        # In a new session, so that `close` can kill the whole process group.
         self._process = subprocess.Popen(words, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         assert self._process.stdout is not None
         if self._process.stdout.readline() != b"ready\n":
@@ -43,7 +44,7 @@ class Forks:
             raise AssertionError("the server of forked commands has not started")
 
     def line(self) -> str:
-        """Return a line of sh which runs `odradek` with the script's arguments as a fork."""
+        """Return a line of sh that runs `odradek` with the script's arguments as a fork."""
         return f'exec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(_CLIENT))} {shlex.quote(self._address)} "$@"'
 
     def close(self) -> None:

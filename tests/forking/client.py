@@ -1,4 +1,6 @@
-"""The side of a forked command that a shell starts. It imports only what is built into the interpreter, as it has to start fast."""
+"""Client of the server of forked commands, which a shell starts. It imports only built-in modules and a few small modules, to start
+fast.
+"""
 
 import _signal
 import _socket
@@ -10,7 +12,7 @@ _PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 
 
 def main() -> None:
-    """Have the server fork the command; pass signals on to it; end as it did."""
+    """Have the server fork the command, pass signals on to the command, and end as the command did."""
     pid = 0
     early: list[int] = []
 
@@ -33,7 +35,7 @@ def main() -> None:
     while sent < len(request):
         sent += connection.send(request[sent:])
     for stream in (0, 1, 2):
-        os.close(stream)  # a pipe ends when the command closes it
+        os.close(stream)  # a pipe ends when the command closes its end
     pid = int.from_bytes(connection.recv(4, _socket.MSG_WAITALL), "big")
     for number in early:
         os.kill(pid, number)

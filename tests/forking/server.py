@@ -19,11 +19,11 @@ import odradek.client
 
 _INTEGER = 4
 _SPARK = "odradek.cli.pipeline"
-"""Commands below are for Spark, and start it."""
+"""Prefix of the commands for Spark, which would start Spark."""
 
 
 def import_commands() -> None:
-    """Import what commands use, so that a fork has it."""
+    """Import the modules that commands use, so that each fork has them."""
     for package in (odradek.cli, odradek.client):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_SPARK):
@@ -31,8 +31,8 @@ def import_commands() -> None:
 
 
 def serve(address: str) -> None:
-    """Answer requests; returns in the fork of a request, which is to become the command."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are not waited for
+    """Accept requests. Return in a fork of this process that has to become the command."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the server does not wait for keepers
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(64)
@@ -46,7 +46,7 @@ def serve(address: str) -> None:
 
 
 def _keep(connection: socket.socket) -> None:
-    """Fork the command of a request and tell the client how it ended. Return in the command only; the keeper exits."""
+    """Fork the command of a request, and send its exit status to the client. Return in the command only; the keeper exits."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with connection:
         head, ancillary, _, _ = connection.recvmsg(_INTEGER, socket.CMSG_SPACE(3 * _INTEGER), socket.MSG_WAITALL)
@@ -67,7 +67,7 @@ def _keep(connection: socket.socket) -> None:
 
 
 def _become(arguments: list[str], folder: str, environment: dict[str, str], umask: int, ignored: list[int], *, streams: list[int]) -> None:
-    """Take over what a process inherits from its parent."""
+    """Take over the properties that a process inherits from its parent."""
     os.chdir(folder)
     os.umask(umask)
     os.environ.clear()
@@ -86,7 +86,7 @@ def _become(arguments: list[str], folder: str, environment: dict[str, str], umas
 
 
 def _text(stream: int, mode: str, *, unbuffered: bool) -> io.TextIOWrapper:
-    """Return a standard stream as the interpreter makes it."""
+    """Return a standard stream in the form that the interpreter makes."""
     buffer = open(stream, f"{mode}b", buffering=0 if unbuffered else -1, closefd=False)  # noqa: SIM115
     old = (sys.__stdin__, sys.__stdout__, sys.__stderr__)[stream]
     assert isinstance(old, io.TextIOWrapper)

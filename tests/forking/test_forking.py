@@ -1,4 +1,4 @@
-"""A forked command does what one in a process of its own does."""
+"""Tests that a forked command behaves like a command in a separate process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(params=["forked", "own process"])
 def odradek(request: pytest.FixtureRequest, forks: Forks, tmp_path: Path) -> Path:
-    """A script that runs `odradek`, forked or in a process of its own: both do what the test says."""
+    """Return a script that runs `odradek`, forked or in a separate process."""
     script = tmp_path / "odradek"
     script.write_text(f"#!/bin/sh\n{forks.line() if request.param == 'forked' else own_process()}\n")
     script.chmod(0o755)

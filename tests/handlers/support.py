@@ -1,4 +1,4 @@
-"""A broker's data path without a network: real logs on a virtual disk, an image made of records, handlers as the dispatcher calls them."""
+"""Broker without a network: real logs on a virtual disk, an image made from records, and handlers called as the dispatcher calls them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def topic_id(number: int) -> UUID:
 
 
 class Broker:
-    """One node of a cluster; the test says what the metadata is."""
+    """Node of a cluster; the test sets the metadata."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Broker:
         return answer
 
     def apply(self, *records: object) -> None:
-        """Publishes the image after these records."""
+        """Replay metadata records, and publish the new image."""
         image = self.services.metadata.image
         delta = MetadataDelta(image)
         for record in records:
@@ -145,7 +145,7 @@ class Broker:
         former: UUID | None = None,
         **config: str,
     ) -> UUID:
-        """`former`: the topic of the same name that is deleted in the same image."""
+        """Publish a topic and return its id. `former` is the id of a topic with the same name that is deleted in the same image."""
         id_ = topic_id(number)
         records: list[object] = [RemoveTopicRecord(topic_id=former)] if former is not None else []
         records.append(TopicRecord(name=name, topic_id=id_))
@@ -189,7 +189,10 @@ class Broker:
         )
 
     def call(self, handle: Callable[..., object], request: Message, version: int, **context: Any) -> Any:
-        """Sends the request through its bytes, and the answer through its own; a Deferred that is not done is returned as such."""
+        """Call a handler with the encoded and decoded request, and return the encoded and decoded response.
+
+        A Deferred that is not done is returned as it is.
+        """
         decoded = type(request).decode(request.encode(version), version)
         asked = self.context(request.API_KEY, version, **context)
         answer = handle(asked, decoded, self.services)
@@ -202,9 +205,10 @@ class Broker:
         return answer if answer is None else through_the_wire(answer, version)
 
     def ask(self, request: M, version: int | None = None, *, scope: str = BROKER, principal: Principal = ANONYMOUS) -> Any:
-        """The response that a client on a listener of the scope gets, by way of the table; in the newest version unless one is given.
+        """Send a request through the handler table, and return the response that a client on a listener of `scope` gets.
 
-        A Deferred of it while it waits; ProtocolError where the connection would close.
+        `version` is the newest version by default. Returns a Deferred while the response is not complete. Raises ProtocolError where the
+        connection would close.
         """
         version = API_INFO[request.API_KEY].max_version if version is None else version
         frame = encode_request_header(request.API_KEY, version, 1, "test") + request.encode(version)
@@ -230,7 +234,7 @@ class Broker:
 
 
 def through_the_wire(response: M, version: int) -> M:
-    """What a client reads of the answer; file slices are read and released."""
+    """Return the response as a client decodes it. File slices are read and released."""
     chunks: list[bytes] = []
     for chunk in response.encode_chunks(version):
         if isinstance(chunk, bytes | bytearray | memoryview):
@@ -242,7 +246,7 @@ def through_the_wire(response: M, version: int) -> M:
 
 
 class InlineJobs:
-    """`Jobs` without threads."""
+    """`Jobs` that run at once, without threads."""
 
     def apart(self, job: Callable[[], T]) -> Deferred[T]:
         try:

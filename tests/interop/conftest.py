@@ -1,4 +1,4 @@
-"""One Odradek broker process for all of the interop tests, and where its files are; one JVM for Kafka's tools, and a JVM broker beside."""
+"""Fixtures of the interop tests: one Odradek broker process with its files, one JVM for Kafka's tools, and a JVM broker for comparisons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
 }
-"""Room for 5 MB values; groups that begin at once, and whose members soon hear of one another."""
+"""Broker keys for values of 5 MB, and for groups that start without delay and whose members send heartbeats often."""
 
 PAIR_CONFIG = {
     "log.retention.ms": "-1",
@@ -30,7 +30,7 @@ PAIR_CONFIG = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-"""Records of years ago stay; rebalances take moments."""
+"""Broker keys that keep old records and make rebalances fast."""
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="session")
 def new_topic(broker: BrokerProcess) -> Callable[..., str]:
-    """Creates a topic with a name of its own and returns the name."""
+    """Return a function that creates a topic with a unique name and returns the name."""
     numbers = itertools.count()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
 
@@ -75,6 +75,6 @@ def jvm_tools() -> Iterator[JvmTools]:
 
 @pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory, jvm_tools: JvmTools) -> Iterator[Pair]:
-    """Odradek and JVM Kafka with the same configuration, for tests that compare what tools say; topics and groups as a test names them."""
+    """Yield Odradek and JVM Kafka with the same configuration, for tests that compare the output of tools. Each test names its topics and groups."""
     with both(tmp_path_factory.mktemp("pair"), PAIR_CONFIG) as (ours, theirs):
         yield Pair(ours, theirs, jvm_tools)

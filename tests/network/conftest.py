@@ -1,4 +1,4 @@
-"""What tests of connections share."""
+"""Fixtures for tests of connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.network.support import Run
 
 @pytest.fixture(params=["uvloop", "asyncio"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine on either loop, for twenty seconds at most."""
+    """Return a function that runs a coroutine on uvloop or asyncio, for at most 20 seconds."""
     factory = new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
     def runner(main: Coroutine[Any, Any, None]) -> None:

@@ -1,4 +1,4 @@
-"""A listener with a handler made up by the test, and a raw client."""
+"""Listener with a handler that the test supplies, and a raw client."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from odradek.server.clock import LoopClock
 
 Handle = Callable[[Connection, memoryview], Answer]
 Run = Callable[[Coroutine[Any, Any, None]], None]
-"""Runs a coroutine on an event loop (conftest.py)."""
+"""Function that runs a coroutine on an event loop (conftest.py)."""
 
 
 class FakeHandler:
-    """Answers with what the test's function returns."""
+    """Frame handler that answers with the result of the test's function."""
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
@@ -63,20 +63,20 @@ async def listening(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Turns the loop until the condition holds. TimeoutError when it does not within half a minute."""
+    """Poll every millisecond until the condition holds. Raises TimeoutError after 30 seconds."""
     async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 (the condition is about the other side of a socket; there is no event to wait for)
             await asyncio.sleep(0.001)
 
 
 async def turns(count: int = 50) -> None:
-    """Lets the loop go round so often: in each it reads what its sockets have."""
+    """Let the event loop run `count` iterations, in each of which it reads from its sockets."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 class Peer:
-    """A raw client."""
+    """Raw client."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -90,7 +90,7 @@ class Peer:
         return await self.reader.readexactly(size)
 
     async def closed(self) -> bool:
-        """Waits until the other side has closed; True when nothing came before that."""
+        """Wait until the other side closes the connection. Return whether it sent no byte before. Raises TimeoutError after 10 seconds."""
         try:
             return await asyncio.wait_for(self.reader.read(1), 10) == b""
         except ConnectionError:

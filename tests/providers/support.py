@@ -1,4 +1,4 @@
-"""Settings that name all providers, and files for them."""
+"""Settings that define all configuration providers, and files for the providers to read."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PROVIDERS = {
 
 
 def only(name: str, **parameters: str) -> dict[str, str]:
-    """The settings of one of them."""
+    """Return the settings that define one provider, with parameters (underscores become dots)."""
     settings = {"config.providers": name, f"config.providers.{name}.class": PROVIDERS[f"config.providers.{name}.class"]}
     return settings | {f"config.providers.{name}.param.{key.replace('_', '.')}": value for key, value in parameters.items()}
 
 
 def secrets(folder: Path) -> Path:
-    """A properties file with some keys, in a directory with some files."""
+    """Make a directory with some files, and a properties file in the directory. Return the path of the properties file."""
     folder.mkdir(exist_ok=True)
     (folder / "user").write_text("alice\n")
     (folder / "empty").write_text("")

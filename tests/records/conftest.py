@@ -1,4 +1,4 @@
-"""Every test of the room runs twice: with the compiled codec, when it has been built, and with its source."""
+"""Fixtures of tests of records. Each test runs twice: with the compiled codec, if it has been built, and with its Python source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUILDS: dict[str, ModuleType | None] = {}
 
 @pytest.fixture(params=["compiled", "interpreted"], autouse=True, scope="module")
 def build(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The build under test; the whole room uses it."""
+    """Make the whole package use the compiled or the interpreted codec, and yield its name."""
     name: str = request.param
     if name not in _BUILDS:
         _BUILDS[name] = native.load_compiled() if name == "compiled" else native.load_interpreted()
@@ -36,7 +36,7 @@ def build(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
-    """The JVM's record classes, for all tests of the room."""
+    """Yield the JVM's record classes, shared by all tests of the package."""
     asked = Oracle()
     yield asked
     asked.close()

@@ -1,4 +1,4 @@
-"""A small world for replicas: logs on a virtual disk, a controller that answers when told."""
+"""Replicas for tests: logs on a virtual disk, and a controller that answers when the test tells it to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_LAG_MS = 30_000
 
 
 class Brokers:
-    """`ClusterView`: which brokers are alive, and in which epoch."""
+    """`ClusterView`: the live brokers with their epochs."""
 
     def __init__(self, epochs: dict[int, int]) -> None:
         self.epochs = epochs
@@ -55,7 +55,7 @@ class Brokers:
 
 
 class Controller:
-    """`IsrChannel`: keeps what was asked until the test answers."""
+    """`IsrChannel` that keeps requests until the test answers them."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[IsrChange, Deferred[IsrAnswer]]] = []
@@ -66,7 +66,7 @@ class Controller:
         return deferred
 
     def proposed(self) -> list[int]:
-        """The ISR last proposed."""
+        """Return the ISR of the last proposed change."""
         return [broker for broker, _ in self.changes[-1][0].isr]
 
     def accept(self) -> None:
@@ -80,7 +80,7 @@ class Controller:
 
 
 class PartitionMetadata(NamedTuple):
-    """`Registration`."""
+    """`Registration` of a partition."""
 
     leader: int = 1
     leader_epoch: int = 0
@@ -110,12 +110,12 @@ def new_log(
 
 
 def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **options: Any) -> memoryview:
-    """One record batch of a client."""
+    """Return a record batch as a client sends it."""
     return memoryview(encode_batch([(timestamp, None, value, ()) for value in values or (b"value",)], **options))
 
 
 class Node:
-    """One broker with one replica, as far as a partition needs it."""
+    """Broker with one replica, with as much of the broker as a partition needs."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Node:
         brokers.partitions.add(TP)
 
     def append(self, *values: bytes, acks: int = 1) -> int:
-        """Appends as leader; returns the base offset."""
+        """Append as leader and return the base offset."""
         info, advanced = self.partition.append_as_leader(batch(*values), acks, AppendOrigin.CLIENT)
         if advanced:
             self.delayed.partition_changed(TP)
@@ -172,7 +172,7 @@ def wanted(offset: int, *, max_bytes: int = 1 << 20, topic_id: UUID = TOPIC_ID, 
 
 
 def content(read: PartitionRead) -> bytes:
-    """The bytes of a read, released."""
+    """Return the bytes of a read, and release them."""
     data = b"".join(piece.read(0, piece.size) for piece in read.slices)
     read.release()
     return data
@@ -183,7 +183,7 @@ def base_offsets(data: bytes) -> list[int]:
 
 
 def replicate(leader: Node, follower: Node, *, broker_epoch: int = -1, max_bytes: int = 1 << 20) -> PartitionRead:
-    """One fetch of the follower and what it does with the answer; returns the answer."""
+    """Make the follower fetch once and apply the response. Return the response."""
     log = follower.log
     params = fetch_as(follower.id, replica_epoch=broker_epoch)
     request = wanted(

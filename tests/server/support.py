@@ -1,4 +1,4 @@
-"""A dispatcher behind a real listener, with nothing of a broker behind it but an empty cluster image and a quorum at level 0."""
+"""Dispatcher behind a real listener, with an empty cluster image and a quorum of kraft.version 0, without a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.server.services import Services
 
 
 def bare_services() -> Services:
-    """What APIs need that know only the cluster image."""
+    """Return services for APIs that need only the cluster image."""
     services = Services()
     services.clock = LoopClock(asyncio.get_running_loop())
     services.metadata = MetadataCache(EMPTY)
@@ -43,15 +43,15 @@ async def dispatching(limits: AcceptorLimits | None = None, scope: str = BROKER)
 
 
 def request(api_key: int, version: int, body: bytes = b"", *, correlation_id: int = 7, client_id: str | None = "test") -> bytes:
-    """A request without its size."""
+    """Return an encoded request without its size."""
     return encode_request_header(api_key, version, correlation_id, client_id) + body
 
 
 def api_versions(version: int = 0) -> bytes:
-    """An ApiVersions request without its size."""
+    """Return an encoded ApiVersions request without its size."""
     return request(18, version, b"" if version < 3 else b"\x05test\x021\x00")
 
 
 def response_error(frame: bytes) -> tuple[int, int]:
-    """Correlation id and the error code of an ApiVersions response."""
+    """Return the correlation id and the error code of an ApiVersions response."""
     return struct.unpack(">ih", frame[:6])

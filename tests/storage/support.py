@@ -1,4 +1,4 @@
-"""A log on a virtual disk."""
+"""Log on a virtual disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIRECTORY = "/data/orders-0"
 
 
 def topic_config(**overrides: object) -> TopicConfig:
-    """Overrides by Python name: segment_bytes=1000."""
+    """Return a topic's configuration with overrides by Python name: segment_bytes=1000."""
     values = {name.replace("_", "."): str(value) for name, value in overrides.items()}
     if "segment.bytes" in values:
         values["internal.segment.bytes"] = values.pop("segment.bytes")
@@ -44,7 +44,7 @@ def batch(
     sequence: int = -1,
     transactional: bool = False,
 ) -> memoryview:
-    """`count` records whose values say `tag` and their index."""
+    """Return a batch of `count` records, whose values contain `tag` and their index."""
     records = [(timestamp + index, b"k%d" % index, f"{tag}:{index}".encode().ljust(size, b"."), ()) for index in range(count)]
     return memoryview(
         encode_batch(
@@ -61,7 +61,7 @@ def batch(
 
 
 def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0, timestamp: int = NOW_MS) -> memoryview:
-    """An end-transaction control batch."""
+    """Return a control batch that ends a transaction."""
     key = b"\0\0" + (b"\0\1" if commit else b"\0\0")
     value = b"\0\0" + coordinator_epoch.to_bytes(4, "big")
     return memoryview(
@@ -70,12 +70,12 @@ def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int
 
 
 def open_transactions(log: Log) -> list[int]:
-    """Where the transactions begin that have no marker yet."""
+    """Return the first offsets of transactions without a marker, sorted."""
     return sorted(entry.txn_first_offset for entry in log.producer_state.producers.values() if entry.txn_first_offset >= 0)
 
 
 def append_transactions(log: Log, count: int, *, committed: Callable[[int], bool] = lambda index: False, leader_epoch: int = 0) -> None:
-    """Transactions of producer 9 with two records each, committed or aborted."""
+    """Append `count` transactions of producer 9 with two records each; `committed(index)` decides between commit and abort."""
     for index in range(count):
         log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, sequence=2 * index, transactional=True), leader_epoch)
         log.append_as_leader(marker(9, 0, commit=committed(index)), leader_epoch, origin=AppendOrigin.COORDINATOR)
@@ -119,7 +119,7 @@ def read_bytes(log: Log, start_offset: int, max_bytes: int = 1 << 20, max_offset
 
 
 def read_all(log: Log, start_offset: int | None = None) -> list[Record]:
-    """Every record from the log start (or `start_offset`) to the log end, as a consumer would collect them."""
+    """Return every record from the log start (or `start_offset`) to the log end, as a consumer would read them."""
     offset = log.log_start_offset if start_offset is None else start_offset
     found: list[Record] = []
     while offset < log.log_end_offset:
