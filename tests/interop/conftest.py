@@ -75,6 +75,6 @@ def jvm_tools() -> Iterator[JvmTools]:
 
 @pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory, jvm_tools: JvmTools) -> Iterator[Pair]:
-    """Yield Odradek and JVM Kafka with the same configuration, for tests that compare the output of tools. Each test names its topics and groups."""
+    """Yield Odradek and JVM Kafka with the same configuration, to compare the output of tools. Each test names its topics and groups."""
     with both(tmp_path_factory.mktemp("pair"), PAIR_CONFIG) as (ours, theirs):
         yield Pair(ours, theirs, jvm_tools)
