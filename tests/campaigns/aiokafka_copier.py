@@ -1,7 +1,8 @@
-"""A copier with aiokafka: it takes its partitions itself, since aiokafka's producer does not tell the coordinator the group's generation.
+"""Copier with aiokafka. It assigns its partitions itself, since aiokafka's producer does not send the group's generation to the
+coordinator.
 
-That is sound as long as nobody else reads these partitions: a successor with the same transactional id ends its predecessor's transaction
-before it asks for the committed offsets.
+The assignment is safe as long as no other process reads these partitions: a new process with the same transactional id ends the old
+transaction before it asks for the committed offsets.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tests.campaigns.copiers import PATIENCE_S, Doom, Fatal, Options, Work, tran
 
 
 class AiokafkaCopier:
-    """Any error but a refused commit ends the process; a new one begins where the group's offsets are."""
+    """Copier with aiokafka. Any error except a refused commit ends the process; a new process continues at the group's committed
+    offsets.
+    """
 
     def __init__(self, options: Options, recorder: Recorder, doom: Doom) -> None:
         self.options = options
@@ -74,7 +77,7 @@ class AiokafkaCopier:
             consumer.seek(each, await consumer.committed(each) or 0)
 
     async def _copy(self, producer: aiokafka.AIOKafkaProducer, work: Work) -> bool:
-        """One transaction; whether it was committed."""
+        """Copy one transaction, and return whether it was committed."""
         offsets: dict[str, int] = {}
         operations = work.operations
         self.recorder.invoke("txn", operations(self.options), id=work.name)

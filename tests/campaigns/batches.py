@@ -2,12 +2,12 @@
 
     python -m tests.campaigns.batches --count 1000000 --seed 1
 
-Every batch is read, judged for an append and turned into Arrow columns; every fifth time a run of batches, some mutated, is indexed,
-filtered and scanned for compaction and recovery. Named checks:
-  our-errors-only   nothing but KafkaError and ProtocolError is raised;
-  builds-agree      compiled and interpreted give the same answer (every tenth batch; all with --compare);
-  what-passes-reads a batch that is accepted for an append is one that consumers read;
-  runs-as-batches   the loops over many batches do what the calls for one do, and nothing outside their range matters.
+Every batch is read, validated for an append and decoded into Arrow columns. Every fifth time a run of batches, some of them mutated, is
+indexed, filtered, and scanned for compaction and recovery. Named checks:
+  our-errors-only   only KafkaError and ProtocolError are raised;
+  builds-agree      the compiled and the interpreted codec give the same result (every tenth batch; all with --compare);
+  what-passes-reads a batch that is accepted for an append can be read by consumers;
+  runs-as-batches   loops over many batches give the results of calls for single batches, and ignore bytes outside their range.
 For the build with bounds checks and address sanitizer:
     ODRADEK_CODEC=checked python setup.py build_ext --inplace
     LD_PRELOAD="$(gcc -print-file-name=libasan.so)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 python -m tests.campaigns.batches
@@ -33,7 +33,7 @@ RULES = AppendRules(1 << 20, max_uncompressed=1 << 20)
 
 
 def accepted_is_readable(batch: bytes) -> bool:
-    """False when a batch passes validation but cannot be read."""
+    """Return False when a batch passes validation but cannot be read."""
     try:
         result = validate_append(memoryview(batch), 0, read_header(batch), RULES, now_ms=1_700_000_000_000)
     except (KafkaError, ProtocolError):
@@ -42,7 +42,7 @@ def accepted_is_readable(batch: bytes) -> bool:
 
 
 def run_finding(name: str, source: ModuleType | None) -> str:
-    """What is wrong with the treatment of a run of batches, "" if nothing; `source` is another build to compare with."""
+    """Return the violation in the processing of a run of batches, or "". `source` is another build to compare with, or None."""
     run, did = mutated_run(random.Random(name))
     place = f"{name} ({did}): {run.hex()}"
     ours = native.codec

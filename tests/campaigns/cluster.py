@@ -1,9 +1,10 @@
-"""Stories of whole clusters on virtual time, network and disks: `python -m tests.campaigns.cluster --seed 1 --count 5000`.
+"""Simulated runs of whole clusters on virtual time, network and disks: `python -m tests.campaigns.cluster --seed 1 --count 5000`.
 
-One seed is one story (tests/simulation/whole/): three to eight nodes with clients of all kinds, under kills, power cuts, pauses, cuts and
-slow links, wrong clocks, slow and failing disks; healed in the end, and judged by six families of promises (raft, controller,
-replication, coordinators, liveness, traffic). A failing seed prints what was broken and how to play it again; `--trace FILE` writes all
-that happened in the last story, and `--mode` takes the choice of what ends nodes from the seed. `--jobs` processes share the seeds.
+One seed is one run (tests/simulation/whole/): three to eight nodes with clients of all kinds. Its faults are kills, power cuts, pauses,
+cuts and slow links, wrong clocks, and slow and failing disks. All faults end before the end of the run. Six families of promises are
+checked: raft, controller, replication, coordinators, liveness, traffic. A failing seed prints the violations and the command that repeats
+the run. `--trace FILE` writes all events of the last run. `--mode` overrides the seed's choice of how nodes end. `--jobs` processes share
+the seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SHOWN = 20
 
 
 class Played(NamedTuple):
-    """What became of a seed."""
+    """Result of one seed."""
 
     seed: int
     summary: str
@@ -34,17 +35,17 @@ class Played(NamedTuple):
 
 
 def play_seed(seed: int, seconds: float, mode: str | None, trace: Path | None) -> Played:
-    """One story."""
+    """Play one seed and return the result."""
     begin = time.process_time()
     outcome = play(seed, virtual_s=seconds, plan=Plan(seed, mode=mode), keep_trace=trace is not None)
-    gc.collect()  # a story is one ball of cycles
+    gc.collect()  # a run's objects form one big reference cycle
     if trace is not None:
         trace.write_text("\n".join(outcome.trace_lines) + "\n")
     return Played(seed, str(outcome), outcome.problems, time.process_time() - begin, outcome.virtual_s)
 
 
 def campaign(seeds: range, *, seconds: float = 60.0, mode: str | None = None, trace: Path | None = None, jobs: int = 1) -> Iterator[Played]:
-    """Plays them all, in order."""
+    """Play all seeds, and yield the results in order."""
     if jobs == 1:
         for seed in seeds:
             yield play_seed(seed, seconds, mode, trace)

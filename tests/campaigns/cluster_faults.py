@@ -1,26 +1,26 @@
-"""Strikes the nodes of a cluster of three again and again under load, and judges what came of it.
+"""Faults of the nodes of a three-node cluster under load, with a check of the results.
 
     python -m tests.campaigns.cluster_faults --fault kill --count 500 --seed 1
 
-Three nodes, each a process and broker and controller in one, serve a topic of six partitions with three replicas, min.insync.replicas=2,
-to idempotent producers with acks=all and to a reader. The faults:
-  kill        SIGKILL of one node, at times of two, and of all; they are started again at once or a little later, and the next strike does
-              not wait until they have caught up, or are up at all;
-  pause       SIGSTOP of one node, for 10 to 60 s;
-  split       the network between the nodes, which are hosts of their own (`namespaces`), drops packets: one way between two, between two
-              both ways (a bridge), of one to and from all others, around (each is heard by one other), or on the controllers' ports only.
-              After each the partitions have to be whole within 30 s;
-  power       the power of one node's disk (a loop-mounted ext4) is cut, as in `power_cuts`; all have been in sync before;
-  power-all   of all nodes' disks in the same moment, with flush.messages=1;
-  elections   leaders stand still or die until others lead, and are elected again as soon as they are in sync; with acks=1, which may lose
-              what is acknowledged and nothing that was read. `--count` counts elections;
-  isr-to-one  a leader is cut off from its followers until it is alone in sync, and then killed; nobody else may lead meanwhile
-              (min.insync.replicas=1);
-  clock       the clock of one node jumps by up to an hour.
-`--fault kill,pause` has them in turns. In the time between two strikes every producer has to have something acknowledged. In the end
-everything heals, everything is read, the nodes stop, and `cluster_judging` judges (it names what it looks at). The seed decides who is
-struck, when and how; the load itself runs in real time. When there is a problem, the directory with data, logs and histories is kept and
-named.
+Three nodes, each a process that is broker and controller, serve a topic of six partitions with three replicas and min.insync.replicas=2.
+The clients are idempotent producers with acks=all, and a reader. The faults:
+  kill        SIGKILL of one node, sometimes of two or all three. They are started again at once or a little later. The next strike does
+              not wait until they have caught up or started.
+  pause       SIGSTOP of one node, for 10 to 60 s.
+  split       The network between the nodes, which are separate hosts (`namespaces`), drops packets: in one direction between two nodes,
+              in both directions between two (a bridge), between one node and all others, in a ring (each node hears one other node), or
+              on the controllers' ports only. After each split the partitions must be whole within 30 s.
+  power       The power of one node's disk (a loop-mounted ext4) is cut, as in `power_cuts`. Before, all replicas have been in sync.
+  power-all   The power of all nodes' disks is cut in the same moment, with flush.messages=1.
+  elections   Leaders pause or die until others lead, and are elected again when they are in sync. With acks=1 the cluster may lose
+              acknowledged records, but no record that was read. `--count` counts elections.
+  isr-to-one  A leader is cut off from its followers until it is alone in sync, and is then killed. No other node may lead while the leader
+              is away (min.insync.replicas=1).
+  clock       The clock of one node jumps by up to an hour.
+`--fault kill,pause` alternates between faults. Between two strikes every producer must get an acknowledgement. At the end all faults end, a
+client reads everything, the nodes stop, and `cluster_judging` checks the results (its docstring lists the checks). The seed decides node,
+time and kind of each strike; the load runs in real time. When there is a problem, the directory with data, logs and histories is kept and
+printed.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from tests.campaigns.namespaces import Network
 
 
 class Plan(NamedTuple):
-    """What a run does."""
+    """Settings of a run."""
 
     fault: str
-    """Names of faults, with commas between."""
+    """Names of faults, separated by commas."""
     count: int
-    """How many strikes, or whatever else the faults count."""
+    """Number of strikes, or of the unit that the faults count."""
     seed: int = 1
     rate: int = 800
-    """Records a second, of all producers."""
+    """Records per second of all producers together."""
     spread_s: float = 1.0
-    """The longest time from the first acknowledgement after a strike to the next strike."""
+    """Maximum seconds from the first acknowledgement after a strike to the next strike."""
     times: Times = Times()
 
     @property
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
 
 
 class Run:
-    """A cluster, its clients, and everybody who watches."""
+    """Cluster with its clients and observers."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
@@ -138,7 +138,7 @@ class Run:
         self._wait_for_acks()
 
     def _wait_for_acks(self) -> None:
-        """Until every producer has had something acknowledged from now on."""
+        """Wait until every producer has had a new acknowledgement."""
         begin = time.monotonic()
         before = [load.acked for load in self.loads]
         while any(load.acked == then for load, then in zip(self.loads, before, strict=True)):
@@ -173,7 +173,7 @@ class Run:
             glance.join()
         committed = self.cluster.caught_up().high_watermark
         problems += [f"ends: node {node} ended with {status}" for node, status in self.cluster.stop().items() if status]
-        # What one replica acknowledged may be lost; what was read may not.
+        # Records that only one replica acknowledged may be lost; records that were read may not.
         seen = "*.jsonl" if self.plan.acks == "all" else "[!p]*.jsonl"
         found, report = judging.judge_history(sorted(self.history.glob(seen)), written=self.plan.acks == "all")
         problems += found
@@ -212,7 +212,7 @@ def opened(plan: Plan, folder: Path) -> Iterator[Run]:
 
 
 def campaign(plan: Plan, folder: Path) -> list[str]:
-    """A run; one line for each problem. The folder holds data, logs and histories afterwards."""
+    """Run the campaign, and return one line per problem. The folder contains data, logs and histories afterwards."""
     with opened(plan, folder) as run:
         try:
             run.open()
@@ -226,7 +226,7 @@ def campaign(plan: Plan, folder: Path) -> list[str]:
 
 
 def why_not(plan: Plan) -> str:
-    """What this machine lacks; empty when it has everything."""
+    """Return what this machine lacks for the campaign, or "" when it lacks nothing."""
     lacking = namespaces.why_not() if any(kind.network for kind in plan.kinds) else ""
     return lacking or (power_cuts.why_not() if any(issubclass(kind, Power) for kind in plan.kinds) else "")
 

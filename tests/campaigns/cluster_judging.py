@@ -1,10 +1,10 @@
-"""Judges what a campaign left of a cluster: what clients saw, what the logs of the nodes hold, who led in which epoch, what nodes said.
+"""Checks after a campaign against a cluster: clients' histories, logs of the nodes, leaders of each epoch, and the nodes' log output.
 
-Each function returns one line for each problem, which begins with the name of what was broken:
-  refused          a producer was told that a record was not accepted, although its time was not over;
-  history          an anomaly that the history checker names (docs/history-checker.md): lost, doubled, out of order, going back, ...;
-  logs             a log with damage, or with offsets, epochs or sequences that go back or leave gaps out;
-  replicas-differ  two replicas are not the same bytes below the smallest high watermark;
+Each function returns one line per problem. A line begins with the name of the check:
+  refused          a producer got an error for a record before its delivery timeout;
+  history          an anomaly of the history checker (docs/history-checker.md): lost, duplicated, out of order, going back, ...;
+  logs             a damaged log, or a log with offsets, epochs or sequences that decrease or have gaps;
+  replicas-differ  two replicas have different bytes below the smallest high watermark;
   one-leader       the quorum or a partition had two leaders in one epoch;
   no-complaints    a node wrote an error or a traceback to its log.
 """
@@ -30,7 +30,10 @@ SHOWN = 5
 
 
 def judge_history(files: Iterable[Path], *, written: bool = True) -> tuple[list[str], Report]:
-    """The checker's anomalies; and that enough happened to be judged at all. `written`: whether the producers' histories are there."""
+    """Return the checker's anomalies as problems, and the report. Too few operations are a problem, too.
+
+    `written`: whether the files include the producers' histories.
+    """
     report = examine(iterate_history(files))
     problems = [f"history: {anomaly}" for anomaly in report.anomalies[:SHOWN]]
     if len(report.anomalies) > SHOWN:
@@ -42,7 +45,7 @@ def judge_history(files: Iterable[Path], *, written: bool = True) -> tuple[list[
 
 
 def high_watermarks(nodes: Mapping[int, Path]) -> dict[str, int]:
-    """The smallest high watermark of each partition that all nodes have, by their checkpoints; nodes have to be stopped."""
+    """Return the smallest high watermark of each partition that all nodes have, from the checkpoints of stopped nodes."""
     read = [read_offset_checkpoint(OsDisk(), str(data / REPLICATION_OFFSET_CHECKPOINT)) for data in nodes.values()]
     return {
         f"{topic}-{number}": min(each[TopicPartition(topic, number)] for each in read)
@@ -51,16 +54,16 @@ def high_watermarks(nodes: Mapping[int, Path]) -> dict[str, int]:
 
 
 def ends_read(final: Path) -> dict[str, int]:
-    """Partition -> its end, as a final read that is recorded in the file has found it."""
+    """Return partition -> end offset, as recorded by the final read in the file."""
     marks = [mark for event in iterate_history([final]) for mark in cast("list[list[int]]", event.extra.get("watermarks", []))]
     return {f"{topic}-{partition}": end for topic, partition, _, end, _ in marks}
 
 
 def judge_logs(nodes: Mapping[int, Path], read: Mapping[str, int], metadata_end: int) -> tuple[list[str], int]:
-    """Reads the logs of stopped nodes; returns the problems, and the bytes of a replica that were compared.
+    """Read the logs of stopped nodes. Return the problems, and the number of bytes of one replica that were compared.
 
-    `read`: partition -> the offset up to which clients have read when all replicas were in sync: up to there the replicas are equal, even
-    where a follower does not know yet that this is committed. `metadata_end`: the high watermark of the metadata log.
+    `read`: partition -> offset up to which clients have read while all replicas were in sync. Up to that offset the replicas are equal,
+    even when a follower does not know yet that the records are committed. `metadata_end`: the high watermark of the metadata log.
     """
     problems: list[str] = []
     ends = {name: max(end, read.get(name, 0)) for name, end in high_watermarks(nodes).items()}
@@ -72,7 +75,7 @@ def judge_logs(nodes: Mapping[int, Path], read: Mapping[str, int], metadata_end:
         for node, batches in replicas.items():
             problems += [f"logs: {node}: {anomaly}" for anomaly in check_log(name, batches, compacted=internal)[:SHOWN]]
         if internal:
-            continue  # Each node compacts them for itself.
+            continue  # each node compacts these logs independently
         problems += [str(anomaly) for anomaly in compare_logs(name, replicas, end)]
         compared += sum(len(batch.data) for batch in next(iter(replicas.values())) if batch.header.base_offset < end)
     if not compared:
@@ -81,7 +84,7 @@ def judge_logs(nodes: Mapping[int, Path], read: Mapping[str, int], metadata_end:
 
 
 def note_elections(nodes: Mapping[int, Path], leaders: Leaders) -> None:
-    """Adds the leader changes in the metadata logs to what was seen."""
+    """Add the leader changes of the metadata logs to `leaders`."""
     for data in nodes.values():
         for batch in read_batches(data / METADATA):
             note_election(batch, leaders)

@@ -1,7 +1,7 @@
-"""What clients do with a cluster during a campaign: producers, a reader and one who samples watermarks, all writing histories.
+"""Load on a cluster during a campaign: producers, a reader and a sampler of watermarks, which all record histories.
 
-The producers write to all partitions of one topic, each its own numbers in order; half of them are librdkafka's, half our own. The value
-of a record is "producer:number|", padded.
+The producers write to all partitions of one topic; each producer writes its own numbers in order. Half of them use librdkafka, half
+Odradek's client. The value of a record is "producer:number|", padded.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from tests.campaigns.kills import CLIENT
 TOPIC = "load"
 BATCH = 30
 MOST_OPEN = 300
-"""Batches that a producer has under way."""
+"""Maximum number of a producer's open batches."""
 DELIVERY_MS = 300_000
 REQUEST_MS = 10_000
-"""How long a producer waits for a node that does not answer before it asks another."""
+"""Milliseconds that a producer waits for a node before it asks another node."""
 MANY = 2_147_483_647
 
 
 def decode(data: bytes) -> Value:
-    """The value of a record without its padding."""
+    """Return the value of a record without its padding."""
     return data.partition(b"|")[0].decode()
 
 
 class _Batch:
-    """Records that are sent in one go and make one line of the history."""
+    """Records that are sent together and are one line of the history."""
 
     def __init__(self, number: int, values: list[tuple[int, str]]) -> None:
         self.number = number
@@ -53,7 +53,7 @@ class _Batch:
 
 
 class Load(threading.Thread, ABC):
-    """A producer. `acked`, `sent` and `refused` (the errors that it was told) are for everybody to look at."""
+    """Producer thread. `acked`, `sent` and `refused` (its errors) may be read by other threads."""
 
     def __init__(self, name: str, rate: int, history: Path, partitions: int) -> None:
         super().__init__(name=name, daemon=True)
@@ -108,15 +108,15 @@ class Load(threading.Thread, ABC):
 
     @abstractmethod
     def _breathe(self, seconds: float) -> None:
-        """Lets so many seconds pass, or less."""
+        """Wait for at most `seconds`."""
 
     @abstractmethod
     def _flush(self) -> None:
-        """Waits until all have been answered."""
+        """Wait until all records are acknowledged or have failed."""
 
 
 class RdLoad(Load):
-    """librdkafka's."""
+    """Producer with librdkafka."""
 
     def __init__(self, name: str, bootstrap: str, rate: int, history: Path, partitions: int, *, acks: str = "all") -> None:
         super().__init__(name, rate, history, partitions)
@@ -126,7 +126,7 @@ class RdLoad(Load):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": acks == "all",
                 "acks": acks,
-                # What is sent again without idempotence stands there twice.
+                # Without idempotence, a retry would write a record twice.
                 "retries": MANY if acks == "all" else 0,
                 "linger.ms": 2,
                 "delivery.timeout.ms": DELIVERY_MS,
@@ -157,7 +157,7 @@ class RdLoad(Load):
 
 
 class OwnLoad(Load):
-    """Our own."""
+    """Producer with Odradek's client."""
 
     def __init__(self, name: str, bootstrap: str, rate: int, history: Path, partitions: int, *, acks: str = "all") -> None:
         super().__init__(name, rate, history, partitions)
@@ -191,7 +191,7 @@ class OwnLoad(Load):
 
 
 class Reader(threading.Thread):
-    """Reads the topic from its beginning while it is written, and another client of it samples the watermarks."""
+    """Consumer thread that reads the topic from its beginning during the writes, with a second client that samples the watermarks."""
 
     def __init__(self, bootstrap: str, history: Path, partitions: int) -> None:
         super().__init__(name="reader", daemon=True)

@@ -1,4 +1,4 @@
-"""Three nodes of one cluster, each a process, and whoever watches what they say of themselves."""
+"""Three nodes of one cluster, each a process, and observers of the leaders that the nodes report."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SETTINGS = {
 }
 PATIENCE_S = 90.0
 GLANCE_S = 1.0
-"""How long a node has to answer whoever watches."""
+"""Seconds that a node has to answer an observer."""
 
 
 class Nodes(MixedCluster):
-    """All of them Odradek's, broker and controller in one."""
+    """Cluster of Odradek nodes, each broker and controller."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, network: Network | None = None) -> None:
-        """`network`: has a host for each node; without it they all listen on loopback."""
+        """Prepare the nodes. `network` has a host for each node; without `network` all nodes listen on loopback."""
         self.network = network
         members = {node: Member("odradek") for node in range(1, NODES + 1)}
         super().__init__(folder, members, dynamic=True, settings={**SETTINGS, **(settings or {})})
@@ -48,11 +48,11 @@ class Nodes(MixedCluster):
         return process
 
     def launch(self, node: int) -> None:
-        """Starts a node and does not wait for it."""
+        """Start a node without waiting for it."""
         self.nodes[node].launch()
 
     def partitions(self, asked: int, timeout: float = 5.0) -> list[tuple[str, MetadataResponse.MetadataResponsePartition]]:
-        """(topic, partition) of all, as a node tells them. OSError when it does not answer."""
+        """Return (topic, partition) of all partitions, as one node reports them. Raises OSError when the node does not answer."""
         process = self.nodes[asked]
         response = ask(process.port, MetadataRequest(topics=None), 12, timeout, process.host)
         assert isinstance(response, MetadataResponse)
@@ -69,13 +69,16 @@ class Nodes(MixedCluster):
             return None
 
     def wait_whole(self, patience_s: float = PATIENCE_S) -> float:
-        """Waits until every node says that every partition has a leader and all replicas in sync; how many seconds that took."""
+        """Wait until every node reports a leader and a full ISR for every partition, and return the seconds that the wait took.
+
+        Raises TimeoutError after `patience_s` seconds.
+        """
         begin = time.monotonic()
         eventually(self._whole, "all partitions to have a leader and all their replicas in sync, by the word of all nodes", patience_s)
         return time.monotonic() - begin
 
     def stop(self) -> dict[int, int]:
-        """Ends them in order: the first while the others are a majority, those together. Node -> exit status."""
+        """Stop the nodes in order, and return node -> exit status. The first node stops alone, while the others are a majority."""
         first, *others = self.nodes.values()
         statuses = {1: first.stop(PATIENCE_S)}
         threads = [threading.Thread(target=lambda each=each: each.stop(PATIENCE_S)) for each in others]
@@ -90,7 +93,7 @@ class Nodes(MixedCluster):
 
 
 class Leaders:
-    """Who was said to lead what in which epoch, by everybody who was asked."""
+    """Reported leaders of the quorum and of partitions, by epoch."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, int], set[int]] = {}
@@ -112,7 +115,7 @@ QUORUM = "the quorum"
 
 
 class Glance(threading.Thread):
-    """Asks one node, again and again, who leads the quorum and the partitions."""
+    """Thread that asks one node again and again for the leaders of the quorum and of the partitions."""
 
     def __init__(self, cluster: Nodes, node: int, leaders: Leaders) -> None:
         super().__init__(name=f"glance-{node}", daemon=True)

@@ -1,6 +1,6 @@
-"""What is done to the nodes of a cluster: each fault is a class that strikes, takes back what can be taken back, and says what it did.
+"""Faults of the nodes of a cluster. Each fault is a class; `strike` causes the fault, ends it where possible, and returns a description.
 
-`made` counts what a fault has done, in its own unit. A fault may need settings of the nodes, a network of their own or disks of their own.
+`made` counts strikes, or another unit of the fault. A fault may need settings of the nodes, separate hosts or separate disks.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from tests.campaigns.cluster_nodes import Nodes
 from tests.campaigns.power_cuts import CutDisk
 
 NODE_GONE_S = 30.0
-"""How long a node may lead on after it has stopped to answer."""
+"""Maximum seconds that a node may lead after it has stopped answering."""
 
 
 class Times(NamedTuple):
-    """How long, in seconds at least and at most."""
+    """Durations in seconds (least, most)."""
 
     pause: tuple[float, float] = (10.0, 60.0)
     split: tuple[float, float] = (2.0, 20.0)
 
 
 class Fault:
-    """One kind of strike."""
+    """One kind of fault."""
 
     settings: ClassVar[Mapping[str, str]] = {}
-    """Of the nodes."""
+    """Settings of the nodes."""
     topic: ClassVar[Mapping[str, str]] = {}
-    """The configuration of the topic that is written."""
+    """Configuration of the topic that is written."""
     partitions: ClassVar[int] = 6
     acks: ClassVar[str] = "all"
     network: ClassVar[bool] = False
-    """Whether each node has to be a host of its own."""
+    """Whether each node needs a separate host."""
 
     def __init__(self, cluster: Nodes, times: Times, rng: random.Random, acked: Callable[[], int]) -> None:
-        """`acked`: how many records have been acknowledged by now."""
+        """Make a fault. `acked` returns the number of records acknowledged so far."""
         self.cluster = cluster
         self.times = times
         self.rng = rng
@@ -55,16 +55,16 @@ class Fault:
         self.made = 0
 
     def prepare(self) -> None:
-        """Before the nodes' directories are made."""
+        """Prepare before the nodes' directories are made."""
 
     def strike(self) -> str:
         raise NotImplementedError
 
     def put_away(self) -> None:
-        """When the nodes are gone."""
+        """Clean up after the nodes have ended."""
 
     def some_node(self) -> int:
-        """One that runs, more often than by chance the controller."""
+        """Return a running node; with a higher chance the controller."""
         running = [node for node in self.ids if self.cluster.nodes[node].running]
         if self.rng.random() < 0.3:
             with contextlib.suppress(TimeoutError):
@@ -131,7 +131,7 @@ class Split(Fault):
 
 
 class Power(Fault):
-    """Of one node at a time, with Kafka's default of leaving flushing to the kernel: what it loses the others have."""
+    """Power cut of one node at a time. Flushing is left to the kernel, as by Kafka's default: the other nodes have what the node loses."""
 
     IMAGE_MIB = 1024
 
@@ -148,7 +148,7 @@ class Power(Fault):
             disk.unmount(quietly=True)
 
     def strike(self) -> str:
-        # The others have to hold what is lost: only what is in sync everywhere may be taken from one.
+        # The other nodes must have the lost records, so all replicas must be in sync before the power cut.
         waited_s = self.cluster.wait_whole()
         node = self.some_node()
         self.cut([node])
@@ -156,7 +156,7 @@ class Power(Fault):
 
     def cut(self, struck: Sequence[int]) -> None:
         if self.rng.random() < 0.5:
-            # As the kernel does now and then: part of what was written is on the disk.
+            # The kernel sometimes writes back: then a part of the written bytes is on the disk.
             self.disks[self.rng.choice(struck)].write_back()
             time.sleep(self.rng.uniform(0, 0.3))
         with contextlib.ExitStack() as standing:
@@ -177,7 +177,7 @@ class Power(Fault):
 
 
 class PowerOfAll(Power):
-    """Of all nodes in the same moment; what is acknowledged has been flushed by all in sync (flush.messages=1)."""
+    """Power cut of all nodes in the same moment. All in-sync replicas have flushed acknowledged records (flush.messages=1)."""
 
     settings: ClassVar[Mapping[str, str]] = {"log.flush.interval.messages": "1"}
 
@@ -187,7 +187,9 @@ class PowerOfAll(Power):
 
 
 class Elections(Fault):
-    """Leaders stand still until others lead, come back with what only they have (acks=1), and are elected again. Counts elections."""
+    """Leaders pause or die until others lead, come back with records that only they have (acks=1), and are elected again. Counts
+    elections.
+    """
 
     settings: ClassVar[Mapping[str, str]] = {
         "broker.session.timeout.ms": "1000",
@@ -233,9 +235,10 @@ class Elections(Fault):
 
 
 class IsrToOne(Fault):
-    """A leader's clients' port is cut off from the other nodes until it is alone in sync; it acknowledges more, and is killed.
+    """A leader's client port is cut off from the other nodes until the leader is alone in sync. It acknowledges more records, and is
+    killed.
 
-    Nobody else may lead while it is away, and what it acknowledged is there when it is back.
+    No other node may lead while the leader is away, and its acknowledged records must exist when the leader is back.
     """
 
     settings: ClassVar[Mapping[str, str]] = {"replica.lag.time.max.ms": "1500", "min.insync.replicas": "1"}
@@ -270,7 +273,9 @@ class IsrToOne(Fault):
         return f"node {alone} was alone in {len(led)} partitions and was killed"
 
     def _alone(self, alone: int, witness: int) -> list[str] | None:
-        """The partitions that it leads, if it is alone in sync in all of them; there must be one."""
+        """Return the partitions that the node leads, if the node is alone in sync in all of them. None otherwise, or if the node leads
+        none.
+        """
         with contextlib.suppress(OSError):
             led = [(name, each) for name, each in self.cluster.partitions(witness) if each.leader_id == alone]
             if led and all(each.isr_nodes == [alone] for _, each in led):
@@ -286,7 +291,7 @@ class IsrToOne(Fault):
 
 
 class Clock(Fault):
-    """One node's clock jumps by up to an hour, forward or back, and at times once more at once."""
+    """One node's clock jumps by up to an hour, forward or back, sometimes several times in a row."""
 
     HOUR_S = 3600.0
 

@@ -1,18 +1,18 @@
-"""A consumer against a model of what it has handed out, with real brokers; hypothesis chooses the calls, and shrinks what fails.
+"""Consumers against a model of the records that they return, with real brokers. Hypothesis chooses the calls, and shrinks a failing script.
 
     python -m tests.campaigns.consumer_model --runs 20000 --seed 1
 
-One run is one or two consumers (blocking or asyncio; assigned, or members of a classic or a KIP-848 group) and a script: poll, iterate and
-break, iterate and raise, chunks, calls that are interrupted or cancelled, seek, pause, position, commit, refused requests, cut connections,
-leaders that move, members that come and go, close. The model is a set of numbers for each partition: the offsets at which it may go on. It
-is one number but where nobody can know whether a commit took effect.
+One run is one or two consumers (blocking or asyncio; assigned, or members of a classic or a KIP-848 group) and a script. Its steps: poll,
+iterate and break, iterate and raise, chunks, calls that are interrupted or cancelled, seek, pause, position, commit, refused requests, cut
+connections, leaders that move, members that join and leave, close. The model is a set of offsets for each partition, at which reading may
+continue. The set has one offset, except when it is unknown whether a commit took effect.
 
-- each record comes once and in order (`next_record`), from where the last seek or the committed offset was;
-- position() is that number, and what is committed is that number (`position`, `committed`);
-- a partition is with one member at a time (`owner`);
-- at the end all that is left is read (`rest`), and close() commits it (`closed`).
+- Each record comes once and in order (`next_record`), from the last seek or the committed offset on.
+- position() is that offset, and the committed offset is that offset (`position`, `committed`).
+- A partition belongs to one member at a time (`owner`).
+- At the end the remaining records are read (`rest`), and close() commits them (`closed`).
 
-Runs go in portions of 250. A failure prints its script at once, and in the end the shortest one that fails and the portion's seed.
+Runs are played in portions of 250. A failure prints its script at once. The end prints the shortest failing script and the portion's seed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COUNT = 24
 STEPS = 14
 _POLL_MS = 20
 _LOOP_S = 1.0
-"""After which a loop over a consumer is ended by wakeup(): its partitions may have gone to the other member."""
+"""Seconds after which wakeup() ends a loop over a consumer: its partitions may have moved to the other member."""
 
 _HEALING = "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"
 FAULTS: dict[str, tuple[str, ...]] = {
@@ -63,29 +63,29 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "ConsumerGroupHeartbeat": (*_HEALING, "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
 }
 _UNSURE = frozenset({"GROUP_AUTHORIZATION_FAILED", "ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"})
-"""Commits may be refused for good after these, and partitions may be lost."""
+"""Errors after which commits may be refused for good, and partitions may be lost."""
 _TOLD = frozenset({"REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR", "TOPIC_AUTHORIZATION_FAILED", *_UNSURE})
-"""Errors that the application hears of."""
+"""Errors that the application gets."""
 
 
 class Left(Exception):
-    """Ends a loop."""
+    """Exception that ends a loop."""
 
 
 class ConsumerFace(Face, Protocol):
-    """Either of the two consumers, as the model uses them."""
+    """Interface of both consumers for the model."""
 
     def listener(self, action: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
-        """Return what a listener of this consumer gives back, to perform the action."""
+        """Return the value that a listener of this consumer returns to perform the action."""
         ...
 
     async def each(self, enough: Callable[[Any], Awaitable[bool]]) -> None:
-        """Iterate until a record is enough."""
+        """Iterate until `enough` returns True for a record."""
         ...
 
 
 class BlockingConsumer(Blocking):
-    """The blocking consumer, interrupted in the lines through which records come."""
+    """Blocking consumer, interrupted in the lines through which records come."""
 
     modules = READING
 
@@ -99,7 +99,7 @@ class BlockingConsumer(Blocking):
 
 
 class CoroutineConsumer(Coroutines):
-    """The asyncio consumer. A turn of the loop is as much as three lines of the blocking one."""
+    """Asyncio consumer. One iteration of its loop counts as three lines of the blocking consumer."""
 
     def listener(self, action: Coroutine[Any, Any, None]) -> Awaitable[None]:
         return action
@@ -114,7 +114,7 @@ class CoroutineConsumer(Coroutines):
 
 
 class Group:
-    """What the members of a run share: the offsets that may be committed, and how they commit."""
+    """State that the members of a run share: the offsets that may be committed, and the way of committing."""
 
     def __init__(self, topic: str, name: str, how: str, *, automatic: bool, in_listener: bool) -> None:
         self.name, self.how, self.automatic, self.in_listener = name, how, automatic, in_listener
@@ -122,7 +122,7 @@ class Group:
         self.kept: dict[TopicPartition, set[int]] = {where: {0} for where in self.partitions}
         self.members: list[Member] = []
         self.unsure = False
-        """Whether a commit may fail for good, and a member lose its partitions unasked."""
+        """Whether a commit may fail for good, and a member may lose its partitions."""
 
     @property
     def is_assigned(self) -> bool:
@@ -130,14 +130,14 @@ class Group:
 
 
 class Member(RebalanceListener):
-    """One consumer and its model."""
+    """Consumer and its model."""
 
     def __init__(self, face: ConsumerFace, group: Group) -> None:
         self.face, self.group = face, group
         self.next: dict[TopicPartition, set[int]] = {}
-        """Of the partitions that it has: the offset that comes next, one of these."""
+        """Owned partition -> offsets of which one comes next."""
         self.since: dict[TopicPartition, set[int]] = {}
-        """Where each has been since it came: what automatic commits may have committed."""
+        """Owned partition -> positions since the assignment, which automatic commits may have committed."""
         self.paused: set[TopicPartition] = set()
 
     # -- rebalances -----------------------------------------------------------------------------------------------------------------
@@ -169,10 +169,10 @@ class Member(RebalanceListener):
                     self.commits(where)
             elif self.group.in_listener:
                 with contextlib.suppress(KafkaError):
-                    # Refused where close() comes while the member joins again.
+                    # The commit is refused when close() comes while the member joins again.
                     await self.commit()
         finally:
-            # Also a listener that is cancelled or interrupted has been called.
+            # A cancelled or interrupted listener counts as called.
             self.give_up(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
@@ -184,14 +184,14 @@ class Member(RebalanceListener):
         self.give_up(partitions)
 
     def commits(self, where: TopicPartition) -> None:
-        """Note that what is next has been committed."""
+        """Note that the next offset has been committed."""
         if len(self.next[where]) == 1:
             if self.group.unsure:
                 self.group.kept[where] |= self.next[where] | (self.since[where] if self.group.automatic else set())
             else:
                 self.group.kept[where] = set(self.next[where])
 
-    # -- what it says ---------------------------------------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------------------------------
 
     def goes_on(self, where: TopicPartition, offset: int) -> None:
         self.next[where] = {offset}
@@ -232,7 +232,7 @@ class Member(RebalanceListener):
         self.got_chunk(await self.face.call("next_chunk", _POLL_MS))
 
     def left(self) -> int:
-        """Return how many records it can read before it would wait for more."""
+        """Return the number of records that the member can read without waiting for more."""
         return sum(COUNT - max(self.next[where]) for where in self.next.keys() - self.paused)
 
     async def iterate(self, count: int, doing: list[tuple[str, int]], *, raises: bool) -> None:
@@ -293,7 +293,7 @@ class Member(RebalanceListener):
         try:
             await self.check_position(where)
         except KafkaError:
-            # Not looked up yet: a commit leaves the partition out.
+            # The offset has not been looked up yet, so a commit leaves the partition out.
             self.group.unsure = True
             raise
 
@@ -307,7 +307,7 @@ class Member(RebalanceListener):
             self.paused.discard(where)
 
     async def commit(self) -> None:
-        """Commit by hand; where it fails nobody knows whether it took effect."""
+        """Commit explicitly. If the commit fails, it is unknown whether it took effect."""
         before = {where: set(offsets) for where, offsets in self.group.kept.items()}
         for where in self.next:
             self.commits(where)
@@ -382,7 +382,7 @@ class ConsumerModel(Model):
         self.step(self.come)
 
     def step(self, action: Callable[[], Awaitable[None]], name: str = "") -> None:
-        """Perform a step, and hear of the errors that an application hears of."""
+        """Perform a step, and catch the errors that an application may get."""
         self.script.append(name or action.__name__)
         type(self).done[(name or action.__name__).split()[0]] += 1
         try:
@@ -402,7 +402,7 @@ class ConsumerModel(Model):
                 raise
 
     async def come(self) -> None:
-        """A consumer begins; the first one waits until it has partitions."""
+        """Start a consumer. The first consumer waits until it has partitions."""
         group = self.group
         face: ConsumerFace = (
             BlockingConsumer(Consumer(self.settings)) if self.runner is None else CoroutineConsumer(AsyncConsumer(self.settings))
@@ -419,7 +419,7 @@ class ConsumerModel(Model):
             await self.until(lambda: bool(member.next))
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Poll with all members until it is done."""
+        """Poll with all members until the condition holds."""
         limit = time.monotonic() + LIMIT_S
         while not done():
             if time.monotonic() > limit:
@@ -429,11 +429,11 @@ class ConsumerModel(Model):
                 await self.tried(member.poll)
 
     def by(self, who: int, action: Callable[[Member], Awaitable[None]], name: str) -> None:
-        """Let a member make a step; one without partitions polls instead."""
+        """Let a member perform a step. A member without partitions polls instead."""
         member = self.group.members[who % len(self.group.members)]
         self.step(lambda: action(member) if member.next else member.poll(), name if member.next else "poll")
 
-    # -- what may happen ------------------------------------------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------------------------------------------------
 
     @rule(who=WHO, limit=st.sampled_from((None, 1, 2, 7)))
     def poll(self, who: int, limit: int | None) -> None:
@@ -504,7 +504,7 @@ class ConsumerModel(Model):
         who=WHO,
     )
     def refused(self, what: tuple[str, str | None], applied: bool, who: int) -> None:
-        """The next request of this kind is refused, or its connection cut; a lost JoinGroup would leave a member behind."""
+        """Refuse the next request of this kind, or cut its connection. A lost JoinGroup would leave a member behind."""
         api, error = what
         self.group.unsure |= error in _UNSURE
         applied &= api != "JoinGroup"
@@ -513,7 +513,7 @@ class ConsumerModel(Model):
 
     @rule()
     def cut(self) -> None:
-        """All connections of the run end."""
+        """Close all connections of the run."""
         self.script.append("cut")
         self.done["cut"] += 1
         self.world.cluster.faults.disconnect(self.settings["client.id"])
@@ -542,7 +542,7 @@ class ConsumerModel(Model):
 
     @rule(who=WHO)
     def comes_or_goes(self, who: int) -> None:
-        """A second member joins the group, or one of two leaves it."""
+        """Let a second member join the group, or one of two leave."""
 
         async def leave() -> None:
             await self.group.members.pop(who).close()
@@ -565,7 +565,7 @@ class ConsumerModel(Model):
     # -- the end --------------------------------------------------------------------------------------------------------------------
 
     def teardown(self) -> None:
-        """Read what is left, close, and compare what is committed."""
+        """Read the remaining records, close the consumers, and check the committed offsets."""
         if not hasattr(self, "group"):
             return
         self.world.cluster.faults.clear()
@@ -592,7 +592,7 @@ class ConsumerModel(Model):
         await self.tried(self.check_positions)
 
     async def check_positions(self) -> None:
-        """Ask where each member goes on; where a commit may have failed the model knows only now."""
+        """Ask each member for its positions. After a commit that may have failed, the model learns the position only now."""
         for member in self.group.members:
             for where in sorted(member.next):
                 await member.check_position(where)
@@ -619,7 +619,7 @@ class ConsumerModel(Model):
 
 
 def fill(servers: str, topics: list[str]) -> None:
-    """Write what is to be read."""
+    """Write the records that the runs read."""
     with Producer(bootstrap_servers=servers) as producer:
         for _ in range(COUNT // 6):
             for topic in topics:
@@ -629,7 +629,7 @@ def fill(servers: str, topics: list[str]) -> None:
 
 
 def campaign(runs: int, seed: int, *, lent: int = 100) -> tuple[int, Counter[str]]:
-    """Play the runs; return how many portions failed, and what was done how often."""
+    """Play the runs. Return the number of failed portions, and the number of steps by kind."""
     done: Counter[str] = Counter()
     with World(2, fill, lent) as world:
         return play(ConsumerModel, world, runs, seed, STEPS, done=done), done

@@ -1,9 +1,9 @@
-"""Random faults against whole controllers: `python -m tests.campaigns.controllers --seed 1 --count 500`.
+"""Random faults of whole controllers: `python -m tests.campaigns.controllers --seed 1 --count 500`.
 
-One seed is one quorum of KRaftNodes on virtual disks with clients, and one history: processes that stand still and go on, are killed or
-lose their power, links that are cut one way or both, slow disks, resignations, snapshots. The invariants are those of
-`tests.controller.quorum_simulation`; at the end all is healed, and what was answered must be there.
-A failing seed is printed and runs again alone with `--seed N --count 1`.
+One seed is one quorum of KRaftNodes on virtual disks, with clients, and one sequence of faults: processes that pause and resume, are killed
+or lose their power, links that are cut in one or both directions, slow disks, resignations, snapshots. `tests.controller.quorum_simulation`
+checks its invariants. At the end all faults end, and everything that was answered must exist. A failing seed is printed; `--seed N --count
+1` repeats it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.controller.quorum_simulation import Simulation
 
 
 def run(seed: int, *, actions: int = 60) -> Simulation:
-    """One history; InvariantViolation when it breaks a rule."""
+    """Play one seed. Raises InvariantViolation when an invariant is broken."""
     plan = random.Random(seed * 104_729 + 7)
     simulation = Simulation(
         seed,
@@ -56,7 +56,7 @@ def _act(simulation: Simulation, plan: random.Random) -> None:
 
 
 def _ask(simulation: Simulation, plan: random.Random, ask: Callable[[int], None]) -> None:
-    """A client asks every controller that may think itself the active one, or any."""
+    """Let a client ask every controller that may believe itself active, or else any controller."""
     believers = [node for node in simulation.controllers_up() if simulation.nodes[node].is_active_controller]
     for node in believers or simulation.controllers_up()[:1]:
         ask(node)
@@ -76,7 +76,7 @@ def _any(simulation: Simulation, plan: random.Random, act: Callable[[int], None]
 
 
 def _go_on(simulation: Simulation, plan: random.Random) -> None:
-    """A process that stood still goes on, and there may be clients who ask it before anything else."""
+    """Resume paused processes. Clients may send requests to them first."""
     paused = [node for node in simulation.up if simulation.processes[node].paused]
     for node in paused:
         if node in simulation.voters and plan.random() < 0.7:

@@ -2,10 +2,10 @@
 
     python -m tests.campaigns.coordinator_interleavings --core classic|consumer|transaction|all --count 200000 --seed 1
 
-One interleaving is a random script of 20 to 60 steps: members or producers send requests that are lost, repeated, delayed and overtake
-one another, timers fire, appends fail or commit late, and the partition changes hands in the middle, its log compacted or not. The
-invariants are named where they are checked (`tests/campaigns/interleavings/`). A failure prints its core, seed and number;
-`--core C --seed S --only N` plays it again. Rates are by CPU seconds.
+One interleaving is a random script of 20 to 60 steps. Members or producers send requests that are lost, repeated, delayed and reordered.
+Timers fire, appends fail or commit late, and the partition's leader changes in the middle, with a compacted log or not. The invariants are
+named where they are checked (`tests/campaigns/interleavings/`). A failure prints its core, seed and number; `--core C --seed S --only N`
+repeats it. Rates are per CPU second.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Failure(NamedTuple):
 
 
 class Run:
-    """What became of some interleavings."""
+    """Results of some interleavings."""
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
@@ -77,13 +77,13 @@ class Run:
 
 _PROGRESS = 5_000
 _ENOUGH = 20
-"""A core that has failed so often is not tried any further."""
+"""Number of failures after which a core is not tried further."""
 
 
 def campaign(
     cores: list[str], seed: int, numbers: range, *, verbose: bool = False, progress: Callable[[str], object] = lambda line: None
 ) -> Run:
-    """Plays them all, core by core."""
+    """Play all interleavings, core by core."""
     run = Run()
     logging.disable(logging.CRITICAL)
     try:

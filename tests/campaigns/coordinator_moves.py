@@ -1,8 +1,8 @@
-"""Coordinators and leaders on three brokers that change places: `python -m tests.campaigns.coordinator_moves --seed 1 --seeds 500`.
+"""Coordinators and leaders that move between three brokers: `python -m tests.campaigns.coordinator_moves --seed 1 --seeds 500`.
 
-One seed is one story (tests/simulation/moves.py): producers with transactions over a network that loses, repeats and delays, while the
-leadership of `__transaction_state`, `__consumer_offsets` and of their partitions moves in the middle of requests. A failing seed is printed
-and plays again alone with `--seed N --seeds 1`.
+One seed is one run (tests/simulation/moves.py): producers with transactions over a network that loses, repeats and delays, while the
+leaders of `__transaction_state`, `__consumer_offsets` and of the producers' partitions move in the middle of requests. A failing seed is
+printed; `--seed N --seeds 1` repeats it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.simulation.moves import play
 
 
 def campaign(seed: int, seeds: int) -> tuple[list[str], int]:
-    """(problems, transactions that ended as their producers were told)."""
+    """Play the seeds. Return the problems, and the number of transactions that ended as their producers were told."""
     problems: list[str] = []
     told = 0
     logging.disable(logging.CRITICAL)

@@ -1,14 +1,14 @@
-"""Copiers for the exactly-once campaign: read with a group, transform, produce, commit the offsets in the same transaction.
+"""Copiers for the exactly-once campaign: read with a group, transform, produce, and commit the offsets in the same transaction.
 
     python -m tests.campaigns.copiers '{"client": "librdkafka", ...}'     (the fields of `Options`, as JSON)
 
-Every copier is a process of its own, so that it can be killed. It writes its history as it goes: before a transaction ends the values that
-it read and sent, afterwards what became of it. The value of an output record names the transaction that wrote it, which lets the judge tell
-records of one transaction from those of another with the same input.
+Every copier is a separate process, so that it can be killed. A copier records its history: before the end of a transaction the values that
+it read and sent, afterwards the outcome. The value of an output record names its transaction, so that the check can tell apart the records
+of two transactions with the same input.
 
-Signals: SIGTERM ends the copier after the transaction at hand; SIGUSR1 lets it kill itself at a random point of its next transaction;
-SIGUSR2 lets it kill the broker (its pid is in `broker_pid`) a few milliseconds after it asked for its next commit.
-Exit statuses: 0 told to stop, 3 the producer can go on no more (fenced, or a fatal error): the history's last line says why.
+Signals: SIGTERM ends the copier after the current transaction. After SIGUSR1 the copier kills itself at a random point of its next
+transaction. After SIGUSR2 the copier kills the broker (its pid is in `broker_pid`) a few milliseconds after its next commit request. Exit
+statuses: 0 stopped by a signal; 3 the producer cannot continue (fenced, or a fatal error), and the history's last line has the reason.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ CLIENT = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "log_level": 0,
-    # librdkafka 2.16 gives its brokers up when it bootstraps again, but still sends TxnOffsetCommit by way of one that it gave up: such a
-    # producer waits for ever in send_offsets_to_transaction.
+    # librdkafka 2.16 gives its brokers up when it bootstraps again, but still sends TxnOffsetCommit through a broker that it gave up. Such
+    # a producer waits without end in send_offsets_to_transaction.
     "metadata.recovery.strategy": "none",
 }
 DEBUG = os.environ.get("ODRADEK_COPIER_DEBUG")
-"""Contexts of librdkafka's debug log, for the copiers."""
+"""Contexts of librdkafka's debug log for the copiers."""
 _FOR_OFFSETS = ("AddOffsetsToTxn", "FindCoordinator", "TxnOffsetCommit")
-"""Requests, as librdkafka's statistics name them."""
+"""Requests as librdkafka's statistics name them."""
 PHASES = ("begun", "produced", "flushed", "offsets", "ending")
 
 
 class Options(NamedTuple):
-    """What a copier is told; `name` is the transactional id, `life` counts its starts."""
+    """Settings of a copier. `name` is the transactional id; `life` counts its starts."""
 
     client: str
     bootstrap: str
@@ -57,7 +57,7 @@ class Options(NamedTuple):
     source: str
     target: str
     partitions: list[int]
-    """The partitions to read, for copiers that are no members of a group."""
+    """Partitions to read, for copiers that are not members of a group."""
     seed: int
     history: str
     broker_pid: str
@@ -66,15 +66,15 @@ class Options(NamedTuple):
     session_timeout_ms: int = 3_000
     batch: int = 500
     aborts: float = 0.05
-    """The share of transactions that are aborted although nothing is wrong."""
+    """Share of transactions that are aborted without an error."""
 
 
 class Fatal(Exception):
-    """The producer can go on no more."""
+    """Error after which the producer cannot continue."""
 
 
 class Doom:
-    """What the signals ask for."""
+    """Requests of the signals."""
 
     def __init__(self, options: Options) -> None:
         self.rng = random.Random(f"{options.seed} {options.name} {options.life}")
@@ -96,7 +96,7 @@ class Doom:
         self.broker = True
 
     def reached(self, phase: str) -> None:
-        """Kills the process that a signal has asked to be killed at this phase."""
+        """Kill the process, or the broker, if a signal has asked for a kill at this phase."""
         if self.own == phase:
             if phase != "ending":
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -117,18 +117,18 @@ def _kill_soon(pid: int, seconds: float) -> None:
 
 
 def _passed_over(error: KafkaError) -> None:
-    """Passes over an error, which the next call raises again; without this the client would raise it within unrelated callbacks."""
+    """Ignore an error, which the next call raises again. Without this callback the client would raise the error within other callbacks."""
 
 
 class Work(NamedTuple):
-    """A transaction's worth of input: what was read, and where reading goes on."""
+    """Input of one transaction."""
 
     name: str
     read: list[tuple[int, int, str]]
     """(partition, offset, value)."""
 
     def operations(self, options: Options, offsets: dict[str, int] | None = None) -> list[list[object]]:
-        """The micro-operations, with the offsets of the output as far as they are known."""
+        """Return the micro-operations, with the known offsets of the output."""
         known = offsets or {}
         done: list[list[object]] = [["poll", options.source, partition, offset, value] for partition, offset, value in self.read]
         for partition, _, value in self.read:
@@ -137,17 +137,17 @@ class Work(NamedTuple):
         return done + [["commit", options.group, options.source, partition, offset] for partition, offset in self.ends().items()]
 
     def ends(self) -> dict[int, int]:
-        """The offsets to commit."""
+        """Return the offsets to commit."""
         return {partition: offset + 1 for partition, offset, _ in self.read}
 
 
 def transformed(value: str, transaction: str) -> str:
-    """The output's value of an input's value."""
+    """Return the output value of an input value."""
     return f"{value}@{transaction}"
 
 
 class LibrdkafkaCopier:
-    """With a group of either protocol; a rebalance or an abort sends it back to the committed offsets."""
+    """Copier with librdkafka and a group of either protocol. After a rebalance or an abort it continues at the committed offsets."""
 
     def __init__(self, options: Options, recorder: Recorder, doom: Doom) -> None:
         self.options = options
@@ -155,13 +155,13 @@ class LibrdkafkaCopier:
         self.doom = doom
         self.rebalanced = False
         self.owned: dict[int, int] = {}
-        """Partition -> the generation in which it was assigned."""
+        """Partition -> generation in which it was assigned."""
         self.offsets: dict[str, int] = {}
         self.count = 0
         self.asked = 0
-        """How many requests the producer has sent that send_offsets_to_transaction needs, as far as it has told."""
+        """Number of requests for send_offsets_to_transaction that the producer has sent, according to its statistics."""
         self.unanswered = 0
-        """How many of its requests, of any kind, some broker had not answered when it told that."""
+        """Number of the producer's requests of any kind without a response, according to its last statistics."""
         settings: dict[str, Any] = {
             **CLIENT,
             "bootstrap.servers": options.bootstrap,
@@ -194,9 +194,10 @@ class LibrdkafkaCopier:
                 "transaction.timeout.ms": options.transaction_timeout_ms,
                 "message.timeout.ms": options.transaction_timeout_ms,
                 "retry.backoff.ms": 20,
-                # librdkafka 2.16 gives up a broker that is no longer in the metadata, but does not ask for the group's coordinator again
-                # while it remembers that this was it: send_offsets_to_transaction never returns (confluentinc/librdkafka#5511), with
-                # brokers of either kind. It remembers for as long as its metadata may be old; see also `_send_offsets`.
+                # librdkafka 2.16 gives up a broker that is no longer in the metadata, but does not look up the group's coordinator again
+                # while it remembers that this broker was the coordinator. Then send_offsets_to_transaction never returns
+                # (confluentinc/librdkafka#5511), with brokers of either kind. librdkafka remembers the coordinator for the maximum age of
+                # its metadata; see also `_send_offsets`.
                 "metadata.max.age.ms": 1000,
                 "topic.metadata.refresh.interval.ms": 500,
                 "linger.ms": 2,
@@ -220,13 +221,13 @@ class LibrdkafkaCopier:
         self.recorder.ok("rebalance", [["revoked", group, topic, partition, generation] for partition, generation in gone])
 
     def generation(self) -> tuple[int, str]:
-        """Generation and member id, as librdkafka writes them down for the producer."""
+        """Return generation and member id, from the bytes that librdkafka writes for the producer."""
         data: bytes = self.consumer.consumer_group_metadata()
         assert data.startswith(b"CGMDv2:")
         return int.from_bytes(data[7:11], sys.byteorder, signed=True), data[11:].split(b"\0")[1].decode(errors="replace")
 
     def rewind(self) -> None:
-        """Reads on from what the group has committed."""
+        """Seek to the committed offsets of the group."""
         while not self.doom.stopping:
             self.rebalanced = False
             try:
@@ -235,14 +236,14 @@ class LibrdkafkaCopier:
                     self.consumer.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
                 return
             except KafkaException:
-                # The broker is away, an open transaction has offsets pending, or fetching has not begun yet.
+                # The broker is away, an open transaction has pending offsets, or fetching has not begun yet.
                 self.consumer.consume(1, 0.05)
 
     def poll(self) -> list[tuple[int, int, str]]:
-        """(partition, offset, value) of some input that this member owns; empty when there is none, or after a rebalance."""
+        """Return (partition, offset, value) of records of owned partitions. Empty without records, or after a rebalance."""
         messages = self.consumer.consume(self.options.batch, 0.1)
         if self.rebalanced:
-            # Part of it may be from before the rebalance, and of partitions that are another's by now.
+            # Some records may be from before the rebalance, of partitions that now belong to another member.
             self.rewind()
             return []
         return [(m.partition(), m.offset(), m.value().decode()) for m in messages if m.error() is None]
@@ -262,16 +263,16 @@ class LibrdkafkaCopier:
             if not read:
                 continue
             if generation < 0 or not member:
-                # It was thrown out since; committing without a member id would pass for a commit from outside the group.
+                # The member was removed from the group since; a commit without a member id would count as a commit from outside the group.
                 self.rewind()
                 continue
             self.count += 1
             self.copy(Work(f"{self.options.name}.{self.options.life}.{self.count}", read))
-        with contextlib.suppress(SystemError):  # the client's, for a signal that came while it was closing
+        with contextlib.suppress(SystemError):  # the client raises it for a signal that came during the close
             self.consumer.close()
 
     def copy(self, work: Work) -> None:
-        """One transaction."""
+        """Copy one transaction."""
         voluntary = self.doom.rng.random() < self.options.aborts
         self.offsets = {}
         self.recorder.invoke("txn", work.operations(self.options), id=work.name)
@@ -285,7 +286,7 @@ class LibrdkafkaCopier:
         except KafkaException as error:
             self._failed(work, error.args[0])
         except SystemError as error:
-            # A fatal error that came while a delivery was reported: the client raises both at once.
+            # A fatal error during a delivery report: the client raises both errors at once.
             self.recorder.info("txn", work.operations(self.options, self.offsets), id=work.name, error=str(error.__context__), fatal=True)
             raise Fatal(str(error.__context__)) from error
         else:
@@ -314,8 +315,9 @@ class LibrdkafkaCopier:
         self.doom.reached("offsets")
 
     def _send_offsets(self, ends: list[TopicPartition], metadata: object) -> None:
-        """Ends the copier when the producer waits, asks nobody for anything, and no broker owes it an answer: it waits for a broker that it
-        has given up, and does not come back after its time limit either.
+        """Commit offsets in the transaction. End the copier when the producer waits without sending a request or awaiting a response.
+
+        Such a producer waits for a broker that it has given up, and does not return after its timeout either.
         """
         done = threading.Event()
         watch = threading.Thread(target=self._watch, args=(done,), daemon=True)
@@ -357,7 +359,7 @@ class LibrdkafkaCopier:
         self.rewind()
 
     def _retry(self, action: Any) -> None:
-        """Repeats the action until it is done, or fails with an error that a retry does not help."""
+        """Repeat the action until it succeeds. Raise errors that are not retriable."""
         while True:
             try:
                 action()
@@ -368,7 +370,7 @@ class LibrdkafkaCopier:
 
 
 def end(recorder: Recorder, why: str) -> NoReturn:
-    """At once: a producer that can go on no more has nothing to say goodbye for."""
+    """End the process at once with status 3: a producer that cannot continue has nothing to close in order."""
     recorder.info("crash", [], error=why)
     recorder.close()
     os._exit(3)

@@ -1,4 +1,4 @@
-"""A model of what was written to a log, and which of it must, may and must not be there after a crash; see `crash_states`."""
+"""Model of the records written to a log: which of them must, may and must not exist after a crash. See `crash_states`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from odradek.testing.disk import VirtualDisk
 Producers = dict[int, tuple[int, int, int, int]]
 """Producer id -> epoch, last sequence, last data offset, first offset of the open transaction."""
 _Record = tuple[int, bytes | None, bytes | None, int]
-"""Offset, key, value, timestamp: no two appends have the same one."""
+"""Offset, key, value, timestamp: no two appends have the same record."""
 
 
 class Violation(Exception):
-    """A rule was broken; the text names the rule first."""
+    """Broken rule; the text begins with the rule's name."""
 
 
 class Batch:
-    """A batch that was written (or was about to be), and the one it was written after."""
+    """Batch that was written or was about to be written, and the batch that it was written after."""
 
     __slots__ = (
         "aborted",
@@ -51,13 +51,13 @@ class Batch:
         self.previous = previous
         self.depth: int = 0 if previous is None else previous.depth + 1
         self.producers: Producers | None = None
-        """The producer state after it; None as long as it is being written."""
+        """Producer state after the batch; None while it is being written."""
         self.aborted = False
         self.decided_by: Batch | None = None
-        """The marker that ended its transaction."""
+        """Marker that ended the batch's transaction."""
 
     def chain(self) -> list[Batch]:
-        """Itself and all that lies before, oldest first."""
+        """Return this batch and all batches before it, oldest first."""
         found: list[Batch] = []
         batch: Batch | None = self
         while batch is not None:
@@ -67,7 +67,7 @@ class Batch:
         return found
 
     def follows(self, other: Batch) -> bool:
-        """Whether it was written to a log that held `other`."""
+        """Return whether the batch was written to a log that contained `other`."""
         batch: Batch | None = self
         while batch is not None and batch.depth > other.depth:
             batch = batch.previous
@@ -75,7 +75,7 @@ class Batch:
 
 
 class History:
-    """One incarnation of a topic's partition. What is about to happen is noted before it happens."""
+    """History of one incarnation of a topic's partition. Each change is noted before it happens."""
 
     def __init__(self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig) -> None:
         self.topic_partition = topic_partition
@@ -85,13 +85,13 @@ class History:
         self.by_bytes: dict[bytes, Batch] = {}
         self.by_record: dict[_Record, Batch] = {}
         self.flushed: list[Batch] = []
-        """Durable: must be there, byte for byte, from `start_limit` on (compacted: the last values)."""
+        """Durable batches, which must exist byte for byte from `start_limit` on (compacted: the last values)."""
         self.flushed_end = 0
         self.start_limit = 0
-        """The largest log start that a crash may leave."""
+        """Highest log start that a crash may leave."""
         self.start_durable = 0
         self.cleaned_end = 0
-        """The offset up to which compaction may have gone."""
+        """Offset up to which compaction may have gone."""
         self.open: dict[int, list[Batch]] = {}
 
     @property
@@ -99,7 +99,7 @@ class History:
         return self.config.compact
 
     def begin(self, data: bytes) -> Batch:
-        """These bytes are about to be appended."""
+        """Note that these bytes are about to be appended."""
         batch = Batch(data, self.tail)
         self.by_bytes[data] = batch
         for record in batch.records:
@@ -111,23 +111,23 @@ class History:
         batch.producers = producers_of(log)
 
     def begin_abort(self, producer_id: int) -> None:
-        """A marker is about to be appended: with it the batches are aborted."""
+        """Note that an abort marker is about to be appended, which aborts the open batches."""
         for batch in self.open[producer_id]:
             batch.aborted = True
 
     def decided(self, marker: Batch) -> None:
-        """The marker was appended."""
+        """Note that the marker was appended."""
         for batch in self.open.pop(marker.producer_id):
             batch.decided_by = marker
 
     def cut(self, end: int) -> None:
-        """The log is about to be, or was, truncated: nothing from `end` on is promised any more."""
+        """Note that the log is about to be, or was, truncated: batches from `end` on need not exist any longer."""
         gone = [batch.base for batch in self.flushed if batch.last >= end]
         self.flushed = [batch for batch in self.flushed if batch.last < end]
         self.flushed_end = min(self.flushed_end, end, *gone)
 
     def now_ends_at(self, end: int) -> None:
-        """The log now ends at `end`: its tail is the last batch below that, going back from the present tail."""
+        """Note that the log now ends at `end`: its tail is the last batch below `end` in the chain of the current tail."""
         while self.tail is not None and self.tail.last >= end:
             self.tail = self.tail.previous
         line = set() if self.tail is None else set(self.tail.chain())
@@ -146,19 +146,20 @@ def producers_of(log: Log) -> Producers:
 
 
 class Found:
-    """A log as it was opened."""
+    """Contents of a log as it was opened."""
 
     def __init__(self, disk: VirtualDisk, log: Log) -> None:
         self.start, self.end = log.log_start_offset, log.log_end_offset
         self.batches: list[tuple[int, int, int, bytes]] = []
-        """Base, last offset, leader epoch, bytes."""
+        """Base offset, last offset, leader epoch, bytes."""
         for segment in log.segments:
             data = memoryview(disk.read_bytes(segment.log_path))[: segment.size]
             for position, header in iter_headers(data):
                 piece = bytes(data[position : position + header.size])
                 self.batches.append((header.base_offset, header.last_offset, header.partition_leader_epoch, piece))
         entries = [each._replace(start_offset=max(each.start_offset, self.start)) for each in log.leader_epochs.entries]
-        # Of those that begin at or below the log start the last one counts; one that begins at the end is dropped by the next start.
+        # Of the epochs that begin at or below the log start only the last counts. An epoch that begins at the end is dropped by the next
+        # start.
         self.epochs = [
             each
             for each, following in zip(entries, [*entries[1:], None], strict=False)
@@ -172,9 +173,7 @@ class Found:
         return {pid: state for pid, state in self.producers.items() if state[2] >= self.start}
 
     def same(self, other: Found) -> str:
-        """The first thing that differs, empty when nothing does. Of producers whose last batch lies below the log start recovery may know
-        nothing, as in Kafka.
-        """
+        """Return the first difference, or "". As in Kafka, a recovery may forget producers whose last batch is below the log start."""
         for name in ("start", "end", "batches", "epochs", "readable_producers", "aborted"):
             mine, its = getattr(self, name), getattr(other, name)
             if mine != its:
@@ -183,10 +182,10 @@ class Found:
 
 
 def check(history: History, log: Log, found: Found) -> None:
-    """Violation when the log cannot be what a crash of this history leaves."""
+    """Raise Violation when a crash of this history cannot leave this log."""
     _require(found.start <= log.high_watermark <= found.end, f"offsets-in-order: {found.start}, {log.high_watermark}, {found.end}")
     _require(log.recovery_point <= found.end, f"offsets-in-order: recovery point {log.recovery_point} behind the end {found.end}")
-    # As long as nothing was flushed, the topic may be made anew by what the metadata says of it.
+    # Before anything was flushed, the topic may be created again from the metadata.
     anew = found.end == 0 and history.flushed_end == 0
     _require(
         (anew or history.start_durable <= found.start) and found.start <= max(history.start_limit, history.start_durable),
@@ -210,7 +209,7 @@ def _require(condition: bool, text: str) -> None:
 
 
 def owners_of(history: History, found: Found) -> list[Batch | None]:
-    """Of each batch the one that was written; they must be of one line, in order, and without holes where nothing was compacted."""
+    """Return the written batch of each batch found. They must be one chain, in order, and without gaps unless the topic is compacted."""
     owners: list[Batch | None] = []
     before: Batch | None = None
     next_offset = found.batches[0][0] if found.batches else 0
@@ -256,7 +255,7 @@ def _check_bytes(history: History, found: Found) -> None:
 
 
 def _check_values(history: History, found: Found, owners: list[Batch | None]) -> None:
-    """The last flushed value of every key is there unless a later, not aborted, one is; a dropped tombstone leaves nothing behind."""
+    """Check that each key has its last flushed value or a later value that is not aborted. A dropped tombstone leaves no record."""
     latest: dict[bytes | None, tuple[int, bytes | None]] = {}
     for _, _, _, data in found.batches:
         for position, header in iter_headers(memoryview(data)):
@@ -282,7 +281,9 @@ def _check_values(history: History, found: Found, owners: list[Batch | None]) ->
 
 
 def _tombstones(history: History, owners: list[Batch | None]) -> set[bytes | None]:
-    """Keys whose last record in the line, below where compaction may have got, is a tombstone: it may have been dropped, too."""
+    """Return the keys whose last record in the chain, below the range that compaction may have reached, is a tombstone and may be
+    dropped.
+    """
     last = next((owner for owner in reversed(owners) if owner is not None), None)
     values: dict[bytes | None, bytes | None] = {}
     for batch in [] if last is None else last.chain():
@@ -296,7 +297,7 @@ def _check_epochs(history: History, found: Found) -> None:
     _require(entries == sorted(entries), f"epochs: {entries}")
     for base, last, epoch, _ in found.batches:
         if last < found.start or (entries and base < entries[0].start_offset <= history.start_limit):
-            # Epochs below a raised log start are forgotten before the checkpoint of log starts is written, as in Kafka.
+            # As in Kafka, epochs below a raised log start are removed before the checkpoint of log starts is written.
             continue
         known = [each.epoch for each in entries if each.start_offset <= max(base, found.start)]
         _require(bool(known) and known[-1] == epoch, f"epochs: the batch at {base} has {epoch}, the cache says {entries}")
@@ -322,17 +323,17 @@ def _check_producers(history: History, found: Found, last: Batch) -> None:
     for pid, (epoch, sequence, offset, transaction) in expected.items():
         entry = found.producers.get(pid)
         if history.compacted and offset >= history.flushed_end:
-            # The unflushed end of a segment may be lost though the next segment is there; in a compacted log such a hole looks as if
-            # the cleaner had made it.
+            # The unflushed end of a segment may be lost although the next segment exists. In a compacted log such a gap looks like a result
+            # of the cleaner.
             continue
         if history.compacted and offset < history.cleaned_end and _went_on(history, last, pid):
-            # The cleaner keeps the last batch of each producer as it is known at the time. That was a later one, which is lost.
+            # The cleaner keeps the last batch of each producer that it knows at the time. That was a later batch, which is lost.
             continue
         if offset >= found.start:
             _require(entry is not None, f"producers: {pid} is forgotten, its last batch ends at {offset}")
         if entry is not None and offset >= found.start:
-            # Recovery reads whole segments and finds where the transaction began, whereas the running broker, when it read the log from its
-            # start on, took the first batch from there for its beginning. As in Kafka.
+            # Recovery reads whole segments and finds the beginning of the transaction. The running broker had read the log from its start
+            # on, and took the first batch from there for the beginning. As in Kafka.
             began_before = entry[3] < found.start and entry[3] in _undecided(last, pid)[:1]
             wanted = (epoch, sequence, offset, entry[3] if transaction < found.start or began_before else transaction)
             _require(entry == wanted, f"producers: {pid} is at {entry}, {wanted} was expected")
@@ -341,15 +342,15 @@ def _check_producers(history: History, found: Found, last: Batch) -> None:
 
 
 def _went_on(history: History, last: Batch, pid: int) -> bool:
-    """Whether the producer wrote more than there is in the line that ends with this batch."""
+    """Return whether the producer wrote a batch after the chain that ends with `last`."""
     return any(batch.producer_id == pid and batch.base > last.base for batch in history.by_bytes.values())
 
 
 def _lies_before(history: History, found: Found, last: Batch, pid: int) -> bool:
-    """Whether all batches of the producer in the line lie below the log start, or did when the log was opened the last time.
+    """Return whether all batches of the producer in the chain are below the log start, or were when the log was last opened.
 
-    Recovery reads whole segments and finds them again, whereas the running broker forgot them when it read from the log start on. As in
-    Kafka.
+    Recovery reads whole segments and finds such batches again. The running broker did not know them, as it had read from the log start on.
+    As in Kafka.
     """
     own = [batch for batch in last.chain() if batch.producer_id == pid]
     if not own or own[-1].last >= max(found.start, history.start_limit):
@@ -357,12 +358,12 @@ def _lies_before(history: History, found: Found, last: Batch, pid: int) -> bool:
     data = [batch for batch in own if not batch.control]
     state = found.producers[pid]
     right = state[2] < 0 or any(state[2] == batch.last and state[0] == batch.producer_epoch for batch in data[-1:])
-    # A transaction without an end is open where it began.
+    # A transaction without an end is open from its beginning.
     return right and state[3] in (-1, *_undecided(last, pid)[:1])
 
 
 def _undecided(last: Batch, pid: int) -> list[int]:
-    """Where the batches of the producer begin that no marker in the line has decided, rising."""
+    """Return the base offsets of the producer's batches that no marker in the chain has ended, ascending."""
     own = [batch for batch in last.chain() if batch.producer_id == pid]
     markers = [batch.base for batch in own if batch.control]
     return [batch.base for batch in own if not batch.control and batch.base > max(markers, default=-1)]

@@ -1,17 +1,17 @@
-"""Crashes the log layer at every change it makes to the disk, and opens it on what a power cut may leave there.
+"""Crashes of the log layer at every change that it makes to the disk, followed by a start on a disk that a power cut may leave.
 
     python -m tests.campaigns.crash_states --states 50000 --seed 1
 
-A world is a log manager on a virtual disk that appends (plain, idempotent, transactional), rolls, flushes, checkpoints, truncates,
-deletes records, retains, compacts and swaps, creates and deletes topics, shuts down, is killed and loses power. Before each write,
-fsync, rename, truncation and removal several disks are made of what is durable there and of subsets of the rest (`VirtualDisk.crash`). On
-each of them:
-  opens             every log directory and every topic;
-  flushed-prefix    what was flushed is there byte for byte (last-values: of a compacted topic the last value of each key);
-  valid-prefix      what can be read was written, in one line and without holes (order, no-gap);
-  log-start, offsets-in-order, epochs, producers, aborted   are those of the batches that are there;
-  reopens           after a kill, a second power cut, an append, a write over what was lost or a clean shutdown all of it holds again.
-A failure prints the world, step and state; `--world W --step N --state K` with the same seed plays it again.
+A world is a log manager on a virtual disk. It appends (plain, idempotent, transactional), rolls, flushes, writes checkpoints, truncates,
+deletes records, applies retention, compacts and swaps segments, creates and deletes topics, shuts down, is killed and loses power. Before
+each write, fsync, rename, truncation and removal several disks are made of the durable changes and of subsets of the others
+(`VirtualDisk.crash`). Checks of each disk:
+  opens             every log directory and every topic opens;
+  flushed-prefix    flushed batches exist byte for byte (last-values: of a compacted topic the last value of each key);
+  valid-prefix      readable batches were written, as one chain and without gaps (order, no-gap);
+  log-start, offsets-in-order, epochs, producers, aborted   fit the existing batches;
+  reopens           after a kill, a second power cut, an append, a write over lost batches or a clean shutdown all checks hold again.
+A failure prints the world, step and state; `--world W --step N --state K` with the same seed repeats it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ STEPS = 120
 
 
 class Opened:
-    """A log manager on a disk, with the cleaner, as a broker starts it."""
+    """Log manager with its cleaner on a disk, opened as a broker opens it."""
 
     def __init__(self, disk: VirtualDisk, clock: ManualClock, histories: dict[UUID, History], rng: random.Random) -> None:
         self.disk = disk
@@ -84,7 +84,7 @@ class Opened:
 
 
 class World:
-    """One run of the log layer; `boundary` is called before every change of the disk."""
+    """One run of the log layer. `boundary` is called before every change of the disk."""
 
     def __init__(self, seed: str, boundary: Callable[[World], None]) -> None:
         self.rng = random.Random(seed)
@@ -93,7 +93,7 @@ class World:
         self.counter = 0
         self.epoch = 0
         self.histories: dict[UUID, History] = {}
-        """Of the topics that are in the metadata."""
+        """Histories of the topics in the metadata."""
         self.sequences: dict[tuple[UUID, int], int] = {}
         self.doing = "start"
         self.flushes: list[tuple[History, Log, Flush, list[Batch], int]] = []
@@ -102,7 +102,7 @@ class World:
             self.create(name, topic_config(**settings))
 
     def use(self, disk: VirtualDisk) -> None:
-        """Opens on this disk."""
+        """Open the logs on this disk."""
         self.flushes.clear()
         self.disk = disk
         disk.fault = self._before
@@ -117,7 +117,7 @@ class World:
         history = self.histories[topic_id] = History(TopicPartition(name, 0), topic_id, config)
         self.opened.logs[topic_id] = self.opened.manager.create_log(history.topic_partition, topic_id, config)
 
-    # -- what a broker does ------------------------------------------------------------------------------------------------------------
+    # -- operations of a broker --------------------------------------------------------------------------------------------------------
 
     def pick(self) -> tuple[History, Log]:
         history = self.rng.choice(list(self.histories.values()))
@@ -150,7 +150,7 @@ class World:
         if producer_id >= 0:
             key = (history.topic_id, producer_id)
             entry = log.producer_state.producers.get(producer_id)
-            # A producer that is known by a marker alone begins with 0; one that is not known at all goes on.
+            # A producer known only by a marker begins with sequence 0; an unknown producer continues its sequences.
             sequence = self.sequences.get(key, 0) if entry is None else entry.last_sequence + 1
             self.sequences[key] = sequence + len(records)
         data = encode_batch(
@@ -191,7 +191,7 @@ class World:
             self.flushes.append((history, log, flush, image, log.generation))
 
     def do_finish_flush(self) -> None:
-        """Runs a flush that was begun earlier: the log may have gone on meanwhile."""
+        """Run a flush that was begun earlier. The log may have changed since."""
         if self.flushes:
             history, log, flush, image, generation = self.flushes.pop(0)
             flush.run(self.disk)
@@ -221,13 +221,13 @@ class World:
         low = max(log.log_start_offset, history.cleaned_end)
         target = self.rng.randint(min(low, log.log_end_offset), log.log_end_offset)
         if len(log.bases) > 1 and self.rng.random() < 0.5:
-            # Across segments, of which the recovery point is in the last.
+            # Truncate across segments, where the recovery point is in the last segment.
             target = max(min(low, log.log_end_offset), log.bases[-1] - self.rng.randint(0, 2))
-        # A batch that holds the target goes as a whole.
+        # A batch that contains the target is removed as a whole.
         line = [] if history.tail is None else history.tail.chain()
         history.cut(min([target, *[batch.base for batch in line if batch.base < target <= batch.last]]))
         if history.flushed_end <= history.start_limit:
-            # Nothing readable is left: the log starts over.
+            # No readable batch is left: the log starts again.
             history.flushed, history.flushed_end = [], 0
         now = self.rng.random() < 0.5
         log.truncate_to(target, durable=now)
@@ -251,7 +251,7 @@ class World:
         history.open.clear()
 
     def harden(self, log: Log) -> None:
-        """Makes a truncation durable as followers do."""
+        """Make a truncation durable as followers do."""
         hardening = self.opened.manager.begin_hardening([log])
         if hardening is not None:
             hardening.run()
@@ -287,7 +287,7 @@ class World:
         history = self.histories[plan.log.topic_id]  # type: ignore[index]
         active = plan.log.active.base_offset
         line = [] if history.tail is None else history.tail.chain()
-        # Aborted records go for the marker's sake, which lies below the high watermark: no replica truncates it away afterwards.
+        # Aborted records are removed because of the marker. It is below the high watermark, so no replica truncates it afterwards.
         ends = [batch.decided_by.last + 1 for batch in line if batch.base < active and batch.decided_by is not None]
         history.cleaned_end = max(history.cleaned_end, active, *ends)
         run = CleaningRun(
@@ -314,7 +314,7 @@ class World:
         self.opened.names()
 
     def do_topics(self) -> None:
-        """Deletes the third topic and makes it again, or the other way round."""
+        """Delete the third topic and create it again, or the other way round."""
         for topic_id, history in list(self.histories.items()):
             if history.topic_partition.topic == "third":
                 del self.histories[topic_id]
@@ -347,14 +347,14 @@ class World:
         self.resume()
 
     def resume(self) -> None:
-        """What was found is what there is now."""
+        """Check the logs found, and set the histories to them."""
         for topic_id, log in self.opened.logs.items():
             history = self.histories[topic_id]
             found = Found(self.disk, log)
             check(history, log, found)
             history.tail = None
             for owner, (base, _, _, _) in zip(owners_of(history, found), found.batches, strict=True):
-                # Of a batch without records only the offset is left.
+                # Of a batch without records only the offset is known.
                 same = owner or next((each for each in reversed(history.by_bytes.values()) if each.base == base), None)
                 history.tail = same or history.tail
             history.open.clear()
@@ -364,7 +364,7 @@ class World:
             log.update_high_watermark(log.log_end_offset)
 
     def _decision(self, history: History, batch: Batch) -> tuple[Batch | None, bool]:
-        """The marker in the tail's line that ended the batch's transaction."""
+        """Return the marker in the tail's chain that ended the batch's transaction, and whether the marker aborted it."""
         if batch.producer_id < 8 or batch.control or history.tail is None:
             return None, False
         for later in history.tail.chain():
@@ -402,7 +402,7 @@ class World:
 
 
 class Campaign:
-    """Counts steps and states, and judges each."""
+    """Run of many worlds, with counts of steps and states."""
 
     def __init__(self, seed: int, *, per_step: int = 3, only: tuple[int, int] | None = None) -> None:
         self.seed = seed
@@ -430,7 +430,7 @@ class Campaign:
                 raise
 
     def boundary(self, world: World) -> None:
-        """Before a change of the disk."""
+        """Check the possible states before a change of the disk."""
         self.steps += 1
         self.all_steps += 1
         self.operations[world.doing] = self.operations.get(world.doing, 0) + 1
@@ -450,11 +450,11 @@ class Campaign:
 
 
 class _Stop(BaseException):
-    """This world is over."""
+    """End of a world after a failure."""
 
 
 def judge(world: World, rng: random.Random) -> None:
-    """Makes one disk that a power cut may leave now, and checks it."""
+    """Make one disk that a power cut may leave now, and check it."""
     names, data = rng.choice(MODES)
     opened = Opened(world.disk.crash(rng, names=names, data=data), world.clock, world.histories, rng)
     before = dict(_all_found(opened, world))
@@ -496,7 +496,7 @@ def _compare(before: dict[UUID, Found], after: dict[UUID, Found], what: str) -> 
 
 
 def _append_and_lose_power(opened: Opened, world: World, before: dict[UUID, Found], rng: random.Random) -> None:
-    """A flushed batch stays, and all that lies before it, whatever the next power cut takes."""
+    """Check that a flushed batch and all batches before it survive any power cut."""
     topic_id = rng.choice(list(opened.logs))
     log = opened.logs[topic_id]
     epoch = max(world.epoch, log.latest_epoch)
@@ -513,8 +513,9 @@ def _append_and_lose_power(opened: Opened, world: World, before: dict[UUID, Foun
 
 
 def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, Found], rng: random.Random) -> None:
-    """A batch in the place of a lost one, of the same size, must not bring back the batch after it; nor may later batches count as flushed
-    because the lost ones had been.
+    """Write batches of the same size over lost batches, and check the state after a power cut.
+
+    The batch after a lost batch must not come back. Later batches must not count as flushed because lost batches had been flushed.
     """
     written: list[tuple[History, Batch]] = []
     for topic_id, log in opened.logs.items():
@@ -530,14 +531,14 @@ def _write_over_and_lose_power(opened: Opened, world: World, before: dict[UUID, 
         batches = before[topic_id].batches
         previous = history.by_bytes.get(batches[-1][3], lost.previous) if batches else None
         if batches and (previous is None or previous.base != batches[-1][0]):
-            # What lies before has been compacted: nobody knows whose it is.
+            # The batches before have been compacted, so their writer is unknown.
             continue
         batch = Batch(b"".join(patched_chunks(data, log.log_end_offset, lost.epoch)), previous)
         if any(record in history.by_record for record in batch.records):
             continue
         _write(history, log, data, batch, written)
         for number in range(rng.randrange(4)):
-            # Beyond a recovery point that what was lost may have left behind.
+            # Write beyond a recovery point that lost batches may have left behind.
             if rng.random() < 0.5:
                 log.roll()
             data = memoryview(encode_batch([(NOW_MS, b"more", b"%d:%d" % (number, rng.getrandbits(64)), ())]))
@@ -563,7 +564,7 @@ def _write(history: History, log: Log, data: memoryview, batch: Batch, written: 
 
 
 def campaign(states: int, seed: int, *, per_step: int = 3, progress: bool = False) -> Campaign:
-    """Worlds until so many states have been judged."""
+    """Run worlds until `states` states have been checked, or until 10 failures."""
     run = Campaign(seed, per_step=per_step)
     number = 0
     started = time.monotonic()

@@ -1,13 +1,13 @@
-"""The same damaged directories given to JVM Kafka 4.3.1 and to Odradek: what both make of them must be the same.
+"""Equal damaged directories for JVM Kafka 4.3.1 and for Odradek: the results must be equal.
 
     python -m tests.campaigns.directories [--count 500] [--seed 1] [--keep FOLDER]
 
-A broker makes topics and is stopped; the logs of their partitions are replaced by logs of several segments, epochs and codecs, with
-idempotent and transactional producers and with gaps as compaction leaves them, some of them written by JVM Kafka for JVM producers
-(`sources`), and every one of them suffers one or two of the `mutations`. One log directory was closed cleanly, the others were not. Then
-both brokers start on copies, are asked, and are shut down; compared are log start and log end, the end of every epoch, what a fetch at
-random offsets finds, aborted transactions, and after the shutdown leader-epoch-checkpoint, the producer snapshot and the bytes of the
-log. A difference must have one of the reasons in `judging`. Damage that takes a whole log directory offline has its own directories
+A broker creates topics and is stopped. The logs of their partitions are replaced by logs with several segments, epochs and codecs, with
+idempotent and transactional producers, and with gaps as compaction leaves them. Some of the logs were written by JVM Kafka for JVM
+producers (`sources`). Each log gets one or two of the `mutations`. One log directory was closed cleanly, the others were not. Then both
+brokers start on copies, are queried, and are shut down. Compared are log start and log end, the end of every epoch, the results of fetches
+at random offsets, and aborted transactions. After the shutdown leader-epoch-checkpoint, the producer snapshot and the bytes of the log are
+compared. A difference must have one of the reasons in `judging`. Damage that takes a whole log directory offline has separate directories
 (`offline`).
 """
 
@@ -46,14 +46,15 @@ OVERRIDES = {
 }
 TOPICS = {"plain": "delete", "kept": "compact"}
 _CLEAN = 1
-"""The log directory (of three) that was closed cleanly."""
+"""Number of the log directory (of three) that was closed cleanly."""
 _OF_JVM = 0.3
-"""The share of logs that JVM Kafka wrote."""
+"""Share of logs that JVM Kafka wrote."""
 _OF_EACH_RARE = 3
-"""In each log directory of a full campaign."""
+"""Number of cases of each rare kind, in each log directory of a full campaign."""
 FULL_COUNT = 500
-"""From so many partitions on every reason must have been needed, and damage that takes directories offline is tried as well (many of them
-with one start of each broker)."""
+"""Number of partitions from which on a campaign is full. In a full campaign every reason must occur, and damage that takes directories
+offline is tested as well (many directories with one start of each broker).
+"""
 
 
 # -- making the directories ----------------------------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ def prepare(folder: Path, partitions: int) -> None:
 
 
 def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs, *, of_each_rare: int = 0) -> list[Case]:
-    """Fills the partitions of a prepared folder and lets each suffer: so many of every `RARE` kind first, then as chance has it."""
+    """Fill the partitions of a prepared folder and damage each: first `of_each_rare` cases of every `RARE` kind, then random kinds."""
     cases: list[Case] = []
     names = ("recovery-point", "log-start", "replication", "cleaner")
     weighted = [mutation for mutation in MUTATIONS for _ in range(mutation.weight)]
@@ -112,7 +113,7 @@ def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs, *, 
             while len(done) < wanted:
                 mutation = named[scripted.pop(0)] if scripted else weighted[rng.randrange(len(weighted))]
                 if clean and not mutation.clean and rng.random() < 0.95:
-                    continue  # JVM Kafka refuses to start with most of these, which costs a start each.
+                    continue  # JVM Kafka refuses to start with most of these; each would cost a start
                 if mutation.run(rng, path, lines):
                     done.append(mutation.name)
             for name, offset in zip(rows, (lines.recovery_point, lines.log_start, lines.high_watermark, lines.cleaner), strict=True):
@@ -131,7 +132,7 @@ def damage(folder: Path, rng: random.Random, now_ms: int, jvm_logs: JvmLogs, *, 
     return cases
 
 
-# -- asking ----------------------------------------------------------------------------------------------------------------------------
+# -- queries ---------------------------------------------------------------------------------------------------------------------------
 
 
 def ask(broker: BrokerProcess, cases: list[Case]) -> dict[tuple[str, int], dict[str, object]]:
@@ -183,7 +184,7 @@ def _ask_epoch(peer: Peer, epoch: int, by_topic: dict[str, list[int]], answers: 
 
 
 def fetch(peer: Peer, case: Case, offset: int) -> tuple[int, int]:
-    """(error code, base offset of the first batch or -1)."""
+    """Return (error code, base offset of the first batch or -1)."""
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
@@ -201,7 +202,7 @@ def fetch(peer: Peer, case: Case, offset: int) -> tuple[int, int]:
 
 
 def read_back(folder: Path, case: Case, answer: dict[str, object]) -> Outcome:
-    """The outcome from the answers and from what the shutdown left on disk."""
+    """Return the outcome, from the responses and from the files that the shutdown left."""
     directory = log_dirs(folder)[case.directory]
     name = case.name
     homes = [each / name for each in log_dirs(folder) if (each / name).is_dir()]
@@ -211,7 +212,7 @@ def read_back(folder: Path, case: Case, answer: dict[str, object]) -> Outcome:
     assert isinstance(start, int)
     rows = (home / "leader-epoch-checkpoint").read_text().splitlines()[2:] if (home / "leader-epoch-checkpoint").exists() else []
     epochs = tuple((int(row.split()[0]), int(row.split()[1])) for row in rows)
-    # What lies below the log start is dropped by whoever loads it next.
+    # The next load drops epochs below the log start.
     below = [pair for pair in epochs if pair[1] <= start]
     epochs = (((below[-1][0], start),) if below else ()) + epochs[len(below) :]
     epochs = tuple(pair for pair in epochs if pair[1] < end)
@@ -252,8 +253,9 @@ _CULPRITS = tuple(re.compile(words + r"[^\n]*data-\d/((?:plain|kept)-\d+)\b") fo
 
 
 def start(broker: BrokerProcess, folder: Path) -> set[str]:
-    """Starts the broker. A partition that keeps it from starting, or that takes its directory offline, is emptied and noted, and the broker
-    is started again.
+    """Start the broker, and return the partitions that prevented the start or took their directory offline.
+
+    Each such partition is removed, and the broker is started again. Raises RuntimeError when the log does not name a partition.
     """
     refused: set[str] = set()
     while True:
@@ -278,7 +280,7 @@ def start(broker: BrokerProcess, folder: Path) -> set[str]:
 def recover(
     make: Callable[[Path, dict[str, str]], BrokerProcess], source: Path, folder: Path, cases: list[Case]
 ) -> tuple[dict[str, Outcome], set[str]]:
-    """What became of each partition, and those with which the broker did not start."""
+    """Return the outcome of each partition, and the partitions with which the broker did not start."""
     shutil.copytree(source, folder)
     for leftover in folder.glob("*.log"):
         leftover.unlink()
@@ -286,7 +288,7 @@ def recover(
     refused: set[str] = set()
     try:
         while more := start(broker, folder) - refused:
-            # Once more on untouched copies of the others: what was tried has changed them.
+            # Start again on unchanged copies of the other partitions, as the failed start has changed them.
             refused |= more
             broker.kill()
             shutil.rmtree(folder)
@@ -311,7 +313,7 @@ def show(value: object) -> str:
 
 
 class Tally:
-    """What the campaign found; `problems` must stay empty."""
+    """Results of the campaign. `problems` must stay empty."""
 
     def __init__(self, seed: int, cases: list[Case]) -> None:
         self.seed = seed
@@ -319,7 +321,7 @@ class Tally:
         self.equal = 0
         self.better = 0
         self.alone = 0
-        """JVM Kafka takes the directory offline for it."""
+        """Number of cases for which JVM Kafka takes the directory offline."""
         self.reasons: Counter[str] = Counter({better.why: 0 for better in BETTER})
         self.problems: list[str] = []
 
@@ -333,7 +335,7 @@ class Tally:
             self.problems.append(f"{case}: {field} is {show(getattr(ours, field))}, JVM {show(getattr(theirs, field))}")
 
     def without_jvm(self, case: Case, ours: Outcome) -> None:
-        """JVM Kafka does not start with it: what we made of it must follow from the batches that were not damaged."""
+        """Check a case with which JVM Kafka does not start: our outcome must follow from the undamaged batches."""
         self.alone += 1
         if not any(".log" in mutation or "swap" in mutation for mutation in case.mutations):
             self.problems += [f"{case}: {field} is {show(getattr(ours, field))}, JVM Kafka does not start" for field in unsound(case, ours)]
@@ -352,7 +354,7 @@ class Tally:
 
 
 def campaign(count: int, seed: int, folder: Path) -> list[str]:
-    """The differences that have no reason, one line each; prints the reasons of the others, and a summary."""
+    """Return the differences without a reason, one line each. Print the reasons of the others, and a summary."""
     import time
 
     directories = offline.campaign(seed, folder / "offline") if count >= FULL_COUNT else offline.Tally()

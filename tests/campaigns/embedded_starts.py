@@ -1,9 +1,9 @@
-"""Embedded brokers started and stopped thousands of times: python -m tests.campaigns.embedded_starts --count 10000 --seed 1
+"""Thousands of starts and stops of embedded brokers: python -m tests.campaigns.embedded_starts --count 10000 --seed 1
 
-A seed chooses for each start: in a thread or in a process of its own (one in `--processes`), on disk or in memory, alone or with others at
-the same time (up to six), and what happens to it: a client writes a record and reads it again; it is killed or restarted in between, or
-its clock is put forward by a day; it is stopped in good order or killed. A start that fails, a record that does not come back, or a port,
-directory, thread or process that is left in the end is a flake. There may be none.
+A seed chooses for each start: in a thread or in a separate process (one in `--processes`), on disk or in memory, alone or with others at
+the same time (up to six). It also chooses the events: a client writes a record and reads it; in between the broker may be killed or
+restarted, or its clock advanced by a day; at the end the broker is stopped in order or killed. A flake is a failed start, a record that is
+not read back, or a port, directory, thread or process that is left at the end. No flake is allowed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXIT_S = 20.0
 
 
 class Plan(NamedTuple):
-    """One start and what becomes of it."""
+    """One start and the events after it."""
 
     number: int
     process: bool
@@ -40,16 +40,16 @@ class Plan(NamedTuple):
 
 
 class Run(NamedTuple):
-    """How a campaign went."""
+    """Results of a campaign."""
 
     problems: list[str]
     started: Counter[str]
     start_ms: list[float]
-    """Of brokers in threads that were started alone."""
+    """Milliseconds of starts of brokers in threads that were started alone."""
 
 
 def plans(count: int, seed: int, processes: int) -> Iterator[list[Plan]]:
-    """The starts, in groups of those that live at the same time."""
+    """Yield the starts, in groups of starts at the same time."""
     rng = random.Random(seed)
     number = 0
     while number < count:
@@ -68,7 +68,7 @@ def plans(count: int, seed: int, processes: int) -> Iterator[list[Plan]]:
 
 
 def live(plan: Plan) -> tuple[str | None, float]:
-    """A problem, None when all was well; and the milliseconds of the start."""
+    """Return a problem, or None, and the milliseconds of the start."""
     value = b"%d" % plan.number
     broker = EmbeddedBroker(topics=["t"], process=plan.process, memory=plan.memory)
     try:
@@ -99,7 +99,7 @@ def live(plan: Plan) -> tuple[str | None, float]:
 
 
 def left(folder: Callable[[], set[str]], threads: Callable[[], set[threading.Thread]], descriptors: int) -> list[str]:
-    """What is there in the end that should not be."""
+    """Return the directories, threads and descriptors that are left, as problems. Wait up to 20 s for them to disappear."""
     problems = []
     deadline = time.monotonic() + _EXIT_S
     while time.monotonic() < deadline and (folder() or threads() or _descriptors() > descriptors):
@@ -114,7 +114,7 @@ def left(folder: Callable[[], set[str]], threads: Callable[[], set[threading.Thr
 
 
 def _threads() -> set[threading.Thread]:
-    """Of brokers of this process."""
+    """Return the threads of brokers of this process."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("odradek-embedded")}
 
 
@@ -123,18 +123,18 @@ def _descriptors() -> int:
 
 
 def _folders() -> set[str]:
-    """Of brokers of this process."""
+    """Return the directories of brokers of this process."""
     from odradek.testing.places import roots
 
     return {str(each) for root in roots() for each in Path(root).glob("broker-*")}
 
 
 def campaign(count: int, seed: int, *, processes: int = 20, say: Callable[[str], object] = lambda _: None) -> Run:
-    """Starts so many; one in `processes` is a process of its own."""
-    live(Plan(-1, process=True, memory=False, between="nothing", end="stop"))  # what is loaded or opened once
+    """Start `count` brokers, one in `processes` of them in a separate process."""
+    live(Plan(-1, process=True, memory=False, between="nothing", end="stop"))  # loads and opens whatever is loaded or opened only once
     live(Plan(-1, process=False, memory=True, between="nothing", end="stop"))
     run = Run([], Counter(), [])
-    before, running, descriptors = _folders(), _threads(), _descriptors()  # other brokers of this process go on
+    before, running, descriptors = _folders(), _threads(), _descriptors()  # other brokers of this process may be running
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for group in plans(count, seed, processes):
             for plan, (problem, took_ms) in zip(group, pool.map(live, group), strict=True):
