@@ -4,19 +4,21 @@
 
 Three nodes, each a process that is broker and controller, serve a topic of six partitions with three replicas and min.insync.replicas=2.
 The clients are idempotent producers with acks=all, and a reader. The faults:
+
   kill        SIGKILL of one node, sometimes of two or all three. They are started again at once or a little later. The next strike does
               not wait until they have caught up or started.
   pause       SIGSTOP of one node, for 10 to 60 s.
-  split       The network between the nodes, which are separate hosts (`namespaces`), drops packets: in one direction between two nodes,
-              in both directions between two (a bridge), between one node and all others, in a ring (each node hears one other node), or
-              on the controllers' ports only. After each split the partitions must be whole within 30 s.
-  power       The power of one node's disk (a loop-mounted ext4) is cut, as in `power_cuts`. Before, all replicas have been in sync.
-  power-all   The power of all nodes' disks is cut in the same moment, with flush.messages=1.
+  split       Lost packets between the nodes, which are separate hosts (`namespaces`). A split is one-way between two nodes, both ways
+              between two (a bridge), between one node and all others, a ring (each node receives from one other node only), or on the
+              controllers' ports only. After each split the partitions must be whole within 30 s.
+  power       A power cut of one node's disk (a loop-mounted ext4), as in `power_cuts`. All replicas have been in sync before.
+  power-all   A power cut of all nodes' disks in the same moment, with flush.messages=1.
   elections   Leaders pause or die until others lead, and are elected again when they are in sync. With acks=1 the cluster may lose
               acknowledged records, but no record that was read. `--count` counts elections.
-  isr-to-one  A leader is cut off from its followers until it is alone in sync, and is then killed. No other node may lead while the leader
-              is away (min.insync.replicas=1).
+  isr-to-one  A leader is cut off from its followers until it is alone in sync, and is then killed. No other node may lead while the
+              leader is away (min.insync.replicas=1).
   clock       The clock of one node jumps by up to an hour.
+
 `--fault kill,pause` alternates between faults. Between two strikes every producer must get an acknowledgement. At the end all faults end, a
 client reads everything, the nodes stop, and `cluster_judging` checks the results (its docstring lists the checks). The seed decides node,
 time and kind of each strike; the load runs in real time. When there is a problem, the directory with data, logs and histories is kept and

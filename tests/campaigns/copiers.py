@@ -194,8 +194,8 @@ class LibrdkafkaCopier:
                 "transaction.timeout.ms": options.transaction_timeout_ms,
                 "message.timeout.ms": options.transaction_timeout_ms,
                 "retry.backoff.ms": 20,
-                # librdkafka 2.16 gives up a broker that is no longer in the metadata, but does not look up the group's coordinator again
-                # while it remembers that this broker was the coordinator. Then send_offsets_to_transaction never returns
+                # librdkafka 2.16 gives up a broker that the metadata no longer contains, but does not look up the group's coordinator again
+                # while it remembers that broker as the coordinator. Then send_offsets_to_transaction never returns
                 # (confluentinc/librdkafka#5511), with brokers of either kind. librdkafka remembers the coordinator for the maximum age of
                 # its metadata; see also `_send_offsets`.
                 "metadata.max.age.ms": 1000,

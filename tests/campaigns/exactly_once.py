@@ -1,16 +1,18 @@
-"""Copies records exactly once while copiers and the broker are killed, and judges what came of it.
+"""Exactly-once copies of records while copiers and the broker are killed, with a check of the results.
 
     python -m tests.campaigns.exactly_once --records 1000000 --seed 1
 
-An idempotent producer writes numbered values to the input. Copiers (`copiers.py`), each a process, read it with a consumer group, transform
-it, and write it to the output together with their group's offsets in transactions; some of the transactions they abort for no reason.
-Meanwhile copiers are killed with SIGKILL, at random moments and at chosen points of a transaction, and started again with the same
-transactional id, at once or only after the transaction's timeout; others are stopped, and woken as zombies beside a successor. The broker
-is killed with SIGKILL, at random and just after somebody asked for a commit, and started on the same directory. With `--nodes 3` there is a
-cluster, of which one node at a time is killed, and at times all.
+An idempotent producer writes numbered values to the input. Copiers (`copiers.py`), each a process, read the input with a consumer group and
+transform the values. They write the results to the output together with the group's offsets, in transactions; some transactions they abort
+for no reason.
 
-`exactly_once_judging` describes what is judged, by name. The seed decides the moments and the kinds of disruptions; the load itself runs in
-real time. When there is a problem, the directory with the broker's data, its log and everybody's history is kept and named.
+Copiers are killed with SIGKILL, at random moments and at chosen points of a transaction. They are started again with the same transactional
+id, at once or after the transaction's timeout. Other copiers are stopped, and resumed as zombies beside their successor. The broker is
+killed with SIGKILL, at random moments and just after a copier's commit request, and started on the same directory. With `--nodes 3` there
+is a cluster, of which one node at a time is killed, and sometimes all.
+
+`exactly_once_judging` lists the checks by name. The seed decides the times and kinds of disruptions; the load runs in real time. When there
+is a problem, the directory with the broker's data, its log and all histories is kept and printed.
 """
 
 from __future__ import annotations
@@ -64,13 +66,13 @@ TOPICS = {"__consumer_offsets": int(SETTINGS["offsets.topic.num.partitions"])}
 
 
 class Plan(NamedTuple):
-    """What a run does. Times are in seconds unless they say otherwise."""
+    """Settings of a run. Times are in seconds unless their name says otherwise."""
 
     records: int
     seed: int = 1
     copiers: int = 2
     client: str = "librdkafka"
-    """"aiokafka": its copiers divide the partitions among themselves, and belong to no generation of the group."""
+    """"aiokafka": its copiers divide the partitions among themselves, and are not part of a generation of the group."""
     kill_copier_every: float = 10.0
     kill_broker_every: float = 20.0
     group_protocol: str = "classic"
@@ -80,13 +82,13 @@ class Plan(NamedTuple):
     transaction_timeout_ms: int = 10_000
     peer: str = "odradek"
     nodes: int = 1
-    """1, or a cluster of 3."""
+    """1, or 3 for a cluster."""
     most: int = 0
-    """The most copiers, and brokers, that are disturbed; 0: until everything is copied."""
+    """Maximum number of disturbed copiers, and of disturbed brokers; 0: disturb until everything is copied."""
 
 
 class Disruptions:
-    """Counts what was done to whom."""
+    """Counters of disruptions."""
 
     def __init__(self) -> None:
         self.copier_kills = 0
@@ -94,7 +96,7 @@ class Disruptions:
         self.zombies = 0
         self.late_returns = 0
         self.own_ends: list[str] = []
-        """Copiers that ended although nobody had killed them: their exit statuses and last words."""
+        """Copiers that ended without being killed: exit status and last error."""
 
     def __str__(self) -> str:
         return (
@@ -104,7 +106,7 @@ class Disruptions:
 
 
 class Feeder(threading.Thread):
-    """Writes the input: each partition 0, 1, 2, ... as "partition:number"."""
+    """Producer thread of the input: each partition gets 0, 1, 2, ... as "partition:number"."""
 
     LINE = 500
 
@@ -134,7 +136,7 @@ class Feeder(threading.Thread):
         self.recorder.close()
 
     def _send(self, start: int, end: int) -> None:
-        """Sends one history line's worth of records, which complete together."""
+        """Send the records of one history line, which complete together."""
         sent = [
             (number % self.plan.partitions, f"{number % self.plan.partitions}:{number // self.plan.partitions}")
             for number in range(start, end)
@@ -163,7 +165,7 @@ class Feeder(threading.Thread):
 
 
 class CopierProcess:
-    """One transactional id and the processes that bear it, one after the other."""
+    """One transactional id, and the processes that use it in turn."""
 
     def __init__(self, options: Options, folder: Path) -> None:
         self.options = options
@@ -195,7 +197,7 @@ class CopierProcess:
 
     @property
     def listens(self) -> bool:
-        """Whether the process runs and handles signals by now, which its history's first line shows."""
+        """True if the process runs and handles signals, as the first line of its history shows."""
         history = Path(self.options.history)
         return self.process is not None and self.process.poll() is None and history.exists() and history.stat().st_size > 0
 
@@ -204,12 +206,12 @@ class CopierProcess:
         self.process.send_signal(number)
 
     def doom(self) -> None:
-        """It kills itself in its next transaction."""
-        # The JVM keeps SIGUSR1 for itself.
+        """Make the copier kill itself in its next transaction."""
+        # The JVM reserves SIGUSR1.
         self.signal(signal.SIGUSR2 if self.options.client == "jvm" else signal.SIGUSR1)
 
     def doom_broker(self) -> None:
-        """It kills the broker when it next commits."""
+        """Make the copier kill the broker at its next commit."""
         self.signal(signal.SIGALRM if self.options.client == "jvm" else signal.SIGUSR2)
 
     def kill(self) -> None:
@@ -224,7 +226,7 @@ class CopierProcess:
         return ""
 
     def wake_zombie(self, patience: float) -> int:
-        """Lets the stopped predecessor go on; its exit status, or -SIGKILL if it has found nothing to do by then."""
+        """Resume the stopped predecessor and return its exit status, or -SIGKILL if it was killed after `patience` seconds."""
         assert self.zombie is not None
         zombie, self.zombie = self.zombie, None
         zombie.send_signal(signal.SIGCONT)
@@ -243,7 +245,7 @@ class CopierProcess:
 
 
 def compiled(folder: Path) -> Path:
-    """The folder with JVM Kafka's copier in it."""
+    """Compile JVM Kafka's copier if necessary, and return the folder with its class."""
     if not folder.exists():
         folder.mkdir()
         source = Path(__file__).with_name("jvm") / "Copier.java"
@@ -252,7 +254,7 @@ def compiled(folder: Path) -> Path:
 
 
 class Run:
-    """One campaign: broker, feeder, copiers, watchers, disruptions."""
+    """One campaign: broker, feeder, copiers, watch, disruptions."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
@@ -268,14 +270,14 @@ class Run:
         self.copiers: list[CopierProcess] = []
         self.begun = time.monotonic()
         self.patience = 0.0
-        """The time by which something more has to be copied."""
+        """Time by which another record has to be copied."""
         self.recorder = Recorder(self.history / "disruptor.jsonl", "disruptor")
         self.agenda: list[tuple[float, Callable[[], None]]] = []
         self.watch: Watch | None = None
         self.feeder: Feeder | None = None
         self.figures: dict[str, object] = {}
 
-    # -- the cast ------------------------------------------------------------------------------------------------------------------------
+    # -- participants --------------------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
         if self.cluster is not None:
@@ -312,7 +314,7 @@ class Run:
         )
 
     def start(self, brokers: Sequence[BrokerProcess]) -> None:
-        """Starts them, and tells the copiers which they may kill."""
+        """Start brokers, and write the pid of the broker that copiers may kill."""
         for broker in brokers:
             broker.launch()
         for broker in brokers:
@@ -326,7 +328,7 @@ class Run:
     # -- disruptions ---------------------------------------------------------------------------------------------------------------------
 
     def disrupt(self) -> None:
-        """Until everything is copied."""
+        """Disrupt until everything is copied."""
         assert self.watch is not None
         copier_at = self._next(self.plan.kill_copier_every)
         broker_at = self._next(self.plan.kill_broker_every)
@@ -350,7 +352,7 @@ class Run:
                 brokers_disturbed += 1
                 broker_at = self._next(self.plan.kill_broker_every)
             if self.disruptions.broker_kills > returns:
-                # However long it took to come back, its new life has its time.
+                # The broker's new life gets its full time, however long its start took.
                 broker_at = self._next(self.plan.kill_broker_every)
             time.sleep(0.02)
 
@@ -358,7 +360,7 @@ class Run:
         return time.monotonic() + (self.rng.uniform(0.3, 1.7) * every if every > 0 else 1e9)
 
     def _look_after(self) -> None:
-        """Does what is due, and starts every process again that died without our doing."""
+        """Run the actions that are due, and start every process again that died without our doing."""
         due = [each for each in self.agenda if each[0] <= time.monotonic()]
         self.agenda = [each for each in self.agenda if each not in due]
         for _, action in due:
@@ -423,7 +425,7 @@ class Run:
             self._later(pause, copier.start)
 
     def _zombie(self, copier: CopierProcess, pause: float) -> None:
-        """A stopped copier wakes beside its successor and must not do harm; what it does then is in its history."""
+        """Stop a copier, and resume it later beside its successor. The zombie must do no harm; its history shows what it does."""
         copier.signal(signal.SIGSTOP)
         life = copier.options.life
         self._crash(copier, "pause")
@@ -447,7 +449,7 @@ class Run:
         for broker in struck:
             broker.kill()
         if self.cluster is not None:
-            # In some of that time others take over, in some of it not.
+            # Sometimes the time is long enough for others to take over, sometimes not.
             time.sleep(self.rng.uniform(0, 3))
         self._return(struck)
 
@@ -461,7 +463,7 @@ class Run:
     # -- the end -------------------------------------------------------------------------------------------------------------------------
 
     def close(self) -> list[str]:
-        """Ends the copiers in order, then judges."""
+        """Stop the copiers in order, and check the results."""
         assert self.watch is not None
         assert self.feeder is not None
         problems: list[str] = []
@@ -475,7 +477,7 @@ class Run:
             except subprocess.TimeoutExpired:
                 problems.append(f"ends-in-order: {copier.options.name} did not end within 60 s of SIGTERM")
             else:
-                # One that was about to kill itself, or had been told to kill the broker, may do so yet.
+                # A copier that was about to kill itself, or asked to kill the broker, may still do so.
                 if status not in (0, -signal.SIGKILL):
                     problems.append(f"ends-in-order: {copier.options.name} ended with {status}: {copier.last_words()}")
         self._look_after_broker()
@@ -507,7 +509,7 @@ class Run:
 
 
 def campaign(plan: Plan, folder: Path) -> tuple[list[str], Disruptions]:
-    """A run; one line for each problem, and what was done. The folder holds data, log and histories afterwards."""
+    """Run the campaign. Return one line per problem, and the disruptions. The folder contains data, log and histories afterwards."""
     run = Run(plan, folder)
     try:
         run.open()

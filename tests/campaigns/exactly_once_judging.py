@@ -1,17 +1,17 @@
-"""Judges an exactly-once campaign. The names of what can be wrong:
+"""Checks of an exactly-once campaign. Names of the checks:
 
 exactly-once        a partition of the output is the same partition of the input, transformed, each value once and in order;
-input-complete      the input holds what the idempotent producer sent, each value once and in order;
-aborted-invisible   no read_committed reader sees a record of a transaction whose abort was acknowledged;
-committed-there     every record of a transaction whose commit was acknowledged is read;
+input-complete      the input contains the values of the idempotent producer, each once and in order;
+aborted-invisible   no read_committed reader sees a record of a transaction with an acknowledged abort;
+committed-there     every record of a transaction with an acknowledged commit is read;
 not-torn            of a transaction of unknown outcome, all records are read or none;
-one-truth           what a read_committed reader saw during the disruptions is what is there at the end, from the first record on;
-lso-stuck           no last stable offset stays where it is below the high watermark for longer than the transaction timeout and some grace;
-goes-back           no last stable offset, high watermark or committed offset goes back; none stands above the one that bounds it;
+one-truth           a read_committed reader saw, during the disruptions, exactly the records that exist at the end;
+lso-stuck           no last stable offset stays below the high watermark for longer than the transaction timeout and some grace;
+goes-back           no last stable offset, high watermark or committed offset decreases; none exceeds its upper bound;
 commits-complete    at the end the group's offsets are the ends of the input;
-hanging             at the end no transaction is open: last stable offsets are high watermarks, ListTransactions names none that is not
-                    complete, DescribeProducers none with a transaction's first offset;
-history             what the history checker finds in addition.
+hanging             at the end no transaction is open: last stable offsets are high watermarks, ListTransactions shows only completed
+                    transactions, DescribeProducers shows no first offset of a transaction;
+history             the findings of the history checker.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from odradek.testing.history.checker import examine
 from tests.campaigns.exactly_once_watch import Rows, Watch, reading
 
 ALLOWED_HERE = frozenset(("two-owners", "unexplained-fencing"))
-"""A broker that is away, or a machine that is busy, may cost a member its session; that belongs to the campaign of rebalances."""
+"""Allowed anomalies: a broker that is away, or a busy machine, may cost a member its session. The campaign of rebalances checks that."""
 FINISHED = ("Empty", "CompleteCommit", "CompleteAbort")
 GRACE_S = 5.0
-"""Beyond the transaction's timeout: the coordinator's round, markers, a broker that starts, sampling."""
+"""Seconds beyond the transaction's timeout, for the coordinator's timer, markers, a broker's start, and sampling."""
 
 
 class Stuck(Exception):
-    """Nothing goes on."""
+    """Campaign that makes no progress."""
 
 
 def read_all(bootstrap: str, topic: str, partitions: Iterable[int], isolation_level: str) -> dict[int, Rows]:
-    """Everything that such a reader sees of a topic. Stuck when it does not come to the end."""
+    """Return all records of a topic that a reader of this isolation level sees. Raises Stuck when the reader does not reach the end."""
     consumer = Consumer(reading(bootstrap, isolation_level))
     found: dict[int, Rows] = {partition: [] for partition in partitions}
     consumer.assign([TopicPartition(topic, each, 0) for each in found])
@@ -65,13 +65,13 @@ def read_all(bootstrap: str, topic: str, partitions: Iterable[int], isolation_le
     return found
 
 
-# -- judging -----------------------------------------------------------------------------------------------------------------------------
+# -- checks ------------------------------------------------------------------------------------------------------------------------------
 
 
 def judge(
     watch: Watch, counts: Sequence[int], history: Path, timeout_s: float, partitions_of_topics: Mapping[str, int]
 ) -> tuple[list[str], dict[str, object]]:
-    """All checks, once everything has come to rest. The problems, and figures of the run."""
+    """Run all checks, when nothing changes any longer. Return the problems, and figures of the run."""
     problems = list(watch.problems)
     given = read_all(watch.bootstrap, watch.input, watch.partitions, "read_committed")
     visible = read_all(watch.bootstrap, watch.output, watch.partitions, "read_committed")
@@ -103,7 +103,7 @@ def judge(
 
 
 def compare(name: str, partition: int, wanted: Sequence[str], rows: Rows) -> list[str]:
-    """What is missing, there twice, or out of order; one line, with places."""
+    """Return one line about missing, duplicate or misplaced values, with offsets, or nothing."""
     found = [value for _, value in rows]
     if found == list(wanted):
         return []
@@ -131,7 +131,7 @@ def _one_truth(partition: int, seen: Rows, final: Rows) -> list[str]:
 
 
 def read_outcomes(history: Path) -> dict[str, tuple[str, frozenset[str]]]:
-    """Of every transaction what became of it, and the values that it sent; "invoke" stays where the copier died."""
+    """Return the outcome of every transaction and the values that it sent. The outcome is "invoke" when the copier died."""
     outcomes: dict[str, tuple[str, frozenset[str]]] = {}
     for event in iterate_history(history.glob("copier*.jsonl")):
         if event.function == "txn":
@@ -141,7 +141,7 @@ def read_outcomes(history: Path) -> dict[str, tuple[str, frozenset[str]]]:
 
 
 def judge_transactions(outcomes: Mapping[str, tuple[str, frozenset[str]]], visible: Mapping[int, Rows]) -> list[str]:
-    """Aborted ones are invisible, committed ones there, the others all or nothing."""
+    """Check that records of aborted transactions are invisible, those of committed ones are read, and those of others all or none."""
     problems: list[str] = []
     read: dict[str, set[str]] = {}
     for rows in visible.values():
@@ -160,7 +160,7 @@ def judge_transactions(outcomes: Mapping[str, tuple[str, frozenset[str]]], visib
 
 
 def hanging(watch: Watch, partitions: Mapping[str, int]) -> list[str]:
-    """Whatever is open in the topics, by the coordinators' lists and by the partition leaders' producers."""
+    """Return the open transactions of the topics, according to the coordinators' lists and the producers of partition leaders."""
     listed = [
         each for answer in watch.brokers.ask(ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest()) for each in answer.transaction_states
     ]
@@ -182,7 +182,7 @@ def hanging(watch: Watch, partitions: Mapping[str, int]) -> list[str]:
 
 
 def checked(watch: Watch, history: Path, given: Mapping[int, Rows], visible: Mapping[int, Rows]) -> list[str]:
-    """The findings of the history checker."""
+    """Return the findings of the history checker."""
     now = time.monotonic()
     final = [
         Event(now, f"final reader of {topic}-{partition}", "ok", "poll", tuple(Poll(topic, partition, *row) for row in rows))

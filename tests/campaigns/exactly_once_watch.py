@@ -1,4 +1,6 @@
-"""Watches an exactly-once campaign while it runs: ends, stable ends, committed offsets, and what a read_committed reader sees."""
+"""Observer of a running exactly-once campaign: end offsets, stable offsets, committed offsets, and the records that a read_committed reader
+sees.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,23 @@ from tests.campaigns.copiers import CLIENT
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST = -1
 LONGEST_GAP_S = 1.0
-"""The longest time between two samples that counts: after a longer one the broker was away."""
+"""Maximum seconds between two samples that count. After a longer time the broker was away."""
 Rows = list[tuple[int, str]]
 """(offset, value) in the order in which they were read."""
 
 
 class NoAnswer(Exception):
-    """The broker is away, or says that it cannot tell just now."""
+    """No usable response: the broker is away, or cannot answer at the moment."""
 
 
 class Brokers:
-    """A connection to each broker on loopback, for requests that only one of them can answer, whichever that is."""
+    """A connection to each broker on loopback, for requests that only one broker can answer."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._peers = [Peer(f"watch {port}", port) for port in ports]
 
     def ask(self, key: ApiKey, version: int, request: Any) -> list[Any]:
-        """The answers of those that give one; NoAnswer when nobody does."""
+        """Return the responses of all brokers that respond. Raises NoAnswer when no broker does."""
         answers: list[Any] = []
         for peer in self._peers:
             with contextlib.suppress(OSError):
@@ -53,7 +55,7 @@ class Brokers:
 
 
 class Watch(threading.Thread):
-    """Samples ends, stable ends and committed offsets all the time, with requests of its own; brokers may be away meanwhile."""
+    """Thread that samples end offsets, stable offsets and committed offsets with its own requests. Brokers may be away."""
 
     def __init__(self, ports: Sequence[int], topics: list[str], group: str, partitions: int, history: Path) -> None:
         super().__init__(name="watch", daemon=True)
@@ -68,13 +70,15 @@ class Watch(threading.Thread):
         self.ends: dict[int, int] = {}
         self.stable: dict[int, int] = {}
         self.longest = (0.0, -1, -1)
-        """(seconds, partition, offset) of the longest time for which a stable end stayed below the end while the broker was running."""
+        """(seconds, partition, offset) of the longest time that a stable offset stayed below the end offset while the broker was
+        running.
+        """
         self.samples = 0
         self.checked: dict[str, int] = {}
-        """Operations in the history, once it is judged."""
+        """Operations in the history, known after the check."""
         self.recorder = Recorder(history / "watch.jsonl", "watch")
         self._stood: dict[int, tuple[int, float]] = {}
-        """Partition -> (stable end, for how long)."""
+        """Partition -> (stable offset, seconds without a change)."""
         self._sampled = time.monotonic()
         self.reader = Reader(self.bootstrap, self.output, self.partitions, history)
 
@@ -91,11 +95,11 @@ class Watch(threading.Thread):
 
     @property
     def copied(self) -> int:
-        """How many records of the input the group has done with."""
+        """Number of input records that the group has copied."""
         return sum(max(offset, 0) for offset in self.commits.values())
 
     def abandon(self) -> None:
-        """Ends the threads, wherever they are."""
+        """End the threads, whatever their state."""
         self.stopping.set()
         self.reader.stopping.set()
         for thread in (self, self.reader):
@@ -104,7 +108,7 @@ class Watch(threading.Thread):
         self.brokers.close()
 
     def sample(self) -> None:
-        """Stable ends first: they may not be above ends that are asked for later."""
+        """Take one sample. Ask for stable offsets first: they may not exceed end offsets that are requested later."""
         self.recorder.invoke("poll")
         stable, ends = self._latest(READ_COMMITTED), self._latest(READ_UNCOMMITTED)
         now = time.monotonic()
@@ -119,7 +123,7 @@ class Watch(threading.Thread):
         self.samples += 1
         for partition, offset in self._committed(require_stable=False).items():
             self.grows("committed offset", self.commits, partition, offset)
-        # A commit is acknowledged before its markers are written; only who asks for stable offsets is kept waiting for them.
+        # A commit is acknowledged before its markers are written; only requests for stable offsets wait for the markers.
         stable_commits = self._committed(require_stable=True)
         self.recorder.ok(
             "poll",
@@ -139,7 +143,7 @@ class Watch(threading.Thread):
         return found
 
     def _committed(self, *, require_stable: bool) -> dict[int, int]:
-        """Committed offsets, -1 for none; without the partitions that have offsets in an open transaction, if they have to be stable."""
+        """Return committed offsets, -1 for none. `require_stable` leaves out partitions with offsets in an open transaction."""
         topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name=self.input, partition_indexes=list(self.partitions))]
         asked = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=topics)]
         for answer in self.brokers.ask(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=asked, require_stable=require_stable)):
@@ -154,7 +158,7 @@ class Watch(threading.Thread):
         known[partition] = offset
 
     def stands(self, partition: int, offset: int, end: int, seconds: float) -> None:
-        """Adds the time since the last sample if the stable end has not moved and records lie above it."""
+        """Add the seconds since the last sample, if the stable offset has not moved and is below the end offset."""
         if offset >= end:
             self._stood.pop(partition, None)
             return
@@ -164,7 +168,7 @@ class Watch(threading.Thread):
         self.longest = max(self.longest, (total, partition, offset))
 
     def finish(self, patience: float) -> None:
-        """Waits until nothing is open any more and the reader has seen everything; or for so many seconds. Then ends the threads."""
+        """Wait until no transaction is open and the reader has seen everything, for at most `patience` seconds. Then end the threads."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             if self.stable == self.ends and self.reader.positions() == self.stable:
@@ -181,7 +185,7 @@ class Watch(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Reads the output with read_committed all the while."""
+    """Thread that reads the output with read_committed during the campaign."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: Iterable[int], history: Path) -> None:
         super().__init__(name="reader", daemon=True)
@@ -207,7 +211,7 @@ class Reader(threading.Thread):
         self.recorder.close()
 
     def positions(self) -> dict[int, int]:
-        """The offsets of the next records."""
+        """Return the offsets of the next records."""
         return self._positions
 
 

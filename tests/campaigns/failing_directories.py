@@ -1,14 +1,15 @@
-"""Lets the file system under one of two log directories fail, under load, again and again; then that of the last one.
+"""Failures of the file system of one of two log directories under load, and of the last log directory.
 
     python -m tests.campaigns.failing_directories --count 6 --seed 1
 
-Needs root and loop mounts: the second directory is an ext4 of its own in a file. With every record flushed (flush.messages=1) it is shut
-down as by a cut cable (every operation EIO, what was not synced is gone), aborted by the kernel (EROFS) or filled up (ENOSPC). Checks:
-  the-rest-serves     partitions in the other directory go on being acknowledged within 10 s;
-  offline-is-shown    DescribeLogDirs answers KAFKA_STORAGE_ERROR for it, and its partitions have no leader;
-  acked-is-there      after the disk is back and the broker was started anew, every acknowledged record is where it was said to be;
-  last-one-halts      when the only directory fails, the process ends with a status other than 0 and one line that says why.
-The seed decides kinds and moments; the load runs in real time.
+Needs root and loop mounts: the second directory is an ext4 file system in a file. Every record is flushed (flush.messages=1). The file
+system is shut down as by a cut cable (every operation fails with EIO, unsynced changes are lost), aborted by the kernel (EROFS) or filled
+(ENOSPC). Checks:
+  the-rest-serves     writes to partitions in the other directory are acknowledged within 10 s;
+  offline-is-shown    DescribeLogDirs answers KAFKA_STORAGE_ERROR for the directory, and its partitions have no leader;
+  acked-is-there      after the repair and a restart, every acknowledged record is at its acknowledged offset;
+  last-one-halts      when the only directory fails, the process ends with a status other than 0 and one line with the reason.
+The seed decides kinds and times; the load runs in real time.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ PARTITIONS = 4
 KINDS = ("shut down", "aborted", "full")
 KAFKA_STORAGE_ERROR = 56
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
-"""EXT4_IOC_SHUTDOWN: everything fails from now on, and nothing of the journal is written any more."""
+"""EXT4_IOC_SHUTDOWN: every operation fails from now on, and the journal is not written any more."""
 
 
 def unavailable() -> str | None:
-    """Why the campaign cannot run here; None when it can."""
+    """Return the reason why the campaign cannot run here, or None when it can."""
     if os.geteuid() != 0:
         return "it mounts file systems, which only root may"
     with tempfile.TemporaryDirectory(prefix="odradek-mount-") as folder:
@@ -62,7 +63,7 @@ def command(*words: str | Path) -> None:
 
 
 class FileSystem:
-    """An ext4 of 64 MiB in a file, mounted while the context lasts."""
+    """An ext4 file system of 64 MiB in a file, mounted inside a `with` block."""
 
     def __init__(self, image: Path, path: Path) -> None:
         self.image = image
@@ -99,7 +100,7 @@ class FileSystem:
                     file.write(bytes(1 << 16))
 
     def repair(self, kind: str) -> None:
-        """Back to what is on it; nobody has a file open there any more."""
+        """Repair the file system, or remove the filler. No process may have a file open there."""
         if kind == "full":
             (self.path / "filler").unlink()
             return
@@ -109,7 +110,7 @@ class FileSystem:
 
 
 class Load(threading.Thread):
-    """Writes to one partition; remembers what was acknowledged and where."""
+    """Producer thread of one partition, which remembers acknowledged offsets and values."""
 
     def __init__(self, bootstrap: str, partition: int) -> None:
         super().__init__(name=f"producer-{partition}")
@@ -138,7 +139,7 @@ class Load(threading.Thread):
 
 
 def directories(broker: OdradekBroker) -> tuple[dict[int, str], dict[str, int]]:
-    """Partition -> its log directory; log directory -> error code."""
+    """Return (partition -> its log directory, log directory -> error code)."""
     peer = Peer("odradek", broker.port)
     answer = peer.call(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
     peer.close()
@@ -157,7 +158,7 @@ def running(broker: OdradekBroker) -> Iterator[None]:
 
 
 def one_failure(kind: str, seed: int, folder: Path) -> list[str]:
-    """One broker, one failure, one restart; the violations."""
+    """Run one broker with one failure and one restart, and return the violations."""
     rng = random.Random(seed)
     problems: list[str] = []
     with FileSystem(folder / "image", folder / "second") as second:
@@ -216,7 +217,7 @@ def shown_offline(broker: OdradekBroker, admin: AdminClient, path: str, lost: li
 
 
 def last_failure(kind: str, folder: Path) -> list[str]:
-    """The only directory fails; the violations."""
+    """Let the only directory fail, and return the violations."""
     with FileSystem(folder / "image", folder / "only") as only:
         broker = OdradekBroker(folder / "node", {"log.dirs": f"{only.path}/logs", "log.flush.interval.messages": "1"})
         broker.data = only.path / "logs"
@@ -243,7 +244,7 @@ def last_failure(kind: str, folder: Path) -> list[str]:
 
 
 def campaign(count: int, seed: int, folder: Path) -> list[str]:
-    """`count` failures of one of two directories, and one of the only one for each kind; the violations."""
+    """Run `count` failures of one of two directories, and one failure of the only directory for each kind. Return the violations."""
     problems: list[str] = []
     kinds = list(KINDS)
     random.Random(seed).shuffle(kinds)

@@ -1,21 +1,22 @@
-"""Fails a call of the file system at every place of the broker that makes one, and looks what becomes of the partitions.
+"""Failures of one file system call, at every call site of the broker, with a check of the partitions.
 
     python -m tests.campaigns.failing_sites --faults 2000 --seed 1
-    python -m tests.campaigns.failing_sites --faults 800 --seed 1 --skip 10     goes on after the first ten rounds
-    python -m tests.campaigns.failing_sites --only '["recovery", 1, ...]'       plays one fault, as it stands behind a problem
+    python -m tests.campaigns.failing_sites --faults 800 --seed 1 --skip 10     continues after the first ten rounds
+    python -m tests.campaigns.failing_sites --only '["recovery", 1, ...]'       plays one fault, as printed after a problem
 
-A simulated cluster: a controller and two brokers with two log directories and a metadata log directory each. Each run plays one scenario
-(creation, move, deletion, truncation of the start of logs, truncation as a follower, recovery) while clients write to partitions with one
-and with two replicas, and one call on broker 1 fails: at the n-th time that its call site is reached, with EIO, ENOSPC or EROFS, once or
-for all changes of that directory from then on. A call site is the operation and the two innermost functions that led to it; those that
-exist are found by runs without a fault; all are struck equally often.
+The cluster is simulated: a controller and two brokers, each with two log directories and a metadata log directory. Each run plays one
+scenario (creation, move, deletion, truncation of the start of logs, truncation as a follower, recovery) while clients write to partitions
+with one and with two replicas. One call on broker 1 fails: the n-th call of its call site, with EIO, ENOSPC or EROFS, once or with all
+later changes of that directory. A call site is the operation and the two innermost functions that led to the operation. Runs without a
+fault find the call sites; each is struck equally often.
 
-Then the broker is stopped, killed or loses power, in some runs starts with the fault still there, and starts once more without it. Checks:
-  start              each start without the fault succeeds, and those with it where the metadata log directory works;
-  leader             within the session timeout each partition has a leader: with the fault where a replica's directory works, and without;
-  writable           a partition with a leader takes records, with and without the fault;
-  once               no partition lies in two log directories after the last start;
-  acked              each acknowledged record is at its offset, and no record is there twice.
+Then the broker is stopped, killed or loses power. In some runs it starts with the fault still active. At the end it starts without the
+fault. Checks:
+  start              each start without the fault succeeds, and each start with the fault if the metadata log directory works;
+  leader             each partition has a leader within the session timeout: without the fault, and with it if a replica's directory works;
+  writable           a partition with a leader accepts records, with and without the fault;
+  once               no partition is in two log directories after the last start;
+  acked              each acknowledged record is at its offset, and no record exists twice.
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ MOST_ROUNDS = 1000
 
 
 class Site(NamedTuple):
-    """Operation of the disk, and the functions that led to it, innermost first."""
+    """Operation of the disk, and the functions that led to the operation, innermost first."""
 
     operation: str
     functions: str
 
 
 class Fault(NamedTuple):
-    """What happens in a run; without a `site` nothing fails."""
+    """Fault of one run; without a `site` no call fails."""
 
     scenario: str
     seed: int
@@ -91,20 +92,20 @@ class Fault(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Return the fault that `str` has written."""
+        """Return the fault of a text written by `str`."""
         scenario, seed, operation, functions, occurrence, error, *rest = json.loads(text)
         return cls(scenario, seed, Site(operation, functions), occurrence, getattr(errno, error), *rest)
 
 
 class SiteFailure(Failure):
-    """Counts how often each call site is reached, and fails the one of `fault`."""
+    """Failure that counts the calls of each call site, and fails one call of the fault's site."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__("/", CHANGES, fault.error, 0, None)
         self.fault = fault
         self.reached: Counter[Site] = Counter()
         self.directory = ""
-        """The log directory that was struck."""
+        """Log directory that was struck."""
 
     def strikes(self, operation: str, path: str, other: str) -> bool:
         if self.lifted or operation not in CHANGES:
@@ -133,7 +134,7 @@ def _functions() -> Iterator[str]:
 
 
 class World:
-    """The cluster, its clients, and what was acknowledged."""
+    """Cluster with its clients, and the acknowledged records."""
 
     def __init__(self, loop: SimulatedLoop, fault: Fault) -> None:
         self.loop = loop
@@ -162,7 +163,7 @@ class World:
         await self.write(3)
 
     async def attempt(self, work: Awaitable[object], seconds: float = 9.0) -> bool:
-        """Return whether it was done in time and without an error."""
+        """Return whether the work was done in time and without an error."""
         try:
             async with asyncio.timeout(seconds):
                 await work
@@ -196,7 +197,7 @@ class World:
         return await self.attempt(acknowledged())
 
     async def write(self, rounds: int, pause_s: float = 0.05) -> None:
-        """Send `rounds` records to each partition, to all partitions side by side."""
+        """Send `rounds` records to each partition, to all partitions at the same time."""
         for _ in range(rounds):
             await asyncio.gather(*[self.send(partition) for partition in list(self.acked)])
             await asyncio.sleep(pause_s)
@@ -205,10 +206,10 @@ class World:
         places = {TopicPartitionReplica(*each, VICTIM): directory for each in self.acked if each.topic == topic}
         await self.attempt(self.admin.alter_replica_log_dirs(places))
 
-    # -- the victim --------------------------------------------------------------------------------------------------------------------
+    # -- broker 1 ----------------------------------------------------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Let the fault strike from now on, on the disk of the present or next life."""
+        """Activate the fault, on the disk of the current or next life."""
         self.victim.disk.fail_by(self.failure)
 
     @property
@@ -230,7 +231,9 @@ class World:
             return
 
     async def start(self, what: str, *, may_fail: Callable[[], bool] = lambda: False) -> bool:
-        """Start the victim; `may_fail`, asked after a start that failed, whether that is right."""
+        """Start broker 1 and return whether the start succeeded. `may_fail` is called after a failed start, and tells whether that is
+        allowed.
+        """
         self.cluster.begin(VICTIM)
         try:
             async with asyncio.timeout(60):
@@ -246,14 +249,14 @@ class World:
     # -- checks ------------------------------------------------------------------------------------------------------------------------
 
     def works(self, partition: TopicPartition) -> bool:
-        """Whether the victim has the log of a partition in a directory that is online."""
+        """Return whether broker 1 has the log of a partition in an online directory."""
         broker = self.victim.broker
         return not self.fatal and broker is not None and broker.services.log_manager.get_log(partition) is not None
 
     async def check_leaders(
         self, partitions: Iterable[TopicPartition], what: str, required: Callable[[TopicPartition], bool] = lambda _: True
     ) -> list[TopicPartition]:
-        """Wait until the partitions have leaders, a session at most; return those that have."""
+        """Wait up to a session timeout until the partitions have leaders. Return the partitions that have leaders."""
         wanted = list(partitions)
         with contextlib.suppress(TimeoutError):
             await self.cluster.wait_until(lambda: all(self.cluster.leader(each) is not None for each in wanted), SESSION_S)
@@ -266,7 +269,7 @@ class World:
     async def check_writable(
         self, partitions: Iterable[TopicPartition], what: str, required: Callable[[TopicPartition], bool] = lambda _: True
     ) -> None:
-        """Send a record to each; `required`, asked afterwards, whether a partition had to take it."""
+        """Send a record to each partition. `required` is called afterwards, and tells whether a partition had to accept the record."""
         chosen = list(partitions)
         done = await asyncio.gather(*[self.send(each) for each in chosen])
         refused = [each for each, taken in zip(chosen, done, strict=True) if not taken and required(each)]
@@ -277,7 +280,7 @@ class World:
         await asyncio.sleep(2)
         served = [each for each in self.acked if each.topic == "pair" or self.works(each)]
         led = await self.check_leaders(served, "with the fault", self.works)
-        # A directory may fail under these very records.
+        # A directory may fail under these records.
         await self.check_writable(led, "with the fault", lambda each: each.topic == "pair" or self.works(each))
         lost = [each for each in self.acked if each.topic != "pair" and not self.works(each) and self.cluster.leader(each) == VICTIM]
         if lost and not self.fatal:
@@ -348,7 +351,7 @@ async def deletion(world: World) -> None:
 
 
 async def shortening(world: World) -> None:
-    """Truncation of the start: DeleteRecords and retention."""
+    """Truncate the start of logs, by DeleteRecords and by retention."""
     await world.create("short", 2, retention_bytes="3000")
     await world.write(40, 0)
     world.watch()
@@ -360,11 +363,11 @@ async def shortening(world: World) -> None:
 
 
 async def following(world: World) -> None:
-    """Truncation of the end: broker 1 has records that broker 2, which is elected, has not."""
+    """Truncate the end of logs: broker 1 has records that broker 2, the new leader, does not have."""
     await world.write(10, 0)
     cluster, pairs = world.cluster, [each for each in world.acked if each.topic == "pair"]
     cluster.cut(OTHER, VICTIM)
-    # Broker 2 stays in sync for replica.lag.time.max.ms.
+    # broker 2 stays in sync for replica.lag.time.max.ms
     with cluster.client("client"):
         async with cluster.producer("loose", acks=1, enable_idempotence=False, delivery_timeout_ms=8000, **PATIENCE) as producer:
             for number in range(30):
@@ -401,7 +404,7 @@ SCENARIOS: dict[str, Callable[[World], Awaitable[None]]] = {
 
 
 class Outcome(NamedTuple):
-    """`struck`: whether the fault happened. `reached`: how often each call site was."""
+    """Result of a run. `struck`: whether the fault happened. `reached`: number of calls of each call site."""
 
     struck: bool
     problems: list[str]
@@ -432,7 +435,7 @@ async def judge(world: World) -> None:
         world.problems.append("start: with the fault, in one of two log directories")
     if world.failure.hits:
         await world.check_with_the_fault()
-    # Else the end is to find the files as the scenario has left them: it may open some that the check would have opened.
+    # Otherwise the end has to find the files as the scenario left them: the end may open files that the check would have opened.
     await world.end(fault.end)
     if fault.started_with_it:
         if fault.end != "stop":
@@ -449,12 +452,12 @@ async def judge(world: World) -> None:
 
 
 def sites_of(scenario: str, seed: int) -> Counter[Site]:
-    """Return how often each call site is reached by a run without a fault."""
+    """Return the number of calls of each call site in a run without a fault."""
     return one(Fault(scenario, seed)).reached
 
 
 def plan(scenarios: Iterable[str], seed: int) -> dict[Site, list[tuple[str, int]]]:
-    """Return the call sites, with the scenarios that reach them and how often each does."""
+    """Return the call sites, with the scenarios that reach them and the number of calls in each."""
     found: dict[Site, list[tuple[str, int]]] = {}
     for scenario in scenarios:
         for site, times in sites_of(scenario, seed).items():
@@ -480,7 +483,9 @@ def faults_at(site: Site, reached: list[tuple[str, int]], seed: int) -> Iterator
 
 
 def play(fault: Fault) -> Outcome:
-    """Play a run; what is raised is a problem. A call site that only an orderly end reaches gets one."""
+    """Play a run; an exception is a problem. If the fault did not happen, repeat the run with an orderly end, which may reach the call
+    site.
+    """
     try:
         outcome = one(fault)
         if not outcome.struck and fault.end != "stop":
@@ -492,7 +497,8 @@ def play(fault: Fault) -> Outcome:
 
 
 def campaign(faults: int, seed: int, scenarios: Iterable[str] = SCENARIOS, jobs: int = 1, skip: int = 0) -> tuple[Counter[Site], list[str]]:
-    """Strike each call site as often as the others, until there were `faults`; return how often each was, and the problems.
+    """Strike each call site equally often, until `faults` faults have happened. Return the number of faults per call site, and the
+    problems.
 
     Faults of the first `skip` rounds are drawn and left out.
     """

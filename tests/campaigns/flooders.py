@@ -1,9 +1,10 @@
-"""Clients that ask without end, hundreds of small requests at a time, beside one that does not: what does that one wait?
+"""Latency of one client beside flooders: clients that send hundreds of small requests at a time without end.
 
     python -m tests.campaigns.flooders [--connections 16] [--seconds 8] [--slower 2]
 
-The neighbour produces a record, waits for its acknowledgement, and pauses for 5 ms. Fails when its median or its 99th percentile is more
-than `--slower` times what it is alone, plus two milliseconds: on two cores the flooders also take some of its own time.
+The neighbour produces a record, waits for its acknowledgement, and pauses for 5 ms. The campaign fails when its median or 99th percentile
+exceeds `--slower` times the value without flooders, plus two milliseconds: on two cores the flooders also take some of the neighbour's
+time.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ TOLERANCE_MS: Final = 2.0
 
 
 def flood(port: int, connections: int, flooding: Barrier, stopping: Event) -> None:
-    """In a process of its own that gives way to the broker and its neighbour, as if on another machine. It ends with an error when one of
-    the connections does.
+    """Send requests on `connections` connections until `stopping`. Runs in a separate process.
+
+    The process has a lower priority than the broker and the neighbour, as if it were on another machine. It ends with an error when a
+    connection does.
     """
     os.nice(5)
     with ThreadPoolExecutor(connections) as pool:
@@ -60,7 +63,7 @@ def _ask(port: int, stopping: Event) -> None:
 
 
 def measure(connections: int, seconds: float, folder: Path) -> tuple[list[float], list[float]]:
-    """Latencies of the neighbour, in seconds: alone, and beside the flooders."""
+    """Return the neighbour's latencies in seconds: (without flooders, beside flooders)."""
     with OdradekBroker(folder / "broker") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("neighbour", 1, 1)])["neighbour"].result(30)

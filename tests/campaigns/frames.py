@@ -1,13 +1,13 @@
-"""Feeds mutated messages to the readers, in process.
+"""Mutated messages for the decoders, in process.
 
     python -m tests.campaigns.frames --count 1000000 --seed 1
 
-Every request, response and stored record in every version is mutated: bits flipped, bytes cut, inserted, repeated or overwritten with
+Every request, response and stored record in every version is mutated: bits flipped, bytes deleted, inserted, repeated or overwritten with
 hostile lengths, two messages spliced. Named checks:
-  only-protocol-errors   a reader returns a message or raises ProtocolError, nothing else;
+  only-protocol-errors   a decoder returns a message or raises ProtocolError;
   no-hang                no single message takes longer than the deadline;
   memory-bounded         the peak memory of the process grows by less than the limit.
-A failure prints the message, version and bytes; `--seed` replays the run.
+A failure prints the message, version and bytes; `--seed` repeats the run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HOSTILE = (
 
 @dataclass
 class Outcome:
-    """What a run saw."""
+    """Results of a run."""
 
     frames: int = 0
     accepted: int = 0
@@ -53,7 +53,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Sample:
-    """Valid bytes and how to read them: kind is "message", "request" (with header) or "metadata" (framed)."""
+    """Valid bytes and their form: `kind` is "message", "request" (with header) or "metadata" (framed)."""
 
     kind: str
     message: type[Message]
@@ -62,7 +62,7 @@ class Sample:
 
 
 def samples(seed: int) -> list[Sample]:
-    """Two messages for every class and version, requests and metadata records in their frames as well."""
+    """Return two messages for every class and version; requests and metadata records also in their frames."""
     found: list[Sample] = []
     for message in all_messages():
         for version in versions_of(message):
@@ -78,7 +78,7 @@ def samples(seed: int) -> list[Sample]:
 
 
 def mutate(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """`data` after one to four acts of hostility."""
+    """Return `data` after one to four mutations."""
     mutated = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         position = rng.randint(0, len(mutated))
@@ -120,7 +120,7 @@ def read(sample: Sample, data: bytes) -> None:
 
 
 def run(count: int, seed: int) -> Outcome:
-    """Reads `count` mutated messages."""
+    """Decode `count` mutated messages."""
     rng = random.Random(seed)
     corpus = samples(seed)
     outcome = Outcome()

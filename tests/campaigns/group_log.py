@@ -1,6 +1,6 @@
-"""What a coordinator wrote about its groups, read from `__consumer_offsets` by an ordinary consumer while it goes on.
+"""Records of a coordinator about its groups, read from `__consumer_offsets` by an ordinary consumer while the coordinator runs.
 
-The order of the log is the order of the coordinator's decisions; against it the campaigns judge what members say.
+The order of the log is the order of the coordinator's decisions. The campaigns compare the members' records with the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Partition = tuple[str, int]
 
 
 class Commit(NamedTuple):
-    """A committed offset. `owners` and `generation` are the group's as of then; the member is the one the metadata names."""
+    """Committed offset. `owner`, `members` and `generation` are those of the group at that time; `member` is named by the metadata."""
 
     position: int
     partition: Partition
@@ -51,8 +51,9 @@ class Commit(NamedTuple):
 
 
 class Revocation(NamedTuple):
-    """A member of the consumer protocol has to give up partitions, or all that it had once it did not do so in time and was removed; since
-    when is of the coordinator's clock, seconds.
+    """Partitions that a member of the consumer protocol has to give up, or that it had when it was removed for not giving them up in time.
+
+    `since` is in seconds of the coordinator's clock.
     """
 
     client_id: str
@@ -62,33 +63,33 @@ class Revocation(NamedTuple):
 
 @dataclass
 class MemberState:
-    """What the log says of a member. `held` includes what a member of the consumer protocol has still to give up."""
+    """State of a member according to the log. `held` includes partitions that a member of the consumer protocol still has to give up."""
 
     epoch: int = -1
     stable: bool = True
     held: frozenset[Partition] = frozenset()
     since: float = math.nan
-    """When it was first to hold just these (consumer protocol): of the coordinator's clock, seconds."""
+    """Seconds of the coordinator's clock from which the member has had to hold exactly `held` (consumer protocol)."""
 
 
 @dataclass
 class GroupState:
-    """A group as of the last record read. Times are of `time.monotonic`."""
+    """State of a group after the last record read. Times are of `time.monotonic`."""
 
     generation: int = -1
     changed_at: float = 0.0
     members: dict[str, MemberState] = field(default_factory=dict)
     client_ids: dict[str, str] = field(default_factory=dict)
-    """Of all that ever were members by the consumer protocol."""
+    """Member id -> client id, for all present and past members of the consumer protocol."""
     revocations: list[Revocation] = field(default_factory=list)
     revoking: dict[str, Revocation] = field(default_factory=dict)
-    """Member id -> what it has not given up yet."""
+    """Member id -> partitions that it has not given up yet."""
     commits: list[Commit] = field(default_factory=list)
     completed: set[int] = field(default_factory=set)
-    """Generations (of the consumer protocol: epochs) with members that all had taken them over."""
+    """Generations (consumer protocol: epochs) that all members had reached."""
     problems: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
-    """The evidence: a line for every record but commits."""
+    """One line for every record except commits, as evidence."""
 
     @property
     def settled(self) -> bool:
@@ -96,7 +97,7 @@ class GroupState:
 
 
 class GroupLog(threading.Thread):
-    """Follows the log of the groups. Take `lock` to look at `groups`."""
+    """Thread that follows the log of the groups. Acquire `lock` to read `groups`."""
 
     def __init__(self, bootstrap: str, topics: Mapping[UUID, str]) -> None:
         super().__init__(name="group-log", daemon=True)
@@ -135,7 +136,7 @@ class GroupLog(threading.Thread):
         consumer.close()
 
     def state(self, group: str) -> GroupState:
-        """For whoever holds the lock."""
+        """Return the state of a group. The caller holds the lock."""
         return self.groups.setdefault(group, GroupState())
 
     def take_in(self, record: CoordinatorRecord, position: int, written: float) -> None:
@@ -232,7 +233,7 @@ class GroupLog(threading.Thread):
 
     def _commit(self, group: GroupState, partition: Partition, value: OffsetCommitValue, position: int) -> None:
         try:
-            # confluent-kafka sends the NUL at the end of a C string, too.
+            # confluent-kafka also sends the NUL at the end of a C string.
             member, number, generation, member_id = value.metadata.rstrip("\0").split("|")
         except ValueError:
             return
@@ -250,7 +251,7 @@ def _shown(members: Mapping[str, MemberState]) -> str:
 
 
 def generation_of(consumer: Consumer) -> tuple[int, str]:
-    """Generation or member epoch, and member id. They stand in librdkafka's serialized group metadata: magic, int32, group, member id."""
+    """Return generation or member epoch, and member id, from librdkafka's serialized group metadata: magic, int32, group, member id."""
     data: bytes = consumer.consumer_group_metadata()
     (generation,) = struct.unpack_from("=i", data, 7)
     return generation, data[11:].split(b"\0")[1].decode()

@@ -1,8 +1,9 @@
-"""Tells what grows from what only moves, in figures of processes that were taken again and again. Pure: no IO.
+"""Detection of growth in figures of processes that were sampled repeatedly. Pure: no IO.
 
-The first half of a series is the warm-up: caches fill, code is compiled, workers are made. A line through the second half (Theil-Sen: the
-median of the slopes between all pairs of points, which single peaks do not bend) has to be flat. Sums over processes jump when Spark ends a
-worker that it does not need and makes one later, so that a jump is no growth: the second half has to be higher than the first of it, too.
+The first half of a series is the warm-up: caches fill, code is compiled, workers are started. A line through the second half must be flat.
+The line is by Theil-Sen: the median of the slopes between all pairs of points, which single peaks do not change. Sums over processes jump
+when Spark ends an idle worker and starts one later. Such a jump is no growth: therefore the second half's end must also be higher than its
+beginning.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _MOST_POINTS = 240
-"""That pairs are made of."""
+"""Maximum number of points from which pairs are made."""
 
 
 class Point(NamedTuple):
-    """A figure at a time, both since the start."""
+    """Value at a time in seconds since the start."""
 
     at_s: float
     value: float
 
 
 class Bound(NamedTuple):
-    """What the second half of a series may grow by, at most: the larger one of a part of its level and of a number."""
+    """Maximum growth over the second half of a series: the larger of a share of its level and of a number."""
 
     part: float
     number: float
     an_hour: float
-    """The slope counts from here on, also where the part is not used up: per hour."""
+    """Growth per hour from which the slope counts even if the share is not used up."""
 
 
 MEMORY = Bound(part=0.05, number=3.0, an_hour=24.0)
@@ -38,18 +39,18 @@ COUNTS = Bound(part=0.05, number=3.0, an_hour=60.0)
 
 
 class Verdict(NamedTuple):
-    """How a series went in its second half."""
+    """Behaviour of a series in its second half."""
 
     level: float
-    """Its median."""
+    """Median of the values."""
     growth: float
-    """What the line rises by from its begin to its end."""
+    """Rise of the line from beginning to end of the second half."""
     an_hour: float
     grows: bool
 
 
 def judge(series: Sequence[Point], bound: Bound) -> Verdict:
-    """Of the second half in time. ValueError with fewer than eight points there."""
+    """Judge the second half of the time. Raises ValueError when it has fewer than eight points."""
     middle = (series[0].at_s + series[-1].at_s) / 2 if series else 0.0
     half = [each for each in series if each.at_s >= middle]
     if len(half) < 8:
@@ -59,7 +60,7 @@ def judge(series: Sequence[Point], bound: Bound) -> Verdict:
     third = len(half) // 3
     risen = _median(half[-third:]) - _median(half[:third])
     level = _median(half)
-    # The line and the levels have to agree; over a third less of the time, the levels rise by less.
+    # Line and levels have to agree. The levels span a third less time than the line, so they rise by less.
     grows = min(growth, risen * 1.5) > max(bound.part * level, bound.number) or (
         slope * 3600 > bound.an_hour and min(growth, risen * 1.5) > bound.number
     )
@@ -71,7 +72,7 @@ def _median(points: Sequence[Point]) -> float:
 
 
 def _slope(points: Sequence[Point]) -> float:
-    """A second."""
+    """Return the slope per second."""
     return statistics.median(
         (later.value - earlier.value) / (later.at_s - earlier.at_s) for index, earlier in enumerate(points) for later in points[index + 1 :]
     )

@@ -1,9 +1,9 @@
-"""The history checker tested: each anomaly is put into clean histories, and has to be named; in the clean ones nothing may be.
+"""Tests of the history checker: each anomaly is put into clean histories and must be found; in clean histories nothing may be found.
 
     python -m tests.campaigns.history --histories 1000 --seed 1
 
-Each of the histories gets, one at a time, every anomaly that it has a place for (without the restart of a static member there is none for
-"static-rebalance"). What is missed or falsely named is printed with its seed.
+Each history gets, one at a time, every anomaly that it has a place for (without the restart of a static member it has none for
+"static-rebalance"). Missed and false anomalies are printed with their seed.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tests.campaigns.history_world import OPTIONS, clean_history, copied
 
 @dataclass
 class Run:
-    """What came of a campaign."""
+    """Results of a campaign."""
 
     histories: int = 0
     false: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     seeded: Counter[str] = field(default_factory=Counter)
-    """By seeding function: into how many histories it was put."""
+    """Seeding function -> number of histories with its anomaly."""
 
 
 def judge(events: list[Event]) -> Report:
-    """The check as it is done here."""
+    """Check a history with the options of these tests."""
     return examine(events, copies=[Copy("in", "out", copied)], unavailable_after=50, **OPTIONS)
 
 
 def campaign(histories: int, seed: int, *, verbose: bool = False) -> Run:
-    """Checks so many histories, clean and with each anomaly."""
+    """Check `histories` histories, clean and with each anomaly."""
     run = Run()
     for number in range(seed, seed + histories):
         events = clean_history(number)

@@ -1,9 +1,10 @@
-"""What the history checker costs: a clean history of a million operations is judged by the command line.
+"""Cost of the history checker: the command line checks a clean history of a million operations.
 
     python -m tests.campaigns.history_cost --operations 1000000
 
-Half of the operations are transactions of two sends, up to three polled records and the commit of that position; the others send one
-record or poll up to four. Prints seconds and the peak of resident memory; exit code 1 for more than 60 s of CPU or 2 GiB, or any finding.
+Half of the operations are transactions of two sends, up to three polled records and the commit of that position; the others send one record
+or poll up to four. The campaign prints seconds and the peak of resident memory. The exit code is 1 for more than 60 s of CPU or 2 GiB, or
+for any finding.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MEMORY = 2 << 30
 
 
 class Writer:
-    """Clients that work at the same time: each step begins or ends an operation of one of them."""
+    """Clients with overlapping operations: each step begins or ends an operation of one client."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -44,7 +45,7 @@ class Writer:
         return self.time
 
     def write(self, operations: int) -> None:
-        """Writes them all."""
+        """Write `operations` operations."""
         begun = 0
         while begun < operations or any(each is not None for each in self.open):
             process = self.random.randrange(PROCESSES)
@@ -70,7 +71,7 @@ class Writer:
         plan = self.open[process]
         assert plan is not None
         done: list[MicroOperation] = []
-        if len(plan) != 1:  # a process reads its own share of the partitions
+        if len(plan) != 1:  # a process reads its share of the partitions
             partition = self.random.randrange(PARTITIONS // PROCESSES) * PROCESSES + process
             position = self.positions[process].get(partition, 0)
             records = self.logs[partition][position : position + (3 if plan else 4)]

@@ -1,4 +1,4 @@
-"""Anomalies, each put into a clean history by hand: the checker has to name them."""
+"""Anomalies that are put into clean histories, which the checker has to find."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from odradek.testing.history.events import MicroOperation
 from tests.campaigns.history_world import GROUP, copied
 
 Seed: TypeAlias = Callable[["Editor"], bool]
-"""Changes a history; False when this history has no place for the anomaly."""
+"""Function that changes a history. Returns False when the history has no place for the anomaly."""
 
 Place: TypeAlias = tuple[str, int]
 
 
 class Editor:
-    """A history that can be changed."""
+    """History that can be changed."""
 
     def __init__(self, events: list[Event], seed: int) -> None:
         self.events = list(events)
         self.random = random.Random(seed)
 
-    # -- looking ------------------------------------------------------------------------------------------------------------------------
+    # -- searches -----------------------------------------------------------------------------------------------------------------------
 
     def where(self, wanted: Callable[[Event], object]) -> list[int]:
         return [index for index, event in enumerate(self.events) if wanted(event)]
 
     def one(self, wanted: Callable[[Event], object]) -> int:
-        """One such event's index; -1 when there is none."""
+        """Return the index of a random matching event, or -1."""
         found = self.where(wanted)
         return self.random.choice(found) if found else -1
 
     def invocation(self, index: int) -> int:
-        """The index of the invocation that belongs to a completion."""
+        """Return the index of the invocation of a completion."""
         event = self.events[index]
         while index >= 0:
             index -= 1
@@ -45,7 +45,7 @@ class Editor:
         raise AssertionError("no invocation")
 
     def polls(self, place: Place | None = None) -> list[tuple[int, Poll]]:
-        """All polls at read_committed that succeeded: index of the event, poll."""
+        """Return all successful polls at read_committed: (index of the event, poll)."""
         return [
             (index, each)
             for index, event in enumerate(self.events)
@@ -55,7 +55,7 @@ class Editor:
         ]
 
     def acked(self) -> list[tuple[int, Send]]:
-        """All sends that succeeded."""
+        """Return all successful sends: (index of the event, send)."""
         return [
             (index, each)
             for index, event in enumerate(self.events)
@@ -65,7 +65,7 @@ class Editor:
         ]
 
     def end(self, place: Place) -> int:
-        """An offset after all others."""
+        """Return an offset after all other offsets of a partition."""
         offsets = [
             each.offset
             for event in self.events
@@ -74,25 +74,25 @@ class Editor:
         ]
         return max(offsets, default=0) + 1
 
-    # -- changing -----------------------------------------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------------------------------------
 
     def put(self, index: int, *micro_operations: MicroOperation) -> None:
         self.events[index] = self.events[index]._replace(micro_operations=tuple(micro_operations))
 
     def swap(self, index: int, old: MicroOperation, *new: MicroOperation) -> None:
-        """Puts others in the place of a micro-operation."""
+        """Replace a micro-operation of an event by others."""
         there = self.events[index].micro_operations
         place = there.index(old)
         self.put(index, *there[:place], *new, *there[place + 1 :])
 
     def unpoll(self, gone: Callable[[Poll], bool]) -> None:
-        """Takes polls out of all events."""
+        """Remove polls from all events."""
         for index, event in enumerate(self.events):
             if any(isinstance(each, Poll) and gone(each) for each in event.micro_operations):
                 self.put(index, *(each for each in event.micro_operations if not (isinstance(each, Poll) and gone(each))))
 
     def finally_polled(self, *polls: Poll) -> None:
-        """Adds these polls to the final read."""
+        """Add polls to the final read."""
         index = self.where(lambda event: event.extra.get("final") and event.function == "poll")[-1]
         self.put(index, *self.events[index].micro_operations, *polls)
 
@@ -154,7 +154,7 @@ def lost_write(editor: Editor) -> bool:
 
 
 def torn_transaction(editor: Editor) -> bool:
-    """One record of a transaction of unknown outcome is read, an earlier one in another partition is not."""
+    """Leave unread one record of a transaction of unknown outcome, while a record in another partition is read."""
     read = {poll.value for _, poll in editor.polls()}
     found: list[Send] = []
     for event in editor.events:
@@ -194,7 +194,7 @@ def phantom(editor: Editor) -> bool:
 
 
 def _turns(editor: Editor) -> list[tuple[int, Poll, int, Poll]]:
-    """Neighbouring operations of readers: the last poll of one, and the first of the next, in a partition."""
+    """Return neighbouring operations of readers: in a partition, the last poll of one operation and the first poll of the next."""
     found: list[tuple[int, Poll, int, Poll]] = []
     last: dict[tuple[str, str, int], tuple[int, Poll]] = {}
     for index, event in enumerate(editor.events):
@@ -261,7 +261,7 @@ def int_nonmonotonic_poll(editor: Editor) -> bool:
 
 
 def _swap_in_log(editor: Editor, one: Send, two: Send) -> None:
-    """As if the two had been appended the other way round."""
+    """Exchange the offsets of two sends, as if they had been appended in the other order."""
     places = {one.value: two.offset, two.value: one.offset}
     place = (one.topic, one.partition)
     for index, event in enumerate(editor.events):
@@ -291,7 +291,7 @@ def int_nonmonotonic_send(editor: Editor) -> bool:
 
 
 def _successive(editor: Editor) -> list[tuple[int, Send, int, Send]]:
-    """Sends of one producer to one partition, one operation after the other."""
+    """Return pairs of successive sends of one producer to one partition."""
     found: list[tuple[int, Send, int, Send]] = []
     last: dict[tuple[str, str, int], tuple[int, Send]] = {}
     for index, send in editor.acked():
@@ -341,7 +341,7 @@ def read_cycle(editor: Editor) -> bool:
 
 
 def _reads_of_transactions(editor: Editor) -> list[tuple[int, int]]:
-    """Transactions that do not read, and the operations that read them."""
+    """Return transactions without reads, with the operations that read them."""
     writers = {
         (send.topic, send.partition, send.value): index
         for index, send in _transactional_sends(editor)
@@ -352,7 +352,7 @@ def _reads_of_transactions(editor: Editor) -> list[tuple[int, int]]:
 
 
 def read_cycle_by_process(editor: Editor) -> bool:
-    """T is read by R; the process of R then does S, which T has read."""
+    """Make a cycle: R reads T, then R's process does S, and T reads S."""
     reads = _reads_of_transactions(editor)
     found = [
         (writer, index, send)
@@ -369,7 +369,7 @@ def read_cycle_by_process(editor: Editor) -> bool:
 
 
 def read_cycle_by_time(editor: Editor) -> bool:
-    """T is read by R; after R was over S begins, which T has read."""
+    """Make a cycle: R reads T, S begins after R's end, and T reads S."""
     found = [
         (writer, send)
         for writer, reader in _reads_of_transactions(editor)
@@ -412,7 +412,7 @@ def watermark_order(editor: Editor) -> bool:
 
 
 def unavailable(editor: Editor) -> bool:
-    """The cluster stands still for 100 seconds in the middle of a send."""
+    """Stop the cluster for 100 seconds in the middle of a send."""
     index = editor.one(lambda event: event.kind == "ok" and event.function == "send")
     editor.events[index:] = [event._replace(time=event.time + 100) for event in editor.events[index:]]
     return True
@@ -486,7 +486,7 @@ def lost_commit(editor: Editor) -> bool:
 
 
 def fenced_commit_accepted(editor: Editor) -> bool:
-    """A member that was expelled while it was paused commits, and is told that it worked."""
+    """Acknowledge a commit of a member that was removed from its group while it was paused."""
     found: list[int] = []
     for index, commit in _commits(editor, "fail"):
         event = editor.events[index]
@@ -509,7 +509,7 @@ def fenced_commit_accepted(editor: Editor) -> bool:
 
 
 def _moves(editor: Editor) -> list[tuple[int, int, Revoked]]:
-    """A partition that one member gives up in good order, and the next member that is given it."""
+    """Return partitions that one member gives up in order, with the event that gives them to the next member."""
     found: list[tuple[int, int, Revoked]] = []
     for index, event in enumerate(editor.events):
         for each in event.micro_operations:
@@ -525,7 +525,7 @@ def _moves(editor: Editor) -> list[tuple[int, int, Revoked]]:
 
 
 def two_owners(editor: Editor) -> bool:
-    """A member gives a partition up only after another one has it."""
+    """Let a member give up a partition only after another member has it."""
     found = _moves(editor)
     if not found:
         return False
@@ -537,7 +537,7 @@ def two_owners(editor: Editor) -> bool:
 
 
 def never_gives_up(editor: Editor) -> bool:
-    """A member is never asked to give up a partition that another one is given."""
+    """Never let a member give up a partition that another member gets."""
     found = _moves(editor)
     if not found:
         return False
@@ -587,7 +587,7 @@ def generation_regression(editor: Editor) -> bool:
 
 
 def _static_returns(editor: Editor) -> list[tuple[int, int]]:
-    """A static member is killed, and given its partitions when it is back, with nothing in between."""
+    """Return kills of a static member with the event that returns its partitions, if no other member changes the group in between."""
     found: list[tuple[int, int]] = []
     instances = {event.process: event.extra["static"] for event in editor.events if "static" in event.extra}
     for index, event in enumerate(editor.events):
@@ -674,4 +674,4 @@ SEEDS: Mapping[str, tuple[str, Seed]] = {
         ("unexplained-fencing", unexplained_fencing),
     )
 }
-"""Function -> the anomaly it seeds, itself."""
+"""Name of the function -> (its anomaly, the function)."""

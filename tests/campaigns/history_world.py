@@ -1,8 +1,8 @@
-"""A small Kafka in which nothing goes wrong, and clients that write down what they do: clean histories to test the checker with.
+"""A small Kafka without errors, and clients that record their operations: clean histories for tests of the checker.
 
-Producers with and without transactions (some abort, some never learn what came of them), consumers that assign themselves partitions (at
-both isolation levels), a group of copiers from "in" to "out" (members are killed, paused, restarted as static members), a compacted and
-a shortened topic, and a final read. All is decided by the seed.
+Producers with and without transactions (some abort, some never learn the outcome), consumers that assign themselves partitions (at both
+isolation levels), a group of copiers from "in" to "out" (members are killed, paused, and restarted as static members), a compacted topic
+and a topic with retention, and a final read. The seed decides everything.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from odradek.testing.history.events import NOTHING, Function, Kind, MicroOperati
 PARTITIONS = [("in", 0), ("in", 1), ("out", 0), ("out", 1), ("compacted", 0), ("short", 0)]
 GROUP = "copiers"
 OPTIONS = {"removal": {"compacted": "compact", "short": "delete"}}
-"""What the checker has to know of these histories."""
+"""Options of the checker for these histories."""
 
 
 def copied(value: Value) -> Value:
-    """What the copiers make of a value."""
+    """Return the copiers' output of a value."""
     return f"{value}'"
 
 
@@ -54,7 +54,7 @@ class Log:
         return min((each.offset for each in self.entries if each.transaction and each.transaction.state == "open"), default=self.end)
 
     def read(self, offset: int, count: int, *, committed: bool) -> tuple[list[Entry], int]:
-        """Records from an offset, and where to go on."""
+        """Return records from an offset, and the next offset."""
         end = self.stable() if committed else self.end
         found: list[Entry] = []
         for entry in self.entries:
@@ -79,7 +79,7 @@ class Member:
     process: str
     static: bool
     generation: int = -1
-    """The one of which it knows."""
+    """Generation that the member knows."""
     holds: list[int] = field(default_factory=list)
     joined: bool = False
     alive: bool = True
@@ -91,7 +91,7 @@ class Member:
 
 
 class World:
-    """`events` is the history when `play` has returned."""
+    """Simulation of clients and a group. `events` is the history when `play` has returned."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -123,7 +123,7 @@ class World:
         if transaction.state == "open":
             transaction.state = state
             for partition in transaction.partitions:
-                self.logs[partition].end += 1  # the marker
+                self.logs[partition].end += 1  # the marker's offset
 
     # -- clients --------------------------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class World:
         return member
 
     def coordinator(self) -> None:
-        """Expels who has been silent for long, and gives the partitions out anew when all that are left have joined."""
+        """Remove members that were silent for long, and assign the partitions when all remaining members have joined."""
         for member in self.members:
             member.silent = member.silent + 1 if member.paused or not member.alive else 0
             if member.silent > 12 and not member.expelled and member.name in self.assignment:
@@ -294,7 +294,7 @@ class World:
             self.members.remove(member)
 
     def driver(self) -> None:
-        """Kills, pauses and restarts members now and then."""
+        """Kill, pause and restart members now and then."""
         chance = self.random.random()
         steady = not self.rebalancing and all(
             each.generation == self.generation and each.alive and not each.paused for each in self.members
@@ -312,7 +312,7 @@ class World:
             self.bounce(member)
 
     def bounce(self, member: Member) -> None:
-        """A static member is killed and back before its session ends: it goes on where it was, in the same generation."""
+        """Kill a static member, and restart it before its session ends: it continues in the same generation with its partitions."""
         if member.transaction is not None:
             self.close(member.transaction, "aborted")
         self.record("driver", "info", "crash", process=member.process, how="kill")
@@ -326,7 +326,7 @@ class World:
     # -- all together -----------------------------------------------------------------------------------------------------------------
 
     def play(self, steps: int = 250) -> list[Event]:
-        """Lets everybody run by turns, then reads all."""
+        """Run all clients in turns, and read everything at the end."""
         clients = [
             self.producer("producer-1", ["in", "compacted"], 12),
             self.producer("producer-2", ["in", "short"], 12),
@@ -354,7 +354,7 @@ class World:
         return self.events
 
     def _settle(self) -> None:
-        """Everybody is well again, and the copiers catch up."""
+        """End all faults, and wait until the copiers have caught up."""
         for member in self.members:
             if member.paused:
                 member.paused = False
@@ -386,5 +386,5 @@ class World:
 
 
 def clean_history(seed: int) -> list[Event]:
-    """A history without an anomaly."""
+    """Return a history without anomalies."""
     return World(seed).play()

@@ -1,13 +1,13 @@
-"""Sends mutated frames over sockets and checks that nobody is hurt.
+"""Mutated frames over sockets, with a check that the broker and a neighbour are unharmed.
 
     python -m tests.campaigns.hostile --count 10000 --seed 1
 
-Frames are valid requests of every advertised API and version with bytes flipped, cut, inserted or overwritten with hostile lengths.
-Meanwhile a neighbour produces and reads back numbered records on a connection of its own. Named checks:
-  no-crash         the broker is alive at the end and stops in good order;
-  no-hang          every frame is answered, refused by closing, or shows to be incomplete (a mutated size) within the deadline;
+Frames are valid requests of every advertised API and version with bytes flipped, deleted, inserted or overwritten with hostile lengths. At
+the same time a neighbour produces numbered records on another connection, and reads them back. Named checks:
+  no-crash         the broker is alive at the end and stops in order;
+  no-hang          every frame is answered, refused by closing, or proves to be incomplete (a mutated size) within the deadline;
   memory-bounded   the broker's peak memory stays below the limit;
-  neighbour-unharmed   every record of the neighbour was acknowledged in time, stands in the log once, and reads back equal.
+  neighbour-unharmed   every record of the neighbour was acknowledged in time, is in the log once, and reads back equal.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ HOSTILE_NUMBERS = (-1, -2, 0, 1, 0x7FFF, -0x8000, 0x7FFFFFFF, -0x80000000, 0x7FF
 
 
 def valid_frames(seed: int) -> list[bytes]:
-    """Requests of every API and version that the table serves, without their size: one with defaults, and for what clients may
-    send several with random fields (a random but valid vote or registration may depose a leader, and should)."""
+    """Return requests of every API and version in the table, without their size: one with defaults, and four with random fields for broker
+    listeners.
+
+    Controller APIs get no random fields: a random but valid vote or registration may depose a leader, and should.
+    """
     frames = []
     for api in APIS:
         for version in range(api.min_version, api.max_version + 1):
@@ -57,7 +60,7 @@ def valid_frames(seed: int) -> list[bytes]:
 
 
 def mutate(rng: random.Random, frame: bytes) -> bytes:
-    """The frame, with its size, after one to four acts of hostility; sometimes the size lies as well."""
+    """Return the frame, with its size, after one to four mutations. Sometimes the size is wrong as well."""
     data = bytearray(frame)
     for _ in range(rng.randint(1, 4)):
         position = rng.randrange(len(data)) if data else 0
@@ -79,7 +82,7 @@ def mutate(rng: random.Random, frame: bytes) -> bytes:
 
 
 def attack(port: int, frame: bytes) -> str:
-    """Sends the frame on a connection of its own, ends the sending side, and waits for whatever comes."""
+    """Send the frame on a new connection, end the sending side, and return "answered", "closed" or "hung"."""
     with socket.create_connection(("127.0.0.1", port), DEADLINE) as connection:
         connection.settimeout(DEADLINE)
         try:
@@ -94,10 +97,10 @@ def attack(port: int, frame: bytes) -> str:
 
 
 class Neighbour(threading.Thread):
-    """Produces numbered records all the while, one at a time, and remembers the slowest."""
+    """Producer thread that sends numbered records, one at a time, and remembers their latencies."""
 
     def __init__(self, bootstrap: str, topic: str, settings: Mapping[str, str] | None = None, pause_s: float = 0.0) -> None:
-        """`settings`: more of the client's. `pause_s`: from an acknowledgement to the next record."""
+        """Make a neighbour. `settings`: more settings of its client. `pause_s`: seconds from an acknowledgement to the next record."""
         super().__init__(name="neighbour")
         self.topic = topic
         self._pause_s = pause_s
@@ -105,7 +108,7 @@ class Neighbour(threading.Thread):
         self.acked = 0
         self.slowest = 0.0
         self.latencies: list[float] = []
-        """Seconds from a record to its acknowledgement."""
+        """Seconds from each record to its acknowledgement."""
         self.settings = dict(settings or {})
         self.errors: list[str] = []
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True, **self.settings})
@@ -126,7 +129,7 @@ class Neighbour(threading.Thread):
                 self.stopping.wait(self._pause_s)
 
     def meanwhile(self, seconds: float, least: int = 20) -> list[float]:
-        """The latencies of so many seconds from now, and of so many records more; fewer where the neighbour gave up."""
+        """Return the latencies of the next `seconds` seconds, and of at least `least` records. Fewer when the neighbour has given up."""
         first, until = len(self.latencies), time.monotonic() + seconds
         while self.is_alive() and (time.monotonic() < until or len(self.latencies) < first + least):
             time.sleep(0.01)

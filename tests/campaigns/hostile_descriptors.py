@@ -1,15 +1,15 @@
-"""Clients that only connect, until no file descriptor is left for them, beside a client that works.
+"""Idle connections until the broker has no file descriptor left for clients, beside a client that works.
 
     python -m tests.campaigns.hostile_descriptors [--limit 256 --limit 1024] [--rounds 3] [--jvm]
 
-A broker whose limit on descriptors is lowered to `--limit` while it runs. Each round opens more idle connections than that, and while they
-are there: a topic is created and every partition of it takes records beyond several segments, the controller's listener answers a new
-connection, and the neighbour, who connected before, produces one record after the other. Then the idle connections close. Checks:
-  no-crash            the broker runs, no log directory fails, no traceback stands in its log;
-  topic-created       each partition of the new topic takes all of its records, and they are read back;
+The broker's limit of descriptors is lowered to `--limit` while it runs. Each round opens more idle connections than that. During the flood
+a topic is created and every partition of the topic gets records for several segments, the controller's listener answers a new connection,
+and the neighbour, which connected before, produces one record after the other. Then the idle connections close. Checks:
+  no-crash            the broker runs, no log directory fails, and its log contains no traceback;
+  topic-created       each partition of the new topic accepts all of its records, as its end offset shows;
   nodes-come-in       a new connection to the controller's listener is answered during the flood;
   neighbour-in-time   no record of the neighbour waits for longer than `--longest` seconds;
-  memory-bounded      the peak of the broker's memory;
+  memory-bounded      the peak of the broker's memory stays below the limit;
   served-again        a new connection of a client is answered within ten seconds of the end of the flood.
 """
 
@@ -34,17 +34,17 @@ from tests.campaigns.hostile import Neighbour
 from tests.campaigns.hostile_flood import MEMORY_LIMIT, PAUSE_S, REQUEST_MEMORY
 
 BEYOND: Final = 100
-"""Idle connections beyond the limit that are tried."""
+"""Number of idle connections that are tried beyond the limit."""
 RECORDS: Final = 40
 VALUE: Final = b"x" * 100_000
 SEGMENT: Final = 1 << 20
-"""segment.bytes: three rolls of each partition."""
+"""segment.bytes in bytes: each partition rolls three times."""
 DEADLINE_S: Final = 60.0
 VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 class Plan(NamedTuple):
-    """`limit`: descriptors of the broker. `longest_s`: what a record of the neighbour may take."""
+    """Settings of a run. `limit`: descriptors of the broker. `longest_s`: maximum seconds for a record of the neighbour."""
 
     limit: int
     rounds: int = 3
@@ -64,7 +64,7 @@ def answered(port: int, timeout_s: float = 5.0) -> bool:
 
 
 def idle(port: int, count: int) -> list[socket.socket]:
-    """Open up to `count` connections that say nothing."""
+    """Open up to `count` connections that send nothing."""
     found: list[socket.socket] = []
     for _ in range(count):
         try:
@@ -75,7 +75,7 @@ def idle(port: int, count: int) -> list[socket.socket]:
 
 
 def write_and_read(producer: Producer, consumer: Consumer, topic: str, partitions: int) -> list[str]:
-    """Write to all partitions, and read what each holds; return what was wrong."""
+    """Write to all partitions, and compare their end offsets with the number of records. Return the problems."""
     problems: list[str] = []
     for _ in range(RECORDS):
         for partition in range(partitions):
@@ -95,7 +95,7 @@ def write_and_read(producer: Producer, consumer: Consumer, topic: str, partition
 
 
 def one_round(plan: Plan, number: int, broker: BrokerProcess, clients: tuple[AdminClient, Producer, Consumer]) -> list[str]:
-    """What was wrong in a round."""
+    """Run one round and return its problems."""
     admin, producer, consumer = clients
     flood = idle(broker.port, plan.limit + BEYOND)
     problems: list[str] = []
@@ -121,7 +121,7 @@ def one_round(plan: Plan, number: int, broker: BrokerProcess, clients: tuple[Adm
 
 
 def campaign(plan: Plan, folder: Path) -> list[str]:
-    """The problems of all rounds on one broker."""
+    """Run all rounds on one broker and return the problems."""
     broker: BrokerProcess = JvmBroker(folder / "broker") if plan.jvm else OdradekBroker(folder / "broker")
     broker.overrides["queued.max.request.bytes"] = str(REQUEST_MEMORY)
     broker.start(60)

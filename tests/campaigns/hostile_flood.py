@@ -1,14 +1,15 @@
-"""Sends millions of mutated frames, logins and what is no TLS to a broker with every kind of listener, and checks that nobody is hurt.
+"""Millions of mutated frames, logins and bytes that are not TLS, for a broker with every kind of listener, with a check that no one is
+harmed.
 
     python -m tests.campaigns.hostile_flood --count 10000000 --seed 1 --crowd 10000
 
-`--shares` says of what: frames, frames over TLS, logins (conversations of somebody without a password, a fifth of them over TLS), garbage
-(on a port that speaks TLS). All the while `--crowd` connections say nothing, send a large request byte by byte, or stop within their
-handshake, from 64 addresses. All of it happens in a network namespace of its own, where that can be made: ten thousand sockets take no port
-from anybody else. Every `--round` frames begin with a new broker and the seed after; a round can be run alone. The checks are
-those of tests/campaigns/hostile.py (no-crash, no-hang, memory-bounded, neighbour-unharmed), and
-  nobody-gets-in      no login ends with an answer that needs one;
-  neighbour-in-time   the neighbour's 99th percentile is at most `--slower` times what it is without attacks, plus ten milliseconds.
+`--shares` sets the kinds: frames, frames over TLS, logins (conversations without a password, a fifth of them over TLS), garbage (on a port
+that speaks TLS). At the same time `--crowd` connections send nothing, send a large request byte by byte, or stop within their handshake,
+from 64 addresses. All runs in a separate network namespace, where possible: ten thousand sockets take no port from other programs. Every
+`--round` frames begin with a new broker and the next seed; a round can be run alone. The checks are those of tests/campaigns/hostile.py
+(no-crash, no-hang, memory-bounded, neighbour-unharmed), and
+  nobody-gets-in      no login ends with a response that needs a login;
+  neighbour-in-time   the neighbour's 99th percentile is at most `--slower` times the value without attacks, plus ten milliseconds.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from tests.server.hostile_broker import overrides
 
 MEMORY_LIMIT: Final = 250 << 20
 REQUEST_MEMORY: Final = 100 << 20
-"""queued.max.request.bytes: what has been received of requests, all connections together."""
+"""queued.max.request.bytes: maximum bytes of received requests of all connections together."""
 PER_CONNECTION: Final = 32 << 10
-"""Bytes that one of the crowd may cost beyond these; half a handshake of TLS takes the most."""
+"""Bytes that one connection of the crowd may cost in addition; half a TLS handshake takes the most."""
 TOLERANCE_MS: Final = 10.0
 PAUSE_S: Final = 0.005
-"""Between two records of the neighbour, which would otherwise have most of the broker's time."""
+"""Seconds between two records of the neighbour, which would otherwise take most of the broker's time."""
 WARM: Final = 10
-"""Records of the neighbour that do not count."""
+"""Number of the neighbour's first records that do not count."""
 SHARES: Final = "frames=70,frames over TLS=15,logins=14,garbage=1"
 
 
 class Plan(NamedTuple):
-    """`frames`: of a round. `shares`: kind -> parts."""
+    """Settings of a run. `frames`: number per round. `shares`: kind -> parts."""
 
     frames: int
     shares: dict[str, int]
@@ -62,7 +63,7 @@ class Plan(NamedTuple):
 
 
 def broker_of(folder: Path, *, jvm: bool) -> tuple[BrokerProcess, Target]:
-    """A broker that has not been started, and where it will be."""
+    """Return a broker that has not been started, and its addresses."""
     made = Certificates(folder / "certificates")
     broker = JvmBroker(folder / "broker", as_shipped=True) if jvm else OdradekBroker(folder / "broker")
     ports = {name: free_port() for name in ("TLS", "SASL", "SASLTLS")} | {"PLAINTEXT": broker.port}
@@ -74,7 +75,7 @@ def broker_of(folder: Path, *, jvm: bool) -> tuple[BrokerProcess, Target]:
 
 
 def attacked(plan: Plan, seed: int, target: Target) -> Outcomes:
-    """What became of all frames of a round."""
+    """Send all frames of a round and return the outcomes."""
     parts = sum(plan.shares.values())
     seen = Outcomes(Counter(), [])
     with ProcessPoolExecutor(plan.processes, multiprocessing.get_context("spawn")) as pool:
@@ -88,7 +89,7 @@ def attacked(plan: Plan, seed: int, target: Target) -> Outcomes:
 
 
 def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]:
-    """The problems of a round."""
+    """Run one round and return its problems and outcomes."""
     many_files()
     broker, target = broker_of(folder, jvm=plan.jvm)
     broker.start(60)
@@ -134,7 +135,7 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
     except KafkaException as error:
         problems.append(f"neighbour-unharmed: {error} when reading back")
     if plan.jvm:
-        broker.kill()  # In order it takes minutes.
+        broker.kill()  # an orderly stop takes minutes
     elif (status := broker.stop()) != 0:
         problems.append(f"no-crash: the shutdown ended with status {status}")
     print(f"seed {seed}: {seen.frames} frames in {took:.1f} s, {seen.frames / took:.0f} a second,", end=" ")
@@ -146,7 +147,7 @@ def one_round(plan: Plan, seed: int, folder: Path) -> tuple[list[str], Outcomes]
 
 
 def campaign(plan: Plan, seed: int, rounds: int, folder: Path) -> list[str]:
-    """The problems of all rounds."""
+    """Run all rounds and return the problems."""
     problems: list[str] = []
     for number in range(rounds):
         (own := folder / str(number)).mkdir()

@@ -1,14 +1,14 @@
-"""Requests and connections that cost the one who sends them little, each a row: what do they cost the broker, and a neighbour?
+"""Requests and connections that cost their sender little, one row each, with their cost for the broker and a neighbour.
 
     python -m tests.campaigns.hostile_rows [--rows NAME ...] [--times 5000] [--connections 100] [--longest 1] [--jvm]
 
 `repeats`: requests that name one thing thousands of times. `beginnings`: the first bytes of large requests, which never end, on many
-connections, on a listener without a login and on one before the login. `metrics`: silent connections to the port of metrics (of Odradek
-only; JVM Kafka has none). Meanwhile a neighbour produces records. Named checks:
-  no-crash             the broker is alive and stops in good order;
+connections, on a listener without a login and on a listener before the login. `metrics`: silent connections to the metrics port (only
+Odradek has one). At the same time a neighbour produces records. Named checks:
+  no-crash             the broker is alive and stops in order;
   memory-bounded       its resident memory grows by less than `MOST_GROWN` in a row;
   neighbour-unharmed   each record of the neighbour is acknowledged within `--longest` seconds.
-With `--jvm` JVM Kafka 4.3.1 is measured, and only reported on.
+With `--jvm` JVM Kafka 4.3.1 is measured, and its problems do not fail the campaign.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from tests.campaigns.hostile import DEADLINE, Neighbour
 MOST_GROWN: Final = 200 << 20
 PAUSE_S: Final = 0.005
 AT_ONCE: Final = 4
-"""Connections that send the same repeats."""
+"""Number of connections that send the same repeats."""
 ROUNDS: Final = 3
 FRAME: Final = 100 << 20
-"""Bytes that a beginning announces where nobody logs in."""
+"""Bytes that a beginning announces on a listener without a login."""
 LOGIN_FRAME: Final = 500_000
-"""... and before a login, where sasl.server.max.receive.size allows 512 KiB."""
+"""Bytes that a beginning announces before a login, where sasl.server.max.receive.size allows 512 KiB."""
 SENT: Final = 400_000
 HELD_S: Final = 5.0
 SILENT: Final = 200
 TOPIC, GROUP = "t", "g"
 QUIET: Final = {"log_level": "0"}
-"""A client of a broker that ends says so many times a second."""
+"""Settings against log output: a client of a broker that ends logs many lines a second."""
 JAAS: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 
 
@@ -72,7 +72,7 @@ def _of(api_key: ApiKey) -> Any:
 
 
 def _topic(message: Any, struct_name: str, times: int, **partition: Any) -> Any:
-    """A topic struct of a request whose one partition struct stands `times` times."""
+    """Return a topic struct of a request, in which one partition struct is repeated `times` times."""
     inner = {"ListOffsetsTopic": "ListOffsetsPartition", "OffsetForLeaderTopic": "OffsetForLeaderPartition"}[struct_name]
     name = {"topic" if struct_name == "OffsetForLeaderTopic" else "name": TOPIC}
     return getattr(message, struct_name)(**name, partitions=[getattr(message, inner)(**partition)] * times)
@@ -109,13 +109,13 @@ def repeats(times: int) -> Iterator[tuple[ApiKey, int, Message]]:
 
 
 def framed(api_key: ApiKey, version: int, request: Message) -> bytes:
-    """Return the request as it goes over a connection."""
+    """Return the request as it is sent over a connection."""
     body = encode_request_header(api_key, version, 1, "hostile") + request.encode(version)
     return struct.pack(">i", len(body)) + body
 
 
 def ask(port: int, data: bytes) -> int:
-    """Send a request; returns the bytes of the answer, -1 where the connection was closed instead."""
+    """Send a request. Return the number of bytes of the response, or -1 when the connection was closed instead."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.settimeout(60)
         try:
@@ -133,7 +133,7 @@ def ask(port: int, data: bytes) -> int:
 
 
 class Campaign:
-    """A broker, its neighbour, and the rows so far."""
+    """Broker with its neighbour, and the rows so far."""
 
     def __init__(self, folder: Path, *, jvm: bool, longest_s: float) -> None:
         self.jvm = jvm
@@ -166,7 +166,7 @@ class Campaign:
         return self
 
     def _fill(self) -> None:
-        """Make the topics and the group that requests name."""
+        """Create the topics and the group that the requests name."""
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
         for future in admin.create_topics([NewTopic("neighbour", 1, 1), NewTopic(TOPIC, 1, 1)]).values():
             future.result(30)
@@ -188,14 +188,14 @@ class Campaign:
         self.broker.kill()
 
     def part(self) -> None:
-        """End the neighbour."""
+        """Stop the neighbour."""
         self.neighbour.stopping.set()
         self.neighbour.join()
         self.neighbour.producer.purge()
         self.neighbour.producer.flush(1)
 
     def row(self, name: str, asked: int, act: Callable[[], tuple[int, int, list[str]]]) -> None:
-        """Run `act`, which returns the bytes answered, the connections that were closed, and problems; judge what it cost."""
+        """Run `act`, which returns the bytes answered, the number of closed connections, and problems. Check the cost."""
         before, first = self.broker.rss_bytes(), len(self.neighbour.latencies)
         begin = time.monotonic()
         answered, closed, problems = act()
@@ -222,7 +222,7 @@ class Campaign:
     # -- rows ------------------------------------------------------------------------------------------------------------------
 
     def repeats(self, times: int) -> None:
-        """Repeated names, on several connections at once."""
+        """Send requests with repeated names, on several connections at once."""
         for api_key, version, request in repeats(times):
             data = framed(api_key, version, request)
 
@@ -236,7 +236,7 @@ class Campaign:
                 return
 
     def beginnings(self, connections: int) -> None:
-        """Requests that begin and do not go on."""
+        """Send beginnings of requests without their ends."""
         for name, port, announced in (
             ("without a login", self.broker.port, FRAME),
             ("before a login", self.sasl_port, LOGIN_FRAME),
@@ -267,7 +267,7 @@ class Campaign:
                 return
 
     def metrics(self) -> None:
-        """Silent connections at the port of metrics."""
+        """Open silent connections to the metrics port."""
         if self.jvm:
             return
 
@@ -305,7 +305,7 @@ ROWS: Final[Mapping[str, Callable[[Campaign, argparse.Namespace], None]]] = {
 
 
 def run(options: argparse.Namespace, folder: Path) -> list[str]:
-    """Run the rows, each kind on a broker of its own; returns the problems."""
+    """Run the rows, each kind on a new broker, and return the problems."""
     problems: list[str] = []
     for name in options.rows:
         with Campaign(folder / name, jvm=options.jvm, longest_s=options.longest) as campaign:
