@@ -1,8 +1,9 @@
-"""What attacks a broker in tests/campaigns/hostile_flood.py: mutated frames by the thousand on connections that go on, and on many.
+"""Attacks of tests/campaigns/hostile_flood.py on a broker: thousands of mutated frames on long connections, and many connections.
 
-Frames follow one another on a connection, a valid request for versions last. Each has its number for a correlation id, so that the
-answers tell how far the broker has come: where it closes, the frame after the last one answered is to blame, and the rest follows on
-another connection; where nothing comes for a while, that frame waits for something, and is sent once more alone, with a deadline.
+Frames follow each other on a connection; the last is a valid ApiVersions request. Each frame has its number as correlation id, so that the
+responses show how many frames the broker has handled. When the broker closes the connection, the frame after the last answered one is the
+cause; the other frames follow on another connection. When no response comes for a while, that frame waits for something. It is sent again
+alone, with a deadline.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tests.campaigns.hostile import DEADLINE, HOSTILE_NUMBERS, attack, mutate, v
 from tests.campaigns.hostile_tls import KINDS, Attacker, first_message
 
 BATCH: Final = 16
-"""Frames that follow one another: what a neighbour may have to wait for."""
+"""Number of frames that follow each other: a neighbour may have to wait for all of them."""
 CLOSING: Final = 12
 STALL_S: Final = 0.3
 _LAST: Final = 0x5AFE5AFE
@@ -47,7 +48,7 @@ _METADATA: Final = encode_request_header(3, 12, 7, "hostile") + MetadataRequest(
 
 
 class Target(NamedTuple):
-    """Where the listeners of a broker are. `secret`: what nobody may read without a login."""
+    """Ports of a broker's listeners. `secret`: bytes that only a logged-in client may read."""
 
     plaintext: int
     controller: int
@@ -59,7 +60,7 @@ class Target(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """What became of how many frames, and what should not have happened."""
+    """Number of frames by outcome, and problems."""
 
     counts: Counter[str]
     problems: list[str]
@@ -72,9 +73,9 @@ class Outcomes(NamedTuple):
 class Corpus:
     """Frames of one seed for one kind of listener.
 
-    What closes its connection costs fifty times of what is answered, and most mutations would close: of `CLOSING` frames one does, the
-    others are those that can be read, with whatever stands in them. tests/campaigns/frames.py has those that cannot, in process.
-    UnregisterBroker is left out: without an authorizer anybody may take the broker from its neighbours with it, for seconds each time.
+    A frame that closes its connection costs fifty times as much as an answered one, and most mutations would close it. Therefore one frame
+    of `CLOSING` does; the other frames can be decoded, with any values. tests/campaigns/frames.py tests undecodable frames in process.
+    UnregisterBroker is left out: without an authorizer each such request would separate the broker from its neighbours for seconds.
     """
 
     def __init__(self, rng: random.Random, scope: str, frames: list[bytes]) -> None:
@@ -86,7 +87,7 @@ class Corpus:
         self._all = 0
 
     def batch(self, count: int) -> list[tuple[bytes, bool]]:
-        """Frames with their sizes, nine of ten mutated, and whether the size lies."""
+        """Return (frame with its size, whether the size is wrong); nine of ten frames are mutated."""
         made: list[tuple[bytes, bool]] = []
         rng = self._rng
         while len(made) < count:
@@ -105,7 +106,7 @@ class Corpus:
                 self._closing += 1
             self._all += 1
             made.append((whole, lies))
-        # The broker does nothing with the number, but we do.
+        # The broker ignores the number; the campaign uses it.
         return [
             (whole[:8] + _SIZE.pack(number) + whole[12:] if not lies and len(whole) >= 12 else whole, lies)
             for number, (whole, lies) in enumerate(made)
@@ -124,7 +125,7 @@ class Corpus:
 
 
 def _touched(rng: random.Random, frame: bytes) -> bytes:
-    """The frame with its size, and one or two bits or numbers of its body that are others."""
+    """Return the frame with its size, with one or two changed bits or numbers in its body."""
     data = bytearray(frame)
     for _ in range(rng.randint(1, 2)):
         at = rng.randrange(8, len(data))
@@ -137,7 +138,7 @@ def _touched(rng: random.Random, frame: bytes) -> bytes:
 
 
 class Storm:
-    """Attacks of one process. The same seed makes the same frames; which are sent side by side is up to the threads."""
+    """Attacks of one process. The same seed makes the same frames; the threads decide which frames are sent at the same time."""
 
     def __init__(self, target: Target, seed: int) -> None:
         self._target = target
@@ -148,7 +149,9 @@ class Storm:
         self.seen = Outcomes(Counter(), [])
 
     def run(self, shares: dict[str, int], threads: int) -> Outcomes:
-        """`shares`: kind of attack -> how many frames; each kind has so many threads, logins four times, as they wait."""
+        """Run the attacks. `shares`: kind of attack -> number of frames. Each kind has `threads` threads; logins have four times as many,
+        as they wait.
+        """
         kinds: dict[str, Callable[[random.Random, int], None]] = {
             "frames": lambda rng, count: self._frames(rng, count, tls=False),
             "frames over TLS": lambda rng, count: self._frames(rng, count, tls=True),
@@ -185,7 +188,9 @@ class Storm:
     # -- frames ----------------------------------------------------------------------------------------------------------------------
 
     def _open(self, port: int, *, tls: bool) -> socket.socket:
-        """OSError when nobody gets in for the deadline; where many come at once, the kernel turns some away."""
+        """Open a connection, and retry until the deadline, as the kernel refuses some of many connections at once. Raises OSError after the
+        deadline.
+        """
         until = time.monotonic() + DEADLINE
         while True:
             raw = socket.create_connection(("127.0.0.1", port), DEADLINE)
@@ -239,7 +244,7 @@ class Storm:
                 connection.close()
 
     def _answers(self, connection: socket.socket, frames: list[bytes], numbers: list[int]) -> tuple[int, str]:
-        """How many of the frames were answered, and what became of the next: answered (all were), closed, waits."""
+        """Return the number of answered frames, and the outcome of the next frame: "answered" (all were), "closed" or "waits"."""
         places = {number: place for place, number in enumerate(numbers)}
         served = 0
         received = bytearray()
@@ -271,7 +276,7 @@ class Storm:
         if outcome == "hung":
             self._problem(f"no-hang: seed {self._seed}: {frame[:100].hex()}")
 
-    # -- logins and what is no TLS ---------------------------------------------------------------------------------------------------
+    # -- logins, and bytes that are not TLS ------------------------------------------------------------------------------------------
 
     def _logins(self, rng: random.Random, count: int) -> None:
         done = 0
@@ -279,7 +284,7 @@ class Storm:
             done += self._login(rng, tls=rng.random() < 0.2)
 
     def _login(self, rng: random.Random, *, tls: bool) -> int:
-        """A conversation of somebody without a password; how many frames he sent."""
+        """Have one conversation of a client without a password, and return the number of frames sent."""
         mechanism = rng.choice(("PLAIN", "SCRAM-SHA-256"))
         opening = encode_request_header(17, 1, 1, "hostile") + SaslHandshakeRequest(mechanism=mechanism).encode(1)
         challenge, said, received = b"", 0, b""
@@ -319,22 +324,23 @@ class Storm:
 
 
 def storm(target: Target, seed: int, shares: dict[str, int], threads: int) -> Outcomes:
-    """In a process of its own that gives way to the broker and its neighbour, as if on another machine."""
+    """Run the attacks in a separate process, with a lower priority than the broker and the neighbour, as if on another machine."""
     os.nice(5)
     return Storm(target, seed).run(shares, threads)
 
 
 def many_files() -> int:
-    """As many descriptors as this process and its children may have."""
+    """Raise this process's limit of descriptors to the maximum, also for its children, and return the limit."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most
 
 
 class Crowd:
-    """Connections that stay: of three one says nothing, one announces much and sends it byte by byte, one stops within its handshake.
+    """Lasting connections. One of three sends nothing, one announces a large request and sends it byte by byte, one stops within its
+    handshake.
 
-    They come from 64 addresses in turn, and come again when they are closed.
+    The connections come from 64 addresses in turn, and are opened again when they are closed.
     """
 
     def __init__(self, target: Target, size: int) -> None:
@@ -345,10 +351,10 @@ class Crowd:
         self.open = 0
 
     def attend(self) -> None:
-        """Opens those that are not open, and says a little more on the others."""
+        """Open the connections that are not open, and send a little more on the others."""
         for number, connection in enumerate(self._sockets):
             if number % 20 == 0:
-                time.sleep(0.002)  # all at once they would be one blow, and the kernel would turn most away
+                time.sleep(0.002)  # all connections at once would be one blow, and the kernel would refuse most of them
             try:
                 if connection is None:
                     self._sockets[number] = self._come(number)
@@ -387,7 +393,7 @@ def _open(connection: socket.socket) -> bool:
 
 
 def crowd(target: Target, size: int, stopping: Event, full: Event, counts: Sequence[int]) -> None:
-    """In a process of its own; `counts`: how many are open, and how many were opened."""
+    """Keep up the crowd until `stopping`, in a separate process. `counts` receives the numbers of open and of opened connections."""
     many_files()
     os.nice(5)
     there = Crowd(target, size)

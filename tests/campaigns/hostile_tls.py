@@ -1,12 +1,13 @@
-"""Sends what is no TLS, or half of it, or TLS around mutated frames, and checks that nobody is hurt.
+"""Attacks on a TLS listener: bytes that are not TLS, partial TLS, and TLS around mutated frames, with a check that the broker and a
+neighbour are unharmed.
 
     python -m tests.campaigns.hostile_tls --count 5000 --seed 1
 
-Each attack is one of: random bytes; a first message of TLS with bytes flipped, cut or inserted; a true one with random bytes behind it; a
-finished handshake and then bytes that are no records; a finished handshake and a mutated request in it, in one record or in one for each
-few bytes. Meanwhile so many handshakes as `--half` says hang half way, two clients shake hands without end, and a neighbour produces over
-TLS. The checks are those of tests/campaigns/hostile.py, and
-  neighbour-in-time   the neighbour's 99th percentile is at most `--slower` times what it is without attacks, plus ten milliseconds.
+Each attack is one of: random bytes; a ClientHello with bytes flipped, deleted or inserted; a correct ClientHello followed by random bytes;
+a finished handshake and then bytes that are not records; a finished handshake and a mutated request, in one record or in one record for
+each few bytes. At the same time `--half` handshakes hang half way, two clients shake hands without end, and a neighbour produces over TLS.
+The checks are those of tests/campaigns/hostile.py, and
+  neighbour-in-time   the neighbour's 99th percentile is at most `--slower` times the value without attacks, plus ten milliseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ KINDS = ("bytes", "hello", "hello and bytes", "no records", "frames", "small rec
 
 
 def first_message(context: ssl.SSLContext) -> bytes:
-    """A ClientHello."""
+    """Return a ClientHello."""
     outgoing = ssl.MemoryBIO()
     tls = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -65,14 +66,14 @@ class Attacker:
     """Attacks of one seed on one port."""
 
     def __init__(self, port: int, context: ssl.SSLContext, seed: int, frames: list[bytes] | None = None) -> None:
-        """`frames`: valid ones, made anew where there are none."""
+        """Make an attacker. `frames`: valid frames; made from the seed by default."""
         self._port = port
         self._context = context
         self._rng = random.Random(seed)
         self._frames = frames or valid_frames(seed)
 
     def attack(self, kind: str) -> str:
-        """What became of it."""
+        """Make one attack and return its outcome: "answered", "closed" or "hung"."""
         rng = self._rng
         with socket.create_connection(("127.0.0.1", self._port), DEADLINE) as raw:
             raw.settimeout(DEADLINE)
@@ -110,7 +111,7 @@ class Attacker:
 
 
 def attack_all(port: int, authority: Path, seed: int, count: int) -> dict[str, int]:
-    """What became of how many attacks of each kind. Runs in a process of its own, so that it takes no time from the neighbour's."""
+    """Make `count` attacks, and return outcome -> number. Runs in a separate process, to take no time from the neighbour's."""
     attacker = Attacker(port, ssl.create_default_context(cafile=str(authority)), seed)
     outcomes: dict[str, int] = {}
     for number in range(count):
@@ -124,7 +125,7 @@ def attack_all(port: int, authority: Path, seed: int, count: int) -> dict[str, i
 
 
 def percentile(latencies: list[float]) -> float:
-    """The 99th, in ms; infinite where nothing came back."""
+    """Return the 99th percentile in milliseconds; infinity for fewer than two latencies."""
     return quantiles(latencies, n=100)[98] * 1000 if len(latencies) > 1 else float("inf")
 
 

@@ -1,7 +1,7 @@
-"""What a broker made of a damaged partition, and when ours may differ from JVM Kafka's: each reason with the evidence it asks for.
+"""Outcomes of damaged partitions, and the reasons for which Odradek's outcome may differ from JVM Kafka's. Each reason requires evidence.
 
-The kind of damage alone is never reason enough. Every field of the outcome that a reason excuses must follow from the batches of our own
-log (`FOLLOWS`), and its condition says in which way theirs is worse.
+The kind of damage alone is never a reason. Every field of the outcome that a reason excuses must follow from the batches of our own log
+(`FOLLOWS`), and the reason's condition says in which way JVM Kafka's outcome is worse.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from odradek.storage.recovery import follow_batch
 from odradek.testing.disk import VirtualDisk
 
 UNREADABLE = b"\0unreadable"
-"""Stands in `Outcome.log` for bytes after the last batch of a segment that are no batch."""
+"""Mark in `Outcome.log` for bytes after the last batch of a segment that are not a batch."""
 
 
 class Outcome(NamedTuple):
-    """What a broker made of a partition."""
+    """State of a partition after a broker's start with the damage."""
 
     start: int
     end: int
     epoch_ends: tuple[tuple[int, int], ...]
     fetches: tuple[tuple[int, int, int], ...]
-    """(offset asked for, error, base offset of the first batch or -1)"""
+    """(requested offset, error, base offset of the first batch or -1)"""
     aborted: tuple[tuple[int, ...], ...]
     """(producer id, first offset, last offset, last stable offset) from the transaction indexes"""
     epochs: tuple[tuple[int, int], ...]
     producers: tuple[ProducerSnapshotEntry | str, ...]
-    """Of the newest snapshot; a text when that cannot be read."""
+    """Entries of the newest snapshot; a text when the snapshot cannot be read."""
     log: bytes
     """All batches from the log start on."""
     stray: bool
@@ -42,18 +42,18 @@ class Case(NamedTuple):
     topic: str
     partition: int
     clean: bool
-    """In the log directory that was closed cleanly."""
+    """Whether the partition is in the log directory that was closed cleanly."""
     directory: int
     mutations: tuple[str, ...]
     recovery_point: int | None
     end: int
     probes: tuple[int, ...]
     whole: dict[int, bytes]
-    """The batches before the damage, by base offset."""
+    """Batches before the damage, by base offset."""
     aborted: frozenset[tuple[int, ...]]
-    """The aborted transactions before the damage."""
+    """Aborted transactions before the damage."""
     source: str = "odradek"
-    """Who wrote the log."""
+    """Broker that wrote the log."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ def _has(case: Case, *words: str) -> bool:
     return any(word in mutation for word in words for mutation in case.mutations)
 
 
-# -- what follows from the batches of a log ----------------------------------------------------------------------------------------------
+# -- fields that follow from the batches of a log ----------------------------------------------------------------------------------------
 
 
 def _epochs_follow(case: Case, ours: Outcome) -> bool:
@@ -92,9 +92,9 @@ def _epochs_follow(case: Case, ours: Outcome) -> bool:
     if expected and told and told[0] == (expected[0][0], ours.start):
         expected[0] = told[0]
     if _has(case, ".log flipped") and [epoch for epoch, _ in told] == [epoch for epoch, _ in expected]:
-        # Behind a batch that is damaged itself an epoch is seen where batches can be read again.
+        # After a batch that is damaged itself, an epoch is seen where batches can be read again.
         return all(mine >= first for (_, mine), (_, first) in zip(told, expected, strict=True))
-    # An epoch whose batches all lie below the log start keeps its entry there.
+    # An epoch with all batches below the log start keeps its entry there.
     return told == expected or (told[1:] == expected and told[0][1] == ours.start)
 
 
@@ -120,7 +120,7 @@ def _fetches_follow(case: Case, ours: Outcome) -> bool:
 
 
 def _producers_written(case: Case) -> set[ProducerSnapshotEntry]:
-    """What is known of producers after all batches that there were before the damage."""
+    """Return the producer state after all batches that existed before the damage."""
     state = ProducerStateManager(VirtualDisk(), "/", case.name, expiration_ms=1 << 60, verify_transactions=False)
     for _, data in sorted(case.whole.items()):
         follow_batch(None, state, memoryview(data), 0, read_header(data, 0))
@@ -132,10 +132,10 @@ def _all_producers(case: Case, ours: Outcome) -> bool:
 
 
 def _producers_follow(case: Case, ours: Outcome) -> bool:
-    """Each producer with batches after the log start is at its last one, and its transaction is open as the markers say. Or the producers
-    are all that there were before the damage, and the log ends where it did: then batches of theirs may be gone from the middle.
+    """Return whether each producer with batches after the log start is at its last batch, with an open transaction if the markers say so.
 
-    A marker of a higher epoch (KIP-890) leaves no batch.
+    Also true if the producers are all that existed before the damage and the log has its former end: then some of their batches may be
+    missing from the middle. A marker of a higher epoch (KIP-890) leaves no batch.
     """
     last: dict[int, tuple[int, int]] = {}
     epochs: dict[int, int] = {}
@@ -163,13 +163,13 @@ def _producers_follow(case: Case, ours: Outcome) -> bool:
 
 
 def _aborts_follow(case: Case, ours: Outcome) -> bool:
-    """The aborted transactions are some of those before the damage, and none is missing whose marker is there."""
+    """Return whether the aborted transactions existed before the damage, and none is missing of which the marker exists."""
     there = {header.base_offset for header, _ in batches_of(ours.log) if header.is_control}
     return {entry for entry in case.aborted if entry[2] in there} <= set(ours.aborted) <= case.aborted
 
 
 def _log_follows(case: Case, ours: Outcome) -> bool:
-    """Every batch is one of those before the damage, and they go as far as the log says."""
+    """Return whether every batch existed before the damage, and the last batch ends at the log's end."""
     batches = batches_of(ours.log)
     if b"".join(data for _, data in batches) != ours.log or any(case.whole.get(header.base_offset) != data for header, data in batches):
         return False
@@ -190,14 +190,14 @@ FOLLOWS: dict[str, Callable[[Case, Outcome], bool]] = {
     "aborted": _aborts_follow,
     "log": _log_follows,
 }
-"""For each field whether ours is what the batches say. Log start and stray are in no reason."""
+"""Field -> whether our value follows from the batches. No reason excuses log start and stray."""
 
 
 # -- reasons ---------------------------------------------------------------------------------------------------------------------------
 
 
 class Better(NamedTuple):
-    """A difference that is meant: of `fields` those may differ that follow from our log, where `when` holds."""
+    """Intended difference: among `fields`, those that follow from our log may differ where `when` holds."""
 
     why: str
     fields: frozenset[str]
@@ -205,7 +205,7 @@ class Better(NamedTuple):
 
 
 def _next_of_theirs(ours: Outcome, theirs: Outcome) -> tuple[BatchHeader, bytes] | None:
-    """The batch of theirs that follows where ours ends; None when ours is not the beginning of theirs, or all of it."""
+    """Return JVM Kafka's batch after the end of our log. None when our log is not a proper beginning of JVM Kafka's."""
     if not theirs.log.startswith(ours.log):
         return None
     return next(iter(batches_of(theirs.log[len(ours.log) :])), None)
@@ -217,8 +217,8 @@ def _lost_epochs(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """Theirs answers with a batch after the one that holds the offset, or with none, and knows of no more producers than ours: it has not
-    read the batches of that segment.
+    """Return whether JVM Kafka answers with a batch after the offset's batch, or none, and knows no more producers: it has not read that
+    segment's batches.
     """
     pairs = zip(ours.fetches, theirs.fetches, strict=True)
     known = {entry.producer_id: entry.last_offset for entry in ours.producers if not isinstance(entry, str)}
@@ -228,13 +228,13 @@ def _lying_index(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _only_rubbish_behind(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """Theirs begins with ours, and nothing of what follows there is a batch as it was written."""
+    """Return whether JVM Kafka's log begins with ours, and nothing after our end is a batch as it was written."""
     behind = batches_of(theirs.log[len(ours.log) :]) if theirs.log.startswith(ours.log) else None
     return behind is not None and all(case.whole.get(header.base_offset) != data for header, data in behind)
 
 
 def _end_in_the_file(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """The batches that ours serves lie in their file as well, beyond what they take for its end."""
+    """Return whether our extra batches are in JVM Kafka's file as well, after the point that JVM Kafka takes for the end."""
     return case.clean and _has(case, ".log cut", ".index") and ours.end > theirs.end and _only_rubbish_behind(case, ours, theirs)
 
 
@@ -248,13 +248,13 @@ def _producers_of_the_log(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _snapshots_kept(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """The log ends where it did, and ours knows of every producer what there was to know, of batches, too, that are gone by now."""
+    """Return whether the log has its former end, and ours knows everything about every producer, even of batches that are missing now."""
     lost = _has(case, ".index") and _has(case, ".log", "swap")
     return lost and ours.end == theirs.end and _all_producers(case, ours)
 
 
 def _forgotten(known: ProducerSnapshotEntry, start: int) -> set[ProducerSnapshotEntry]:
-    """What may be left of an entry where nobody knows what lies below the log start."""
+    """Return the possible rests of an entry when the batches below the log start are unknown."""
     left = {known, known._replace(coordinator_epoch=-1)}
     if known.last_offset < start:
         left |= {each._replace(last_sequence=-1, last_offset=-1, offset_delta=0) for each in left}
@@ -262,7 +262,7 @@ def _forgotten(known: ProducerSnapshotEntry, start: int) -> set[ProducerSnapshot
 
 
 def _below_log_start(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """Ours knows more about what lies below the log start (producers, where a transaction began), and the same about all else."""
+    """Return whether ours knows more below the log start (producers, beginnings of transactions), and the same about all else."""
     mine = {entry.producer_id: entry for entry in ours.producers if not isinstance(entry, str)}
     for entry in theirs.producers:
         known = None if isinstance(entry, str) else mine.pop(entry.producer_id, None)
@@ -283,13 +283,15 @@ def _below_log_start(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _shortened(entry: tuple[int, ...], known: set[tuple[int, ...]], start: int) -> bool:
-    """Whether it is one of the known entries, cut to the part after the log start."""
+    """Return whether an entry is one of the known entries, shortened to the part after the log start."""
     producer, first, last, stable = entry
     return first >= start and any(each[0] == producer and each[2] == last and each[3] <= stable for each in known)
 
 
 def _jump(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """They keep a batch of another offset than it was written with; its checksum is right, as that does not cover the offset."""
+    """Return whether JVM Kafka keeps a batch with an offset other than it was written with. Its checksum is right, as it does not cover the
+    offset.
+    """
     kept = _next_of_theirs(ours, theirs)
     if case.clean or kept is None or not _has(case, ".log flipped", "base offset"):
         return False
@@ -298,26 +300,28 @@ def _jump(case: Case, ours: Outcome, theirs: Outcome) -> bool:
 
 
 def _segment_dropped(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """What they keep is the beginning of ours."""
+    """Return whether JVM Kafka keeps only a beginning of our log."""
     fewer = ours.end > theirs.end and len(theirs.log) < len(ours.log) and ours.log.startswith(theirs.log)
     return not case.clean and fewer and _has(case, ".log flipped", "base offset")
 
 
 def _unreadable_tail(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """To cut them, ours reads the last segment, and finds the producers in it although there may be no snapshot."""
+    """Return whether ours has removed unreadable bytes. To do so, ours reads the last segment and finds its producers even without a
+    snapshot.
+    """
     same = ours.producers == theirs.producers or not theirs.producers
     return case.clean and theirs.log != ours.log and _only_rubbish_behind(case, ours, theirs) and same and _has(case, ".log")
 
 
 def _hole(case: Case, ours: Outcome, theirs: Outcome) -> bool:
-    """They go on after the hole, with a batch or with an empty segment."""
+    """Return whether JVM Kafka continues after the gap, with a batch or with an empty segment."""
     kept = _next_of_theirs(ours, theirs)
     beyond = kept[0].base_offset > ours.end if kept is not None else theirs.log == ours.log and theirs.end > ours.end
     return not case.clean and not case.compacted and beyond and _has(case, ".log")
 
 
 _ENDS = frozenset({"end", "epochs", "epoch_ends", "fetches", "producers", "aborted"})
-"""The fields that differ as well when a log ends elsewhere."""
+"""Fields that differ as well when a log ends elsewhere."""
 
 BETTER: tuple[Better, ...] = (
     Better(
@@ -377,7 +381,7 @@ def differences(ours: Outcome, theirs: Outcome) -> set[str]:
 
 
 def judge(case: Case, ours: Outcome, theirs: Outcome, used: Counter[str]) -> list[str]:
-    """The fields that differ without a reason."""
+    """Return the fields that differ without a reason."""
     left = differences(ours, theirs)
     for better in BETTER:
         excused = {field for field in left & better.fields if FOLLOWS[field](case, ours)}
@@ -388,5 +392,5 @@ def judge(case: Case, ours: Outcome, theirs: Outcome, used: Counter[str]) -> lis
 
 
 def unsound(case: Case, ours: Outcome) -> list[str]:
-    """Where there is nothing to compare with: the fields that do not follow from our own log."""
+    """Return the fields that do not follow from our own log, for cases without a comparison."""
     return sorted(field for field, follows in FOLLOWS.items() if field != "log" and not follows(case, ours))

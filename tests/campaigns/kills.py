@@ -1,13 +1,13 @@
-"""Kills the broker again and again under an idempotent acks=all load and checks what is in the log afterwards.
+"""Repeated kills of the broker under an idempotent load with acks=all, with a check of the log.
 
     python -m tests.campaigns.kills --kills 50 --seed 1
 
-Three producers (confluent-kafka, idempotent) write numbered values to three partitions while the broker process is killed with
-SIGKILL at random moments and started again. At the end everything is read back. Named checks:
-  acked-is-there   every acknowledged value is in the log, at the offset its acknowledgement named;
-  no-duplicates    no value stands in the log twice;
-  order-kept       the values of one producer stand in the order in which it sent them.
-The seed decides the moments of the kills; the load itself runs in real time.
+Three producers (confluent-kafka, idempotent) write numbered values to three partitions, while the broker process is killed with SIGKILL at
+random times and started again. At the end everything is read back. Named checks:
+  acked-is-there   every acknowledged value is in the log, at its acknowledged offset;
+  no-duplicates    no value is in the log twice;
+  order-kept       the values of one producer are in the order in which they were sent.
+The seed decides the times of the kills; the load runs in real time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLIENT = {"socket.connection.setup.timeout.ms": 2000, "reconnect.backoff.ms": 20
 
 
 class Load(threading.Thread):
-    """One producer on one partition; remembers what was acknowledged and where."""
+    """Producer thread of one partition, which remembers acknowledged values and their offsets."""
 
     def __init__(self, bootstrap: str, partition: int, rate: int, topic: str = TOPIC) -> None:
         super().__init__(name=f"producer-{partition}")
@@ -62,7 +62,7 @@ class Load(threading.Thread):
         if error is not None:
             self.refused.append(str(error))
         else:
-            # No offset: a batch that came again was in the log already, and the broker does not know any more where.
+            # Without an offset: a repeated batch was in the log already, and the broker no longer knows its offset.
             offset = message.offset()
             self.acked[int(value.split(b":")[1])] = -1 if offset is None else offset
 
@@ -80,13 +80,13 @@ class Load(threading.Thread):
 
 
 def read_back(bootstrap: str, topic: str = TOPIC) -> dict[int, list[tuple[int, int]]]:
-    """Every (offset, number) of every partition, in log order."""
+    """Return partition -> (offset, number) of every record, in log order."""
     found = read_to_end(bootstrap, topic, range(PARTITIONS))
     return {partition: [(row.offset, int(row.value.split(b":")[1])) for row in rows] for partition, rows in found.items()}
 
 
 def check(loads: list[Load], found: dict[int, list[tuple[int, int]]]) -> list[str]:
-    """The named checks; returns one line per violation."""
+    """Run the named checks, and return one line per violation."""
     problems = []
     for load in loads:
         log = found[load.partition]
@@ -110,7 +110,7 @@ def check(loads: list[Load], found: dict[int, list[tuple[int, int]]]) -> list[st
 
 
 def wait_for_acks(loads: list[Load], count: int) -> None:
-    """Until `count` values have been acknowledged in all; TimeoutError after 30 s."""
+    """Wait until `count` values have been acknowledged in total. Raises TimeoutError after 30 s."""
     deadline = time.monotonic() + 30
     while sum(len(load.acked) for load in loads) < count:
         if time.monotonic() > deadline:
@@ -130,7 +130,7 @@ def campaign(kills: int, seed: int, folder: Path, rate: int) -> list[str]:
     acked = 0
     try:
         for number in range(kills):
-            # Each life of the broker must have acknowledged something, or its kill would prove nothing.
+            # Each life of the broker must have acknowledged a value, or its kill would prove nothing.
             wait_for_acks(loads, acked + 1)
             time.sleep(rng.uniform(0, 0.6))
             broker.kill()

@@ -1,12 +1,12 @@
-"""A node leaves a cluster of three whose active controller is flooded by clients, on a host that others keep busy.
+"""A node that leaves a cluster of three while clients flood the active controller, on a busy host.
 
     python -m tests.campaigns.leaving [--clients 600] [--busy 2] [--groups 200] [--rounds 3] [--jvm]
 
-Each client asks again as soon as it is answered. A round ends a node that does not lead the quorum with SIGTERM, and starts it again.
-Reported for each round: seconds until the process has ended, whether it left without the controller's word, elections, and the longest load
-of a coordinator's partition, in ms (of Odradek only).
+Each client sends a new request as soon as it gets a response. A round stops a node that does not lead the quorum with SIGTERM, and starts
+it again. Printed for each round: seconds until the process has ended, whether the node left without the controller's permission, elections,
+and the longest load of a coordinator's partition in ms (Odradek only).
 
-Fails where a node leaves without the controller's word, or the quorum elects anew (`--jvm` reports only).
+The campaign fails when a node leaves without the controller's permission, or when the quorum elects a leader (`--jvm` only prints).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def burn(stopping: Event) -> None:
 
 
 def fill(bootstrap: str, groups: int) -> None:
-    """Make topics, and commit offsets of all their partitions for each group."""
+    """Create topics, and commit offsets of all their partitions for each group."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     names = [f"t{number}" for number in range(TOPICS)]
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in names]).values():
@@ -111,7 +111,7 @@ def fill(bootstrap: str, groups: int) -> None:
 
 
 def epoch_of(cluster: MixedCluster) -> int:
-    """Return the epoch of the quorum, as its leader says; waits for it."""
+    """Return the epoch of the quorum according to its leader. Wait up to 60 checks for a leader, then raise TimeoutError."""
     for _ in range(60):
         for node in cluster.voters:
             if cluster.nodes[node].running and (view := cluster.view(node, 20)) is not None and view.leader == node:
@@ -121,7 +121,7 @@ def epoch_of(cluster: MixedCluster) -> int:
 
 
 def leave(cluster: MixedCluster, node: int, patience_s: float) -> Round:
-    """Stop the node and start it again."""
+    """Stop the node and start it again. Return the figures."""
     sizes = {other: process.log_path.stat().st_size for other, process in cluster.nodes.items()}
     epoch = epoch_of(cluster)
     begin = time.monotonic()
@@ -142,7 +142,7 @@ def leave(cluster: MixedCluster, node: int, patience_s: float) -> Round:
 
 
 def measure(kind: str, clients: int, busy: int, groups: int, rounds: int, folder: Path) -> list[Round]:
-    """Run the rounds; returns what came of each."""
+    """Run the rounds and return the figures of each."""
     spawn = multiprocessing.get_context("spawn")
     cluster = MixedCluster(folder, {node: Member(kind) for node in range(1, NODES + 1)}, settings=SETTINGS)
     stopping = spawn.Event()

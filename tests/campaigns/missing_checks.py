@@ -1,9 +1,9 @@
-"""Takes each check of `odradek.handlers.access` away, one at a time: do the generated tests notice?
+"""Removal of each check of `odradek.handlers.access`, one at a time: the generated tests have to notice.
 
     python -m tests.campaigns.missing_checks [--only API ...] [--verbose]
 
-A check that is away is answered yes, whoever asks and whatever the ACLs say. For each of them the test of `tests/handlers/test_access.py`
-has to find a problem with that very check. Exit status 1 when one is not noticed.
+A removed check always allows, for every principal and whatever the ACLs. For each removed check the test of `tests/handlers/test_access.py`
+has to find a problem with that check. The exit status is 1 when a removal is not noticed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.handlers.access_world import World, asked_checks, in_world, problem_o
 
 @contextmanager
 def without(check: Check) -> Iterator[None]:
-    """Nobody makes this check."""
+    """Skip this check inside the block."""
     allows, allows_any = RequestContext.allows, RequestContext.allows_any
 
     def skipping(self: RequestContext, asked: Check, *arguments: Any, **options: Any) -> bool:

@@ -1,19 +1,19 @@
-"""Brokers of Odradek and JVM Kafka in one cluster, which end in turn while records, groups and transactions go through them.
+"""Brokers of Odradek and JVM Kafka in one cluster, which end in turn under a load of records, groups and transactions.
 
     python -m tests.campaigns.mixed_brokers --seed 1 --count 4
 
-One seed is one cluster: two brokers of one kind and one of the other, under one controller of either kind or three of both. Idempotent
-producers write, one copier with a classic group and one with a consumer group copy what they write in transactions, and every broker in
-turn ends by SIGKILL or SIGTERM, or stands still until it is fenced (SIGSTOP); while it is away, transactions that it coordinated are ended
-by a broker of the other kind, and groups that it coordinated go on there. Where there are three controllers, the active one ends each time
-as well. When there is a problem, the folder with data, logs and histories is kept and named. Named checks:
-  acked-is-there, no-duplicates, order-kept   of what the producers wrote (tests/campaigns/kills.py), but for what the client itself has
-                   written again (tests/campaigns/written_again.py);
-  exactly-once, aborted-invisible, committed-there, not-torn   of what the copiers made of it (tests/campaigns/exactly_once_judging.py);
-  coordinators     transactions and groups go on at another broker as `mixed_cluster.Moves` says;
-  replicas-differ  the files of all replicas of every partition hold the same bytes in the end;
-  tools            JVM Kafka's tools say the same through every broker, and it is what is there (tests/campaigns/mixed_tools.py);
-  no-complaints    no log has errors beside those that are known (tests/campaigns/mixed_quorum.py).
+One seed is one cluster: two brokers of one kind and one of the other, with one controller of either kind or three of both. Idempotent
+producers write. One copier with a classic group and one with a consumer group copy the records in transactions. Each broker in turn ends by
+SIGKILL or SIGTERM, or pauses until it is fenced (SIGSTOP). While a broker is away, a broker of the other kind ends the transactions that it
+coordinated, and continues the groups that it coordinated. With three controllers, the active one ends each time as well. When there is a
+problem, the folder with data, logs and histories is kept and printed. Named checks:
+  acked-is-there, no-duplicates, order-kept   for the producers' records (tests/campaigns/kills.py), except records that the client itself
+                   has written again (tests/campaigns/written_again.py);
+  exactly-once, aborted-invisible, committed-there, not-torn   for the copies (tests/campaigns/exactly_once_judging.py);
+  coordinators     transactions and groups continue at another broker, as `mixed_cluster.Moves` describes;
+  replicas-differ  the files of all replicas of every partition contain the same bytes at the end;
+  tools            JVM Kafka's tools print the same through every broker, and print the actual state (tests/campaigns/mixed_tools.py);
+  no-complaints    no log has errors other than the known ones (tests/campaigns/mixed_quorum.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RATE = 100
 
 
 class Copier:
-    """A process that copies the source into a topic of its own; it is started again when its producer was fenced."""
+    """Process that copies the source into its target topic. It is started again when its producer was fenced."""
 
     def __init__(self, bootstrap: str, source: str, protocol: str, seed: int, history: Path) -> None:
         self.target = f"copied-{protocol}"
@@ -90,13 +90,13 @@ class Copier:
             )
 
     def last_words(self) -> str:
-        """The end of its history: what became of its last transaction, and why."""
+        """Return the end of the copier's history: the outcome of its last transaction, with the reason."""
         with self._path.open("rb") as file:
             file.seek(max(0, self._path.stat().st_size - 500))
             return file.read().decode(errors="replace")
 
     def stop(self) -> None:
-        """Lets it end after the transaction at hand."""
+        """Let the copier end after its current transaction."""
         self.process.terminate()
         self.process.wait(60)
 
@@ -106,7 +106,7 @@ class Copier:
 
 
 def judge_copies(bootstrap: str, source: str, copiers: Sequence[Copier], history: Path, say: Callable[[str], None]) -> list[str]:
-    """Waits until all is copied, ends the copiers, and looks at what they have made. Nobody writes to the source any more."""
+    """Wait until all is copied, stop the copiers, and check the copies. The source must have no writer any longer."""
     partitions = range(len(BROKERS))
     given = judging.read_all(bootstrap, source, partitions, "read_committed")
     problems = []
@@ -124,7 +124,7 @@ def judge_copies(bootstrap: str, source: str, copiers: Sequence[Copier], history
 
 
 def _copied(bootstrap: str, copier: Copier, count: int) -> dict[int, Rows]:
-    """What is in the target once all is copied, and the copier has stopped."""
+    """Wait until all is copied, stop the copier, and return the records of its target."""
 
     def read() -> dict[int, Rows]:
         return judging.read_all(bootstrap, copier.target, range(len(BROKERS)), "read_committed")
@@ -142,7 +142,7 @@ def _copied(bootstrap: str, copier: Copier, count: int) -> dict[int, Rows]:
 
 
 class Story:
-    """What one seed tells."""
+    """Run of one seed."""
 
     def __init__(self, seed: int, folder: Path, tools: JvmTools, rounds: int) -> None:
         self.seed = seed
@@ -164,7 +164,7 @@ class Story:
         print(f"{time.monotonic() - self.begun:7.1f} s, {sum(len(load.acked) for load in self.loads):>6} acked: {text}", flush=True)
 
     def tell(self) -> list[str]:
-        """A line for each violation."""
+        """Play the run and return one line per violation."""
         self.say(f"seed {self.seed}: {self.cluster}")
         try:
             self._open()
@@ -195,7 +195,7 @@ class Story:
         kills.wait_for_acks(self.loads, 1)
 
     def ends(self) -> list[tuple[int, str]]:
-        """Both kinds end in each way as often, as far as the number of rounds allows."""
+        """Return the ends in random order: each kind of broker ends in each way equally often, as far as the number of rounds allows."""
         chosen = [(broker, how) for how in ENDS for broker in self.cluster.one_of_each]
         self.rng.shuffle(chosen)
         return (chosen * (self.rounds // len(chosen) + 1))[: self.rounds]
@@ -237,7 +237,9 @@ class Story:
         self.say(f"{number + 1} of {self.rounds}: {what}, out of all ISRs after {gone_s:.1f} s, back in all by now")
 
     def _without_repetitions(self, partition: int, rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The (offset, number) of a partition without the first of two that the client has written: tests/campaigns/written_again.py."""
+        """Return a partition's (offset, number) without the first of two records that the client has written again
+        (tests/campaigns/written_again.py).
+        """
         last = {number: offset for offset, number in rows}
         twice = {offset: last[number] for offset, number in rows if last[number] != offset}
         if twice:

@@ -1,4 +1,4 @@
-"""Three brokers of both kinds under controllers of either, and what clients and JVM Kafka's tools do with them."""
+"""Three brokers of both kinds under controllers of either kind, with clients and checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLIENT: dict[str, Any] = {
     "retry.backoff.ms": 50,
     "topic.metadata.refresh.fast.interval.ms": 100,
     "log_level": 0,
-    # A broker that stands still answers nothing.
+    # A paused broker does not answer.
     "socket.timeout.ms": 5000,
     # See tests/campaigns/copiers.py.
     "metadata.recovery.strategy": "none",
@@ -48,7 +48,7 @@ INTERNAL: dict[str, dict[str, str]] = {
     "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer"},
     "__transaction_state": {"cleanup.policy": "compact", "compression.type": "uncompressed", "min.insync.replicas": "2"},
 }
-"""Of these topics the test says which broker leads which partition: they are made before a coordinator asks for them."""
+"""Internal topics with their configurations. The test creates them before a coordinator does, to choose the leader of each partition."""
 
 
 class PartitionState(NamedTuple):
@@ -58,7 +58,7 @@ class PartitionState(NamedTuple):
 
 
 class MixedBrokers(MixedCluster):
-    """Brokers 1 to 3 of the kinds that are given, controllers from 11 on; without controllers every broker is one, too."""
+    """Brokers 1 to 3 of the given kinds, and controllers from 11 on. Without controllers every broker is also a controller."""
 
     def __init__(self, folder: Path, brokers: Sequence[str], controllers: Sequence[str] = (), *, dynamic: bool = False) -> None:
         roles = "broker" if controllers else "broker,controller"
@@ -70,19 +70,19 @@ class MixedBrokers(MixedCluster):
     def __str__(self) -> str:
         return ", ".join(f"{node} {member.kind} ({member.roles})" for node, member in self.members.items())
 
-    # -- who is where -----------------------------------------------------------------------------------------------------------------
+    # -- roles of brokers -------------------------------------------------------------------------------------------------------------
 
     def others(self, broker: int) -> list[int]:
-        """The other brokers, those of the other kind first."""
+        """Return the other brokers, those of the other kind first."""
         kind = self.members[broker].kind
         return sorted((each for each in BROKERS if each != broker), key=lambda each: (self.members[each].kind == kind, each))
 
     def of_kind(self, kind: str) -> int:
-        """The first broker of the kind."""
+        """Return the first broker of the kind."""
         return next(broker for broker in BROKERS if self.members[broker].kind == kind)
 
     def living(self) -> list[int]:
-        """The brokers that can be asked."""
+        """Return the brokers that run and are not paused."""
         return [broker for broker in BROKERS if self.nodes[broker].running and broker not in self.paused]
 
     def pause(self, broker: int) -> None:
@@ -98,15 +98,18 @@ class MixedBrokers(MixedCluster):
         return self.of_kind("odradek"), self.of_kind("jvm")
 
     def coordinated_by(self, broker: int, label: str) -> str:
-        """A name for a group or a transactional id, whose coordinator is this broker as long as it leads what it prefers to lead."""
+        """Return a name for a group or a transactional id whose coordinator is this broker, as long as it leads its preferred
+        partitions.
+        """
         names = (f"{label}-{number}" for number in range(1000))
         return next(name for name in names if partition_of(name, len(BROKERS)) == BROKERS.index(broker))
 
     # -- topics -----------------------------------------------------------------------------------------------------------------------
 
     def create(self, name: str, *replicas: Sequence[int], through: int | None = None, configs: Mapping[str, str] | None = None) -> None:
-        """A topic with a partition for each list of replicas; the first of them leads. Returns when all brokers know it. `through`: the
-        broker that is asked.
+        """Create a topic with a partition for each list of replicas, led by the first. Wait until all brokers know the topic.
+
+        `through`: the broker that gets the request.
         """
         assignment = CreateTopicsRequest.CreatableReplicaAssignment
         topic = CreateTopicsRequest.CreatableTopic(
@@ -123,11 +126,13 @@ class MixedBrokers(MixedCluster):
         until(lambda: all((name, 0) in self.states(each) for each in self.living()), f"all brokers to know {name}", PATIENCE_S)
 
     def create_spread(self, name: str, configs: Mapping[str, str] | None = None) -> None:
-        """A topic with three replicas of three partitions: each broker leads one, and one of the other kind is next."""
+        """Create a topic with three partitions of three replicas. Each broker leads one partition; a broker of the other kind is the next
+        replica.
+        """
         self.create(name, *([broker, *self.others(broker)] for broker in BROKERS), configs=configs)
 
     def open(self) -> None:
-        """Formats and starts the nodes, and makes the topics of the coordinators."""
+        """Format and start the nodes, and create the internal topics of the coordinators."""
         self.format()
         self.start()
         until(lambda: self.unfenced() == set(BROKERS), "all brokers", PATIENCE_S)
@@ -135,12 +140,12 @@ class MixedBrokers(MixedCluster):
             self.create_spread(name, configs)
 
     def unfenced(self) -> set[int]:
-        """The brokers of which all that live say that they take part."""
+        """Return the brokers that all living brokers report as unfenced."""
         said = [{broker for broker, fenced in self.brokers(asked).items() if not fenced} for asked in self.living()]
         return set.intersection(*said)
 
     def states(self, asked: int) -> dict[tuple[str, int], PartitionState]:
-        """(topic, partition) -> its state, as a broker says."""
+        """Return (topic, partition) -> its state, as one broker reports it."""
         response = ask(self.nodes[asked].port, MetadataRequest(topics=None), 12)
         assert isinstance(response, MetadataResponse)
         return {
@@ -150,7 +155,7 @@ class MixedBrokers(MixedCluster):
         }
 
     def wait_until_all(self, hold: Callable[[PartitionState], bool], what: str) -> None:
-        """Until all living brokers say so of every partition."""
+        """Wait until the condition holds for every partition, according to all living brokers."""
 
         def reached() -> bool | None:
             return all(hold(state) for asked in self.living() for state in self.states(asked).values()) or None
@@ -161,7 +166,7 @@ class MixedBrokers(MixedCluster):
             raise TimeoutError(f"{error}: {[self.states(asked) for asked in self.living()]}") from error
 
     def wait_for_isr(self, *without: int) -> None:
-        """Until every partition has a leader, and all replicas in sync but these."""
+        """Wait until every partition has a leader, and all replicas except those of `without` are in sync."""
         self.wait_until_all(
             lambda state: state.leader >= 0 and state.isr == frozenset(state.replicas) - set(without), f"all but {without} to be in sync"
         )
@@ -169,14 +174,14 @@ class MixedBrokers(MixedCluster):
     def wait_for_preferred_leaders(self) -> None:
         self.wait_until_all(lambda state: state.leader == state.replicas[0], "the preferred leaders")
 
-    # -- what is in the logs ------------------------------------------------------------------------------------------------------------
+    # -- log files ----------------------------------------------------------------------------------------------------------------------
 
     def stored(self, broker: int, name: str, partition: int) -> bytes:
         folder = self.nodes[broker].data / f"{name}-{partition}"
         return b"".join([path.read_bytes() for path in sorted(folder.glob("*.log"))])
 
     def differing(self) -> list[str]:
-        """Nobody writes: waits until the files of all replicas hold the same. What differs when they do not."""
+        """Wait until the files of all replicas are equal, while no client writes. Return the differences after the timeout."""
         partitions = {place: state.replicas for place, state in self.states(self.living()[0]).items()}
 
         def equal() -> bool | None:
@@ -193,7 +198,7 @@ class MixedBrokers(MixedCluster):
         return []
 
     def differences(self, name: str, partition: int, replicas: Sequence[int]) -> list[str]:
-        """Where the files of these replicas differ now."""
+        """Return the differences between the files of these replicas now."""
         if len({self.stored(broker, name, partition) for broker in replicas}) == 1:
             return []
         place = f"{name}-{partition}"
@@ -205,7 +210,9 @@ class MixedBrokers(MixedCluster):
 
 
 def write(bootstrap: str, topic: str, values: Mapping[int, Sequence[bytes]], **settings: object) -> None:
-    """Values by partition, from an idempotent producer; all are acknowledged."""
+    """Write values by partition with an idempotent producer, and wait for all acknowledgements. Raises AssertionError for a failed
+    record.
+    """
     producer = Producer({**CLIENT, "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, **settings})
     failed: list[object] = []
     for partition, each in values.items():
@@ -219,7 +226,7 @@ def write(bootstrap: str, topic: str, values: Mapping[int, Sequence[bytes]], **s
 
 
 def retried(action: Callable[[], object]) -> None:
-    """Repeats it while it fails with an error that passes."""
+    """Repeat the action while it fails with a retriable error."""
 
     def done() -> bool | None:
         try:
@@ -234,14 +241,14 @@ def retried(action: Callable[[], object]) -> None:
 
 
 class Reader:
-    """A member of a group of its own, which reads a topic and commits."""
+    """Only member of a group, which reads a topic and commits."""
 
     def __init__(self, bootstrap: str, group: str, protocol: str, topic: str) -> None:
         self.group = group
         self.topic = topic
         self.read: dict[int, list[bytes]] = {}
         self.ends: dict[int, int] = {}
-        """Partition -> where reading goes on."""
+        """Partition -> offset of the next record."""
         self.consumer = Consumer(
             {
                 **CLIENT,
@@ -257,7 +264,7 @@ class Reader:
         self.consumer.subscribe([topic])
 
     def read_until(self, counts: Mapping[int, int]) -> None:
-        """Reads so many records of each partition in all, and commits there."""
+        """Read until each partition has given the number of records in `counts`, in total, and commit the end."""
 
         def enough() -> bool | None:
             for message in self.consumer.consume(500, 0.1):
@@ -273,7 +280,7 @@ class Reader:
         retried(lambda: self.consumer.commit(offsets=ends, asynchronous=False))
 
     def committed(self) -> dict[int, int]:
-        """Partition -> offset, as the coordinator of the moment says."""
+        """Return partition -> committed offset, according to the current coordinator."""
         found: list[TopicPartition] = []
         retried(lambda: found.extend(self.consumer.committed([TopicPartition(self.topic, each) for each in self.read], 10)))
         return {each.partition: each.offset for each in found}
@@ -283,9 +290,9 @@ class Reader:
 
 
 class Moves:
-    """Groups of both protocols and two transactions whose coordinator is one broker; it ends, and all goes on at another of the other kind.
+    """Groups of both protocols and two transactions with one coordinator, which ends. A broker of the other kind continues them.
 
-    `begin` while the broker is the coordinator, `end` when it is gone.
+    Call `begin` while the broker is the coordinator, and `end` when the broker is gone.
     """
 
     COUNT = 60
@@ -320,7 +327,7 @@ class Moves:
             member.read_until(dict.fromkeys(self.written, self.COUNT // 2))
 
     def end(self) -> None:
-        """The transactions write more, and commit an offset of a group; one ends with commit, one with abort. The groups read on."""
+        """End the transactions and let the groups read on. Each transaction writes more and commits an offset; one commits, one aborts."""
         reader = Consumer({**CLIENT, "bootstrap.servers": self.cluster.bootstrap, "group.id": self.offsets_of})
         for name, producer in self.producers.items():
             for partition in self.written:

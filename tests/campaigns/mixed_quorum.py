@@ -1,15 +1,15 @@
-"""Ends the leaders of a metadata quorum of Odradek and JVM Kafka voters, again and again, while topics are created.
+"""Repeated ends of the leaders of a metadata quorum of Odradek and JVM Kafka voters, while topics are created.
 
     python -m tests.campaigns.mixed_quorum --kills 20 --seed 1 --voters odradek,jvm,jvm
     python -m tests.campaigns.mixed_quorum --kills 20 --seed 1 --voters odradek,odradek,jvm --dynamic
 
-Every leader in turn ends by SIGKILL, by SIGTERM, or stands still for 5 s (SIGSTOP), in an order that the seed decides; the others elect,
-and it comes back. Named checks, at the end:
-  one-leader       no epoch has two leaders, by what the nodes said all along and by the leader changes in every log;
+Each leader in turn ends by SIGKILL or SIGTERM, or pauses for 5 s (SIGSTOP), in an order that the seed decides. The others elect a leader,
+and the node comes back. Named checks, at the end:
+  one-leader       no epoch has two leaders, according to the nodes during the run and to the leader changes in every log;
   prefix-equal     all logs have the same batches up to the high watermark, as kafka-dump-log --cluster-metadata-decoder reads them;
-  acked-is-there   every topic whose creation was acknowledged stands in the committed log;
-  tool-agrees      kafka-metadata-quorum describe --status and --replication say what the leader says;
-  no-complaints    no log of ours has an error, none of the JVM's one beside those that are known (`KNOWN`).
+  acked-is-there   every topic with an acknowledged creation is in the committed log;
+  tool-agrees      kafka-metadata-quorum describe --status and --replication print the leader's state;
+  no-complaints    no log of ours has an error, and the JVM's logs have only known errors (`KNOWN`).
 """
 
 from __future__ import annotations
@@ -33,44 +33,45 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 
 ENDS = ("kill", "stop", "pause")
 PAUSE_S = 5.0
-"""A leader that stands still does so for as long, and until there is another."""
+"""Minimum seconds that a leader pauses; the pause also lasts until there is another leader."""
 SETTINGS = {"metadata.log.max.snapshot.interval.ms": "0", "metadata.log.max.record.bytes.between.snapshots": "1000000000"}
-"""No snapshots: the whole log stays to be compared."""
+"""Settings without snapshots, so that the whole log can be compared."""
 
 KNOWN: tuple[str, ...] = (
-    # Another node asked this controller, which had stopped being the active one.
+    # Another node sent a request to this controller, which was no longer active.
     r"Unexpected error handling request .*NotControllerException",
-    # UpdateRaftVoter, which a follower of a static quorum sends and we do not serve yet.
+    # UpdateRaftVoter, which a follower of a static quorum sends, and which Odradek does not serve yet.
     r"UPDATE_RAFT_VOTER|UpdateVoter|UpdateRaftVoter",
-    # A JVM node that shuts down closes its request channel, and with it the meters of errors, before the threads that still handle requests
-    # (ControllerServer.shutdown); an error that one of them answers finds no meter. Which line is before depends on who was at work.
+    # A JVM node that shuts down closes its request channel with the error meters before the threads that still handle requests
+    # (ControllerServer.shutdown). An error response of such a thread finds no meter. The preceding line depends on the thread.
     r"NullPointerException: .*RequestMetrics\$ErrorMeter.* is null",
-    # A JVM node is asked for its API versions while it starts or stops, and has no Raft manager yet, or none any more.
+    # A JVM node is asked for its API versions while it starts or stops, and has no Raft manager at that time.
     r"NullPointerException: .*ControllerServer\.raftManager\(\)\" is null",
-    # It stood still, or the machine has too much to do.
+    # The node was paused, or the machine is overloaded.
     r"Exceptionally slow controller event|controller event queue overloaded",
-    # A producer has several requests on their way: what follows one that was refused for now is out of order, and comes again behind it.
+    # A producer has several requests under way: the requests after one with a retriable error are out of order, and are sent again after
+    # it.
     r"Error processing append operation on partition .*OutOfOrderSequenceException",
-    # Tests with small segments of the metadata log.
+    # Tests use small segments of the metadata log.
     r"Overriding internal.metadata.log.segment.bytes is only supported for testing",
 )
-"""Of an error's line and the one after it."""
+"""Patterns of known errors, for an error's line and the line after it."""
 
 WOKEN: tuple[str, ...] = (
-    # Markers of a coordinator that was stopped between its decision and its markers, and deposed meanwhile. It sends them when it goes on,
-    # before it hears of its successor, which has written them long ago. Coordinators of both kinds look at their own state alone before
-    # they send (TransactionMarkerChannelManager.generateRequests), and drop what is refused in this way
+    # Markers of a coordinator that was paused between its decision and its markers, and replaced during the pause. After resuming it sends
+    # the markers before it learns of its successor, which has written them already. Coordinators of both kinds check only their own state
+    # before they send (TransactionMarkerChannelManager.generateRequests), and drop markers that are refused in this way
     # (TransactionMarkerRequestCompletionHandler).
     r"Error processing append operation on partition \S+ / \S+\.TransactionCoordinatorFencedException: "
     r"Invalid coordinator epoch for producerId \d+ at offset \d+ in partition \S+: \d+ \(zombie\), \d+ \(current\)$",
     r"Failed to write the transaction marker to __consumer_offsets-\d+ due to an unexpected error: .* / "
     r"\S+\.TransactionCoordinatorFencedException: ",
 )
-"""As `KNOWN`, where brokers that coordinate transactions have stood still until they were fenced."""
+"""Patterns of known errors where transaction coordinators have been paused until they were fenced."""
 
 
 class Load(threading.Thread):
-    """Creates topics, one after the other, through whichever broker answers."""
+    """Thread that creates topics, one after the other, through any broker that answers."""
 
     def __init__(self, cluster: MixedCluster, rng: random.Random) -> None:
         super().__init__(name="topics")
@@ -102,12 +103,12 @@ class Load(threading.Thread):
         except OSError:
             return False
         assert isinstance(response, CreateTopicsResponse)
-        # 36: an attempt before this one came through, and its answer did not.
+        # 36 (TOPIC_ALREADY_EXISTS): an earlier attempt succeeded, and its response was lost.
         return response.topics[0].error_code in (0, 36)
 
 
 class Observer:
-    """Whom the nodes have named as the leader of each epoch."""
+    """Leaders of each epoch, as the nodes have reported them."""
 
     def __init__(self, cluster: MixedCluster) -> None:
         self.cluster = cluster
@@ -120,7 +121,7 @@ class Observer:
 
 
 class End(NamedTuple):
-    """The end of a leader: who it was, how long it took to stop, and the seconds from then until another led."""
+    """End of a leader: its id, the seconds that the stop took, and the seconds from the stop until another node led."""
 
     leader: int
     stopped_s: float
@@ -128,7 +129,7 @@ class End(NamedTuple):
 
 
 def end_leader(cluster: MixedCluster, how: str, pause_s: float = PAUSE_S) -> End:
-    """Ends the leader, waits for another and brings it back."""
+    """End the leader, wait for another leader, and bring the node back."""
     leader = cluster.leader()
     process = cluster.nodes[leader]
     begin = time.monotonic()
@@ -195,7 +196,7 @@ def tool_agrees(cluster: MixedCluster, tools: JvmTools) -> list[str]:
 
 
 def complaints(kind: str, text: str, known: Sequence[str] = KNOWN) -> list[str]:
-    """The errors in a node's log that are not `known`, each with the line after it."""
+    """Return the errors in a node's log that are not `known`, each with the line after it."""
     bad = r" (ERROR|CRITICAL) |Traceback" if kind == "odradek" else r" (ERROR|FATAL) "
     lines = text.splitlines()
     pairs = [f"{line} / {following}" for line, following in itertools.zip_longest(lines, lines[1:], fillvalue="") if re.search(bad, line)]
@@ -214,7 +215,7 @@ def no_complaints(cluster: MixedCluster, known: Sequence[str] = KNOWN) -> list[s
 def campaign(
     kinds: Sequence[str], kills: int, seed: int, folder: Path, tools: JvmTools, *, dynamic: bool = False, pause_s: float = PAUSE_S
 ) -> list[str]:
-    """Runs it; a line for each violation."""
+    """Run the campaign and return one line per violation."""
     rng = random.Random(seed)
     members = {number: Member(kind) for number, kind in enumerate(kinds, 1)}
     cluster = MixedCluster(folder, members, dynamic=dynamic, settings=SETTINGS)

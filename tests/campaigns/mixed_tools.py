@@ -1,4 +1,4 @@
-"""JVM Kafka's tools against a cluster of both kinds: they say the same whichever broker is asked, and what they say is what is there."""
+"""JVM Kafka's tools against a cluster of both kinds: they print the same through every broker, and print the actual state."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ CONFIGS = "kafka.admin.ConfigCommand"
 
 AGREED_IN_S = 10.0
 Command = tuple[str, ...]
-"""A tool's class and its arguments but the server."""
+"""Class of a tool, and its arguments without the server."""
 
 
 def start_tool(cluster: MixedBrokers, tools: JvmTools, command: Command) -> list[Future[Done]]:
-    """A call by way of each living broker, all at once."""
+    """Start a call through each living broker, all at the same time."""
     main_class, *arguments = command
     return [tools.start(main_class, "--bootstrap-server", cluster.nodes[broker].bootstrap, *arguments) for broker in cluster.living()]
 
 
 def each_says(cluster: MixedBrokers, tools: JvmTools, *commands: Command, hide: str = "") -> list[list[str]]:
-    """Of each command the tool's lines, sorted, which are the same whichever living broker is asked. `hide`: pattern of what is another
-    each time. Brokers hear of a new leader one after the other, and in between nobody may name its groups: whoever is not of one mind is
-    asked again, for `AGREED_IN_S`.
+    """Return each command's output lines, sorted. The lines must be equal through every living broker.
+
+    `hide`: pattern of the parts that differ each time. Brokers learn of a new leader one after the other, and in between some do not list
+    its groups. Therefore commands with different output are repeated, for up to `AGREED_IN_S` seconds.
     """
     said = []
     for command, calls in [(command, start_tool(cluster, tools, command)) for command in commands]:
@@ -60,7 +61,7 @@ def _lines(done: Done, hide: str) -> list[str]:
 
 
 def elect_preferred(cluster: MixedBrokers, tools: JvmTools, through: int) -> None:
-    """kafka-leader-election, for all partitions."""
+    """Run kafka-leader-election for all partitions."""
     chosen = ("--election-type", "preferred", "--all-topic-partitions")
     done = tools.run(ELECTION, "--bootstrap-server", cluster.nodes[through].bootstrap, *chosen)
     assert done.returncode == 0, (done.stdout.decode(), done.stderr.decode())
@@ -68,7 +69,7 @@ def elect_preferred(cluster: MixedBrokers, tools: JvmTools, through: int) -> Non
 
 
 def tools_agree(cluster: MixedBrokers, tools: JvmTools) -> None:
-    """AssertionError where they do not. All has to be whole, the preferred replicas lead, and nobody writes."""
+    """Raise AssertionError when tools disagree. All partitions must be whole, preferred replicas must lead, and no client may write."""
     partitions = cluster.states(cluster.living()[0])
     topics, not_whole, offsets, groups, positions, _, transactions, *hanging = each_says(
         cluster,
@@ -100,7 +101,7 @@ def tools_agree(cluster: MixedBrokers, tools: JvmTools) -> None:
 
 
 def _transactions_agree(cluster: MixedBrokers, tools: JvmTools, listed: list[list[str]]) -> None:
-    """kafka-transactions: all have ended, and each is known to the broker that leads its id's partition."""
+    """Check kafka-transactions: all transactions have ended, and each is known to the broker that leads its id's partition."""
     assert listed
     commands = [(TRANSACTIONS, "describe", "--transactional-id", name) for name, *_ in listed]
     told = each_says(cluster, tools, *commands, hide=r"(?<=\d{13} )\d+")
@@ -111,7 +112,9 @@ def _transactions_agree(cluster: MixedBrokers, tools: JvmTools, listed: list[lis
 
 
 def _quorum_agrees(cluster: MixedBrokers, tools: JvmTools) -> None:
-    """kafka-metadata-quorum; and kafka-features does not finalize what brokers of ours do not serve, unless JVM Kafka has formatted so."""
+    """Check kafka-metadata-quorum, and that kafka-features does not finalize a feature that Odradek's brokers do not serve, unless JVM
+    Kafka formatted so.
+    """
     hide = r"(?<=MaxFollowerLagTimeMs:).*|(?<=HighWatermark:).*|(?<=MaxFollowerLag:).*|(?<=\d )\S+( -?\d+){4}(?= [LFO])"
     commands = ((QUORUM, "describe", "--status"), (QUORUM, "describe", "--replication"))
     status, replication = each_says(cluster, tools, *commands, hide=hide)
@@ -130,7 +133,7 @@ def _quorum_agrees(cluster: MixedBrokers, tools: JvmTools) -> None:
 
 
 def _log_directories_agree(cluster: MixedBrokers, tools: JvmTools) -> None:
-    """kafka-log-dirs through every broker: of all replicas the same, and of the replicas of one partition the same size."""
+    """Check kafka-log-dirs through every broker: all replicas are listed equally, and replicas of one partition have equal sizes."""
     said = []
     for call in start_tool(cluster, tools, (LOG_DIRS, "--describe")):
         done = call.result(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Blocking and asyncio clients in one form, for the models of the clients."""
+"""Blocking and asyncio clients with one interface, for the models of the clients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.client.interrupts import CtrlC
 
 T = TypeVar("T")
 LIMIT_S = 60.0
-"""How long a client may take for a call, or hand out nothing, before it counts as stuck."""
+"""Seconds that a client may take for a call, or return no record, before it counts as stuck."""
 
 
 def drive(action: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that waits for nothing, without an event loop."""
+    """Run a coroutine that never waits, without an event loop. Raises AssertionError when it waits."""
     try:
         action.send(None)
     except StopIteration as result:
@@ -24,7 +24,7 @@ def drive(action: Coroutine[Any, Any, T]) -> T:
 
 
 class Face(Protocol):
-    """Client of either form, as the models use it."""
+    """Interface of a client of either kind, for the models."""
 
     client: Any
 
@@ -33,12 +33,12 @@ class Face(Protocol):
     async def call(self, method: str, *arguments: Any, **named: Any) -> Any: ...
 
     async def left(self, method: str, at: int, *arguments: Any, **named: Any) -> tuple[bool, Any]:
-        """Make a call that ends early, at a place that `at` chooses. Return whether it returned, and its result."""
+        """Make a call that ends early, at a point that `at` chooses. Return whether the call returned, and its result."""
         ...
 
 
 class Blocking:
-    """Blocking client; a call ends early by Ctrl-C, at the line `at` of those that it runs in `modules`."""
+    """Blocking client. A call ends early by Ctrl-C, at the `at`th line that it runs in `modules`."""
 
     modules: ClassVar[tuple[ModuleType, ...]]
 
@@ -46,7 +46,7 @@ class Blocking:
         self.client = client
 
     async def start(self) -> None:
-        """Do nothing: the client has begun."""
+        """Do nothing: the client starts itself."""
 
     async def call(self, method: str, *arguments: Any, **named: Any) -> Any:
         return getattr(self.client, method)(*arguments, **named)
@@ -59,7 +59,7 @@ class Blocking:
 
 
 class Coroutines:
-    """Asyncio client; a call is cancelled after `at` turns of the loop, which stands still between two steps."""
+    """Asyncio client. A call is cancelled after `at` iterations of the event loop, which runs only during steps."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

@@ -1,8 +1,8 @@
-"""Cluster for the models of the clients, and hypothesis as their driver.
+"""Cluster for the models of the clients, driven by hypothesis.
 
-The runs of a model share three brokers in this process. A topic whose leaders can be moved is lent to one run only: its partitions have
-the replicas [first, second] and are led by the second, so that a preferred election moves the leader to the first. Such topics are made
-a hundred at a time, by one restart of the first broker.
+The runs of a model share three brokers in this process. A topic with movable leaders is lent to one run only. Its partitions have the
+replicas [first, second] and are led by the second, so that a preferred election moves the leader to the first. Such topics are created a
+hundred at a time, with one restart of the first broker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.campaigns.model_faces import drive
 
 TOPIC = "model"
 PORTION = 250
-"""Runs of one seed: a failure is found again with `--runs 250` and the seed that it prints."""
+"""Number of runs of one seed. `--runs 250` with the printed seed repeats a failure."""
 _SETTINGS = {
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
@@ -42,10 +42,10 @@ _IN_SYNC_S = 60.0
 
 
 class World:
-    """Three brokers with a topic that all runs share, and topics whose leaders can be moved."""
+    """Three brokers with a topic that all runs share, and topics with movable leaders."""
 
     def __init__(self, partitions: int, fill: Callable[[str, list[str]], None] = lambda servers, topics: None, lent: int = 100) -> None:
-        """`fill` writes into new topics what is to be read there; `lent` topics with leaders to move are made at a time."""
+        """Prepare the cluster. `fill` writes records into new topics; `lent` topics with movable leaders are created at a time."""
         self.cluster = EmbeddedCluster(3, _SETTINGS, memory=True)
         self.partitions = range(partitions)
         self._fill = fill
@@ -64,7 +64,7 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self.admin.close()
-        # Without farewells, for which the last nodes would find no quorum.
+        # Kill the nodes: in an orderly stop the last nodes would find no quorum.
         for node in self.cluster.ids:
             self.cluster.kill(node)
         self.cluster.stop()
@@ -77,7 +77,7 @@ class World:
         self._fill(self.servers, names)
 
     def lend(self) -> str:
-        """Return a topic of which `move` can move each leader once, and which no other run gets."""
+        """Return a topic that no other run gets, of which `move` can move each leader once."""
         if not self._spare:
             if self._lent:
                 self.admin.delete_topics(self._lent)
@@ -105,11 +105,11 @@ class World:
         return all(len(partition.isr) == 2 for topic in found for partition in topic.partitions.values())
 
     def move(self, where: TopicPartition) -> None:
-        """Move the leader of a partition of a topic that was lent; KafkaError where it has been moved."""
+        """Move the leader of a partition of a lent topic. Raises KafkaError when it has been moved already."""
         self.admin.elect_leaders(ElectionType.PREFERRED, [where])
 
     def fail(self, api: str, error: str | None, client_id: str, *, applied: bool, topic: str | None = None) -> None:
-        """Refuse the next request of the client on each broker with the error; without one cut its connection instead."""
+        """Refuse the client's next request on each broker with the error. With `error` None, close the connection instead."""
         for node in self.cluster.nodes.values():
             if error is None:
                 node.faults.disconnect_on(api, client_id=client_id, times=1, applied=applied)
@@ -126,11 +126,11 @@ class World:
 
 
 class ViolationError(AssertionError):
-    """The client is not as the model."""
+    """Difference between the client and the model."""
 
 
 class Model(RuleBasedStateMachine):
-    """A run: what is drawn is independent of what the clients do, so that hypothesis can repeat and shrink it."""
+    """One run. The random choices do not depend on the clients' behaviour, so that hypothesis can repeat and shrink the run."""
 
     world: ClassVar[World]
     told: ClassVar[Callable[[str], None]] = staticmethod(print)
@@ -142,25 +142,25 @@ class Model(RuleBasedStateMachine):
         self.script: list[str] = []
         self.failed = False
         self.runner: asyncio.Runner | None = None
-        """Of asyncio clients."""
+        """Event loop of an asyncio client, or None."""
 
     def client_settings(self) -> dict[str, Any]:
-        """Return what the clients of all models have: where the brokers are, and pauses that are short."""
+        """Return the settings of all clients: bootstrap servers, client id, and short back-offs."""
         pauses = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 20, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 20}
         return {"bootstrap.servers": self.world.servers, "client.id": f"run-{self.number}", **pauses}
 
     def run(self, action: Coroutine[Any, Any, Any]) -> None:
-        """Perform a part of the script, with its asyncio client's loop where it has one."""
+        """Run a part of the script, in the loop of an asyncio client if there is one."""
         drive(action) if self.runner is None else self.runner.run(action)
 
     def tell(self, error: BaseException) -> None:
-        """Print a failure as it comes: what does not fail again is not lost."""
+        """Print a failure at once, as it may not happen again."""
         self.failed = True
         type(self).told(f"run {self.number}: {error!r} after {', '.join(self.script)}")
 
 
 def play(model: type[Model], world: World, runs: int, number: int, steps: int, **state: Any) -> int:
-    """Play the runs in portions, each with a seed of its own from `number` on; return how many portions failed."""
+    """Play the runs in portions, with seeds from `number` on. Return the number of failed portions."""
     failed, begin = 0, time.monotonic()
     for portion in range(-(-runs // PORTION)):
         of_this = seed(number + portion)(type(model.__name__, (model,), {"world": world, **state}))

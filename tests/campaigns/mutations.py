@@ -1,4 +1,4 @@
-"""What can happen to the files of a partition: each mutation changes a folder and tells what it did, or None where it does not apply."""
+"""Damages of a partition's files. Each mutation changes a folder, and returns whether it applied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Mutation = Callable[[random.Random, Path, "Lines"], bool]
 
 
 class Lines:
-    """A partition's lines in the checkpoints of its log directory; None means that there is none."""
+    """Lines of a partition in the checkpoints of its log directory; None for a missing line."""
 
     def __init__(self, end: int, bases: list[int]) -> None:
         self.end = end
@@ -30,7 +30,7 @@ class Named(NamedTuple):
     name: str
     run: Mutation
     clean: bool = True
-    """Applies to cleanly closed directories; below the recovery point of others as well."""
+    """Whether it applies to cleanly closed directories, and below the recovery point of others."""
     weight: int = 1
 
 
@@ -72,7 +72,7 @@ def _first(suffix: str, change: Callable[[random.Random, Path], bool]) -> Mutati
 
 
 def _no_magic(rng: random.Random) -> bytes:
-    """The head of a huge batch, of a magic that there is not."""
+    """Return the beginning of a huge batch with an unknown magic."""
     return bytes(8) + b"\x7f\xff\xff\xff" + bytes(4) + b"\x09" + rng.randbytes(60)
 
 
@@ -119,7 +119,7 @@ def _all_gone(suffix: str) -> Mutation:
 
 
 def _extra(*names: str, copy_of: str = "") -> Mutation:
-    """New files; `{base}` is a segment's base offset, `{beyond}` an offset beyond the log's end."""
+    """Add new files. `{base}` is a segment's base offset, `{beyond}` an offset beyond the log's end."""
 
     def run(rng: random.Random, folder: Path, lines: Lines) -> bool:
         base = rng.choice(lines.bases)
@@ -136,7 +136,7 @@ def _extra(*names: str, copy_of: str = "") -> Mutation:
 
 
 def _positions(data: bytes | bytearray) -> list[int]:
-    """Where batches begin; none in a log that is too damaged to tell."""
+    """Return the positions of batches; empty for a log that is too damaged."""
     try:
         return [position for position, _ in iter_headers(data)]
     except OdradekError:
@@ -144,7 +144,7 @@ def _positions(data: bytes | bytearray) -> list[int]:
 
 
 def _jump(rng: random.Random, path: Path) -> bool:
-    """A bit of a batch's base offset turns to one: no checksum covers it."""
+    """Set a bit of a batch's base offset, which no checksum covers."""
     data = bytearray(path.read_bytes())
     positions = _positions(data)
     if len(positions) < 2:
@@ -156,7 +156,7 @@ def _jump(rng: random.Random, path: Path) -> bool:
 
 
 def _hole(rng: random.Random, folder: Path, lines: Lines) -> bool:
-    """The end of an unflushed segment was lost while the next one was kept, and neither has its index."""
+    """Remove the end of an unflushed segment and the index of the next segment, and keep the next segment."""
     if len(lines.bases) < 2:
         return False
     first = rng.randrange(len(lines.bases) - 1)
@@ -172,7 +172,7 @@ def _hole(rng: random.Random, folder: Path, lines: Lines) -> bool:
 
 
 def _swap_one(rng: random.Random, folder: Path, lines: Lines) -> bool:
-    """The cleaner's last step was interrupted: a whole new segment waits as `.swap`, its old twin is there or already renamed."""
+    """Interrupt the cleaner's last step: a whole new segment waits as `.swap`; the old one exists or is renamed."""
     base = rng.choice(lines.bases[:-1]) if len(lines.bases) > 1 else lines.bases[0]
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         path = folder / f"{base:020d}{suffix}"
@@ -184,7 +184,7 @@ def _swap_one(rng: random.Random, folder: Path, lines: Lines) -> bool:
 
 
 def _swap_two(rng: random.Random, folder: Path, lines: Lines) -> bool:
-    """Two segments were cleaned into one."""
+    """Interrupt the swap of one segment that replaces two."""
     if len(lines.bases) < 3:
         return False
     first, second = lines.bases[0], lines.bases[1]
@@ -348,4 +348,4 @@ RARE: dict[bool, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("kept", ("log start at a segment",)),
     ),
 }
-"""Topic and mutations that lead to reasons which chance alone would miss in some campaigns, by whether the directory was closed cleanly."""
+"""Topic and mutations that lead to reasons which chance may miss in some campaigns, by whether the directory was closed cleanly."""

@@ -1,8 +1,8 @@
-"""Hosts of a network of their own on one machine: network namespaces behind a router, between which packets can be made to vanish.
+"""Separate hosts on one machine: network namespaces behind a router that can drop packets between them.
 
-Each host is a namespace with one address and one link, to the namespace in which the program itself runs; that one forwards, and has an
-address, too. A cut is a routing rule there that drops silently what comes in from one host for another, on whatever connections there are:
-neither side is told. Linux, root, iproute2 and util-linux are needed.
+Each host is a namespace with one address and one link to the namespace of the program itself. The program's namespace forwards, and has an
+address, too. A cut is a routing rule there that silently drops packets from one host to another, on all connections: neither side gets an
+error. Linux, root, iproute2 and util-linux are needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROUTER = "10.77.0.254"
 
 
 def why_not() -> str:
-    """What this machine lacks; empty when it has everything."""
+    """Return what this machine lacks for namespaces, or "" when it lacks nothing."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for tool in ("ip", "nsenter", "unshare"):
@@ -33,7 +33,9 @@ def why_not() -> str:
 
 
 def leave_network() -> None:
-    """From now on this process, its threads and its children have a network of their own. Call it before there are other threads."""
+    """Move this process, its threads and its children to a new network. Call this function before other threads exist. Raises OSError on
+    failure.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET):
         raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWNET)")
@@ -41,7 +43,7 @@ def leave_network() -> None:
 
 
 class Network:
-    """`hosts` numbered hosts around the namespace of this process, which has to be one of its own (`leave_network`)."""
+    """Numbered hosts around the namespace of this process, which must be separate (`leave_network`)."""
 
     def __init__(self, hosts: Iterable[int]) -> None:
         self.hosts = list(hosts)
@@ -52,7 +54,9 @@ class Network:
         return f"10.77.0.{host}"
 
     def prefix(self, host: int) -> tuple[str, ...]:
-        """Words that run a command on a host. Not `ip netns exec`: that holds on to whatever is mounted when it begins."""
+        """Return words that run a command on a host. `ip netns exec` is not used, as it keeps everything mounted that is mounted at its
+        start.
+        """
         return ("nsenter", f"--net=/run/netns/{self._name(host)}")
 
     def make(self) -> None:
@@ -77,7 +81,7 @@ class Network:
                 _ip("netns", "delete", self._name(host))
 
     def cut(self, sender: int, receiver: int, port: int | None = None) -> None:
-        """From now on nothing from one host reaches the other; with a port, nothing of connections to that port of either."""
+        """Drop all packets from one host to the other. With a port, drop packets of connections to that port of either host."""
         way = ["iif", self._link(sender), "to", self.address(receiver)]
         ways = [way] if port is None else [[*way, "ipproto", "tcp", which, str(port)] for which in ("dport", "sport")]
         for rule in ways:
@@ -85,7 +89,7 @@ class Network:
             self._rules.append(rule)
 
     def heal(self) -> None:
-        """Takes all cuts back."""
+        """Remove all cuts."""
         while self._rules:
             _ip("rule", "delete", "priority", "100", *self._rules[-1], "blackhole")
             self._rules.pop()

@@ -1,4 +1,4 @@
-"""A copier with Odradek's own clients, as a member of a group of either protocol."""
+"""Copier with Odradek's clients, as a member of a group of either protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PATIENCE_MS = int(PATIENCE_S * 1000)
 
 
 class OdradekCopier(RebalanceListener):
-    """A rebalance or an abort sends it back to the committed offsets."""
+    """Copier with Odradek's clients. After a rebalance or an abort it continues at the committed offsets."""
 
     def __init__(self, options: Options, recorder: Recorder, doom: Doom) -> None:
         self.options = options
@@ -22,7 +22,7 @@ class OdradekCopier(RebalanceListener):
         self.doom = doom
         self.rebalanced = False
         self.owned: dict[int, int] = {}
-        """Partition -> the generation in which it was assigned."""
+        """Partition -> generation in which it was assigned."""
         self.count = 0
         settings: dict[str, str | int | bool] = {
             "bootstrap.servers": options.bootstrap,
@@ -75,7 +75,7 @@ class OdradekCopier(RebalanceListener):
         self.on_partitions_revoked(partitions)
 
     def rewind(self) -> None:
-        """Reads on from what the group has committed."""
+        """Seek to the committed offsets of the group."""
         while not self.doom.stopping:
             self.rebalanced = False
             try:
@@ -87,7 +87,7 @@ class OdradekCopier(RebalanceListener):
                 self.consumer.poll(50, 1)
 
     def poll(self) -> list[tuple[int, int, str]]:
-        """(partition, offset, value) of some input that this member owns; empty when there is none, or after a rebalance."""
+        """Return (partition, offset, value) of records of owned partitions. Empty without records, or after a rebalance."""
         try:
             records = self.consumer.poll(100)
         except KafkaError as error:
@@ -95,7 +95,7 @@ class OdradekCopier(RebalanceListener):
                 raise Fatal(str(error)) from error
             return []
         if self.rebalanced:
-            # Part of it may be from before the rebalance, and of partitions that are another's by now.
+            # Some records may be from before the rebalance, of partitions that now belong to another member.
             self.rewind()
             return []
         return [(each.partition, each.offset, (each.value or b"").decode()) for each in records]
@@ -118,7 +118,7 @@ class OdradekCopier(RebalanceListener):
         self.producer.close()
 
     def copy(self, work: Work) -> None:
-        """One transaction."""
+        """Copy one transaction."""
         voluntary = self.doom.rng.random() < self.options.aborts
         offsets: dict[str, int] = {}
         operations = work.operations
@@ -136,7 +136,7 @@ class OdradekCopier(RebalanceListener):
                 raise Fatal(str(error)) from error
             self._abort(work, offsets, str(error))
         except KafkaError as error:
-            # Of a record that was refused; or a call that did not end in time, after which nothing is known.
+            # Either a refused record, or a call that did not end in time, after which the outcome is unknown.
             if error.retriable:
                 self.recorder.info("txn", operations(self.options, offsets), id=work.name, error=str(error), fatal=True)
                 raise Fatal(str(error)) from error

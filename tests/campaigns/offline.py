@@ -1,7 +1,8 @@
-"""Damage that takes a whole log directory offline, or keeps the broker from starting: each in a log directory of its own, beside JVM Kafka.
+"""Damage that takes a whole log directory offline or prevents the broker's start, each in a separate log directory, compared with JVM
+Kafka.
 
-Both brokers must take the same directories offline and serve the partitions of all others whole. Where ours serves more, `BETTER` says so;
-it counts only when the partition is served with every record that was there.
+Both brokers must take the same directories offline, and serve the partitions of all others whole. `BETTER` names the cases in which ours
+serves more; such a case counts only if the partition is served with all of its records.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _PATIENCE_SECONDS = 10
 
 
 class Damage(NamedTuple):
-    """`change(log directory, partition's directory)`."""
+    """One kind of damage: `change(log directory, partition's directory)`."""
 
     name: str
     change: Callable[[Path, Path], None]
     better: str = ""
-    """Why ours goes on although JVM Kafka does not."""
+    """Reason why ours continues although JVM Kafka does not."""
     safer: str = ""
-    """Why ours does not although JVM Kafka does, without the records."""
+    """Reason why ours does not continue although JVM Kafka does, without the records."""
 
 
 def _in_directory(name: str, content: bytes) -> Callable[[Path, Path], None]:
@@ -156,11 +157,11 @@ ALONE: tuple[Damage, ...] = (
     Damage("meta.properties as a folder", _as_folder("meta.properties"), _UNUSABLE),
     Damage("meta.properties missing", _gone),
 )
-"""With these a broker may not start at all: each has a start of its own."""
+"""Damages with which a broker may not start at all: each has a separate start."""
 
 
 class Seen(NamedTuple):
-    """`end` is -1 when ListOffsets answers an error; `data` everything a fetch finds."""
+    """Result for one directory. `end` is -1 when ListOffsets answers an error; `data` is everything that a fetch returns."""
 
     offline: bool
     end: int
@@ -190,7 +191,7 @@ def _overrides(folder: Path) -> dict[str, str]:
 
 
 def _prepare(folder: Path, rng: random.Random) -> list[bytes]:
-    """A partition in each log directory, not closed; what each of them holds."""
+    """Make a partition in each log directory, not cleanly closed. Return the contents of each."""
     broker = OdradekBroker(folder, _overrides(folder))
     raise_epochs(broker, lambda peer: peer.create_topic(TOPIC, len(DAMAGES), {"index.interval.bytes": "200"}))
     contents: list[bytes] = []
@@ -208,7 +209,7 @@ def _prepare(folder: Path, rng: random.Random) -> list[bytes]:
 
 
 def _offline(peer: Peer) -> set[str]:
-    """The names of the log directories for which DescribeLogDirs answers an error."""
+    """Return the names of the log directories for which DescribeLogDirs answers an error."""
     results = peer.call(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None)).results
     good = {Path(result.log_dir).name for result in results if not result.error_code}
     return {path.name for path in _directories(Path())} - good
@@ -247,7 +248,7 @@ def _next_offset(records: bytes) -> int:
 
 
 def _look(broker: BrokerProcess, partitions: list[int]) -> list[Seen]:
-    """What became of each directory, as soon as every one is either offline or has its partition served."""
+    """Return the result for each directory, when each is either offline or has its partition served (or after ten seconds)."""
     peer = Peer(broker.name, broker.port)
     names = [path.name for path in _directories(Path())]
     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -274,7 +275,7 @@ def _copy(source: Path, folder: Path, damages: tuple[Damage, ...]) -> None:
 
 
 def _run(make: Callable[[Path, dict[str, str]], BrokerProcess], folder: Path, partitions: list[int]) -> list[Seen] | None:
-    """None when the broker ends instead of starting."""
+    """Start a broker and return its results, or None when the broker ends instead of starting."""
     broker = make(folder, _overrides(folder))
     try:
         try:
@@ -313,7 +314,7 @@ def _others_served(seen: list[Seen], contents: list[bytes]) -> bool:
 
 
 def _serves_less(theirs: list[Seen] | None, ours: list[Seen], contents: list[bytes]) -> bool:
-    """Theirs serves nothing that ours does not, and not all that ours does."""
+    """Return whether JVM Kafka serves nothing that ours does not, and not all that ours does."""
     if theirs is None:
         return ours[1].offline or ours[1].data == contents[1]
     return all(len(other.data) <= len(mine.data) for mine, other in zip(ours, theirs, strict=True)) and (
@@ -322,7 +323,9 @@ def _serves_less(theirs: list[Seen] | None, ours: list[Seen], contents: list[byt
 
 
 def judge_alone(damage: Damage, contents: list[bytes], ours: list[Seen] | None, theirs: list[Seen] | None, tally: Tally) -> None:
-    """The second directory is the damaged one. If ours starts, it must serve all others; starting where JVM Kafka does not is better."""
+    """Judge a start in which the second directory is damaged. If ours starts, it must serve all others; a start where JVM Kafka has none is
+    better.
+    """
     tally.count += 1
     rest = ours is None or _others_served(ours, contents)
     if ours == theirs and rest:
@@ -337,7 +340,7 @@ def judge_alone(damage: Damage, contents: list[bytes], ours: list[Seen] | None, 
 
 
 def campaign(seed: int, folder: Path) -> Tally:
-    """Every damage once. `problems` has a line for each difference without a reason."""
+    """Test every damage once. `problems` of the result has a line for each difference without a reason."""
     rng = random.Random(seed)
     source = folder / "source"
     contents = _prepare(source, rng)

@@ -1,16 +1,16 @@
-"""Cuts the power of the disk under a broker, again and again, on a loop-mounted ext4.
+"""Repeated power cuts of the disk under a broker, on a loop-mounted ext4.
 
     python -m tests.campaigns.power_cuts --cuts 200 --seed 1      (root and loop devices are needed)
 
-The broker is stopped (SIGSTOP), the file system told to forget what its journal does not hold yet (EXT4_IOC_SHUTDOWN), the broker killed,
-the disk mounted again and the broker started. Half of the cuts happen with flush.messages=1, half with Kafka's default of leaving flushing
-to the kernel. Beside the producers somebody creates and deletes topics and deletes records, and a compacted topic is cleaned all the time.
-Named checks:
+The broker is stopped (SIGSTOP), the file system discards the changes that its journal does not contain yet (EXT4_IOC_SHUTDOWN), the broker
+is killed, the disk mounted again and the broker started. Half of the cuts happen with flush.messages=1, half with Kafka's default, which
+leaves flushing to the kernel. At the same time a client creates and deletes topics and deletes records, and a compacted topic is cleaned
+all the time. Named checks:
   opens             the broker starts after every cut with all its log directories;
   acked-is-there, no-duplicates, order-kept   as in `kills`, under flush.messages=1;
-  last-values       of each key of the compacted topic the last acknowledged value, or a later one, is there (flush.messages=1);
-  valid-prefix      with default flushing: what a partition holds is a beginning of what it held and was sent after that, nothing missing
-                    in the middle; what was acknowledged and is lost is counted.
+  last-values       of each key of the compacted topic the last acknowledged value, or a later one, exists (flush.messages=1);
+  valid-prefix      with default flushing: a partition contains a prefix of its former records and of those sent after them, without a gap;
+                    acknowledged records that are lost are counted.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ SETTINGS = {
     "log.flush.offset.checkpoint.interval.ms": "1000",
     "log.flush.start.offset.checkpoint.interval.ms": "1000",
     "log.segment.delete.delay.ms": "500",
-    # Longer than a life lasts here: deleted partitions would pile up, until the disk has no inode left.
+    # The default is longer than a life of the broker here: deleted partitions would pile up, until the disk has no inode left.
     "log.initial.task.delay.ms": "500",
-    # Else librdkafka's producers make the deleted topics anew when they connect again.
+    # Otherwise librdkafka's producers would create the deleted topics again when they reconnect.
     "auto.create.topics.enable": "false",
 }
 COMPACTED = {
@@ -65,7 +65,7 @@ CLIENT = kills.CLIENT
 
 
 def why_not() -> str:
-    """What this machine lacks for the campaign; empty when it has everything."""
+    """Return what this machine lacks for the campaign, or "" when it lacks nothing."""
     if os.geteuid() != 0:
         return "power cuts need root, to mount"
     for tool in ("mkfs.ext4", "mount", "umount"):
@@ -90,7 +90,7 @@ def why_not() -> str:
 
 
 class CutDisk:
-    """An ext4 in a file, mounted through a loop device."""
+    """An ext4 file system in a file, mounted through a loop device."""
 
     def __init__(self, folder: Path) -> None:
         self.image = folder / "disk.img"
@@ -104,11 +104,11 @@ class CutDisk:
         self.mount()
 
     def mount(self) -> None:
-        """Replays the journal."""
+        """Mount the file system, which replays its journal."""
         _run("mount", "-o", "loop", str(self.image), str(self.mount_point))
 
     def cut(self) -> None:
-        """From now on nothing reaches the disk, and what was not on it is lost."""
+        """Stop all writes to the disk from now on. Changes that are not on the disk are lost."""
         descriptor = os.open(self.mount_point, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_JOURNAL_FLUSH))
@@ -116,7 +116,7 @@ class CutDisk:
             os.close(descriptor)
 
     def write_back(self) -> None:
-        """Everything written so far goes to the disk, and the journal with it."""
+        """Write all changes so far, and the journal, to the disk."""
         import ctypes
 
         descriptor = os.open(self.mount_point, os.O_RDONLY | os.O_DIRECTORY)
@@ -137,13 +137,15 @@ def _run(*command: str) -> None:
 
 @contextlib.contextmanager
 def stopped(broker: OdradekBroker) -> Iterator[None]:
-    """The broker does nothing meanwhile. A file system takes milliseconds to fail, and an fsync that comes in them may report success for
-    data that is lost, whoever asks for it.
+    """Stop the broker's process inside the block.
+
+    A file system takes milliseconds to fail. An fsync in these milliseconds may report success for data that is lost, whichever process
+    calls it.
     """
     process = broker.process
     assert process is not None
     process.send_signal(signal.SIGSTOP)
-    # Returns when all threads have stopped; one within an fsync does so when that is over.
+    # Returns when all threads have stopped; a thread within an fsync stops when the fsync has ended.
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     try:
         yield
@@ -152,7 +154,7 @@ def stopped(broker: OdradekBroker) -> Iterator[None]:
 
 
 class CompactedLoad(threading.Thread):
-    """Writes rising numbers under few keys; remembers the last acknowledged one of each."""
+    """Producer thread that writes rising numbers under few keys, and remembers the last acknowledged number of each key."""
 
     def __init__(self, bootstrap: str, rate: int) -> None:
         super().__init__(name="compacted")
@@ -181,7 +183,7 @@ class CompactedLoad(threading.Thread):
 
 
 class Side(threading.Thread):
-    """Creates and deletes topics, writes to them and deletes records; whatever fails does so because the power went."""
+    """Thread that creates and deletes topics, writes to them and deletes records. Errors are ignored, as the power may be off."""
 
     def __init__(self, bootstrap: str, rng: random.Random) -> None:
         super().__init__(name="side")
@@ -216,7 +218,7 @@ class Side(threading.Thread):
 
 
 class Machine:
-    """The broker and its disk."""
+    """Broker with its disk."""
 
     def __init__(self, folder: Path, settings: dict[str, str]) -> None:
         self.disk = CutDisk(folder)
@@ -226,13 +228,13 @@ class Machine:
         self.problems: list[str] = []
 
     def cut(self) -> None:
-        """Cuts the power."""
+        """Cut the power."""
         with stopped(self.broker):
             self.disk.cut()
             self.broker.kill()
 
     def come_back(self) -> float:
-        """Brings disk and broker back; seconds that the broker took to start."""
+        """Bring disk and broker back, and return the seconds of the broker's start."""
         self.disk.unmount()
         self.disk.mount()
         begun = time.monotonic()
@@ -251,7 +253,7 @@ class Machine:
 
 @contextlib.contextmanager
 def machine(folder: Path, settings: dict[str, str]) -> Iterator[Machine]:
-    """A machine that is put away whatever happens."""
+    """Yield a running machine, and clean it up in any case."""
     folder.mkdir(parents=True, exist_ok=True)
     made = Machine(folder, settings)
     try:
@@ -265,7 +267,7 @@ def machine(folder: Path, settings: dict[str, str]) -> Iterator[Machine]:
 
 
 def flushed(cuts: int, seed: int, folder: Path, rate: int) -> list[str]:
-    """flush.messages=1: nothing acknowledged is lost."""
+    """Cut the power with flush.messages=1: no acknowledged record may be lost."""
     rng = random.Random(f"flushed {seed}")
     with machine(folder, {**SETTINGS, "log.flush.interval.messages": "1"}) as made:
         bootstrap = made.broker.bootstrap
@@ -309,7 +311,7 @@ def _check_compacted(bootstrap: str, load: CompactedLoad) -> list[str]:
 
 
 class Burst(threading.Thread):
-    """A producer of one round: sends until it is stopped and does not wait for what is under way."""
+    """Producer thread of one round. It sends until it is stopped, and does not wait for records under way."""
 
     def __init__(self, bootstrap: str, topic: str, partition: int, rate: int, first: int) -> None:
         super().__init__(name=f"burst-{partition}")
@@ -340,8 +342,8 @@ class Burst(threading.Thread):
                 self.next += 1
             self.producer.poll(0)
             self.stopping.wait(1 / self.rate)
-        # What is on its way back into librdkafka's queue after a broken connection escapes a purge, and would be written to the log that
-        # comes back, as the first of a producer that nobody knows any more.
+        # Records that return to librdkafka's queue after a broken connection escape a purge. They would be written to the log that comes
+        # back, as the first records of a producer that the broker no longer knows.
         deadline = time.monotonic() + 10
         while len(self.producer) and time.monotonic() < deadline:
             self.producer.purge()
@@ -349,7 +351,7 @@ class Burst(threading.Thread):
 
 
 def unflushed(cuts: int, seed: int, folder: Path, rate: int) -> list[str]:
-    """Default flushing: a valid prefix is there. A new topic every ten cuts keeps reading back short."""
+    """Cut the power with default flushing: a valid prefix must exist. A new topic every ten cuts keeps the reads short."""
     rng = random.Random(f"unflushed {seed}")
     lost = acked = 0
     with machine(folder, SETTINGS) as made:
@@ -372,7 +374,7 @@ def unflushed(cuts: int, seed: int, folder: Path, rate: int) -> list[str]:
                 _wait(bursts)
                 time.sleep(rng.uniform(0, 0.4))
                 if rng.random() < 0.7:
-                    # As the kernel does now and then: part of the log is on the disk, the rest is not.
+                    # The kernel sometimes writes back: then a part of the log is on the disk and the rest is not.
                     made.disk.write_back()
                 time.sleep(rng.uniform(0, 0.4))
                 made.cut()
@@ -404,7 +406,7 @@ def _wait(bursts: list[Burst]) -> None:
 
 
 def _check_prefix(burst: Burst, held: list[bytes], found: list[Row]) -> tuple[int, list[str]]:
-    """(acknowledged values that are gone, problems)"""
+    """Return (number of acknowledged values that are missing, problems)."""
     place = f"{burst.topic}-{burst.partition}"
     problems: list[str] = []
     values = [value for _, _, value in found]
@@ -424,7 +426,7 @@ def _check_prefix(burst: Burst, held: list[bytes], found: list[Row]) -> tuple[in
 
 
 def campaign(cuts: int, seed: int, folder: Path, rate: int) -> list[str]:
-    """Half of the cuts with flush.messages=1, half without."""
+    """Run half of the cuts with flush.messages=1, half with default flushing. Return the problems."""
     problems = flushed((cuts + 1) // 2, seed, folder / "flushed", rate)
     return problems + (unflushed(cuts // 2, seed, folder / "unflushed", rate) if cuts > 1 else [])
 

@@ -1,16 +1,17 @@
-"""Model of the producer on three brokers, and what a reader of committed records sees afterwards; hypothesis chooses the calls.
+"""Model of the producer on three brokers, and of the committed records that a reader sees afterwards. Hypothesis chooses the calls.
 
     python -m tests.campaigns.producer_model --runs 20000 --seed 1
 
-One run is a producer (blocking or asyncio, idempotent or transactional) and a script: send, send_many, flush, bad items, callbacks that
-raise, offsets, commit and abort, calls that are cancelled or interrupted, forks, refused requests (also such that took effect), cut
-connections, leaders that move, close.
+One run is a producer (blocking or asyncio, idempotent or transactional) and a script. Its steps: send, send_many, flush, bad items,
+callbacks that raise, offsets, commit and abort, calls that are cancelled or interrupted, forks, refused requests (some of which took
+effect), cut connections, leaders that move, close.
 
-- every future ends (`future`), every callback is called once (`callback`);
-- every acknowledged record is there once, in the order of the calls; records of an aborted transaction and refused ones are not (`read`);
-- a transaction ends as it was told to (`outcome`), and no call ends in an error unless a broker has refused something for good.
+- Every future ends (`future`), and every callback is called once (`callback`).
+- Every acknowledged record exists once, in the order of the calls. Records of an aborted transaction and refused records do not exist
+  (`read`).
+- A transaction ends as requested (`outcome`). No call ends in an error unless a broker has refused a request for good.
 
-Runs go in portions of 250. A failure prints its script at once, and in the end the shortest one that fails and the portion's seed.
+Runs are played in portions of 250. A failure prints its script at once. The end prints the shortest failing script and the portion's seed.
 """
 
 from __future__ import annotations
@@ -54,11 +55,13 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
 }
 _FOR_GOOD = "TOPIC_AUTHORIZATION_FAILED"
-"""A batch that is refused so has failed."""
+"""Error after which a batch has failed for good."""
 
 
 class Sent(NamedTuple):
-    """Records of one call, in one batch; `transaction` is a number, 0 outside of transactions. Without a future the call was left."""
+    """Records of one call, in one batch. `transaction` is a number, 0 outside of transactions. The future is None when the call was ended
+    early.
+    """
 
     values: list[bytes]
     future: Any
@@ -66,14 +69,14 @@ class Sent(NamedTuple):
 
 
 class BlockingProducer(Blocking):
-    """The blocking producer, interrupted in its own lines and in those that wait for the loop's thread."""
+    """Blocking producer, interrupted in its lines and in those that wait for the loop's thread."""
 
     modules = (blocking, loop_thread)
 
 
 WHERE = st.integers(0, PARTITIONS - 1)
 LEFT = st.one_of(st.none(), st.integers(1, 12))
-"""None: the call is waited for."""
+"""None: the call is not ended early."""
 
 
 class ProducerModel(Model):
@@ -82,7 +85,7 @@ class ProducerModel(Model):
     done: ClassVar[Counter[str]] = Counter()
     reader: ClassVar[Consumer]
     ends: ClassVar[dict[TopicPartition, int]]
-    """Where the next run begins in the topic that all share."""
+    """Offsets at which the next run begins in the shared topic."""
 
     @initialize(
         asynchronous=st.booleans(),
@@ -99,11 +102,13 @@ class ProducerModel(Model):
         self.sent: dict[int, list[Sent]] = defaultdict(list)
         self.count = 0
         self.transaction = 0
-        """The one that is open; 0 for none."""
+        """Number of the open transaction, or 0."""
         self.outcomes: dict[int, bool] = {0: True}
         self.told = self.telling = 0
         self.forked = self.refusing = self.unsure = False
-        """`refusing`: a broker has refused something for good. `unsure`: an answer was lost, so that what is refused then may be there."""
+        """`refusing`: whether a broker has refused a request for good. `unsure`: whether a response was lost, so that refused records may
+        exist.
+        """
         self.script.append(f"{'asyncio' if asynchronous else 'blocking'} {transactional=} {linger=} {size=} {moves=}")
         settings: dict[str, Any] = {
             **self.client_settings(),
@@ -133,7 +138,7 @@ class ProducerModel(Model):
             raise
 
     async def left(self, at: int | None, method: str, *arguments: Any) -> bool:
-        """Make the call, and perhaps leave it; whether it returned."""
+        """Make the call, and end it early after `at`. Return whether the call returned."""
         if at is None:
             await self.face.call(method, *arguments)
             return True
@@ -142,7 +147,7 @@ class ProducerModel(Model):
         return returned
 
     async def tried(self, action: Coroutine[Any, Any, Any]) -> bool:
-        """Whether it succeeds; what a broker has refused for good may fail it."""
+        """Return whether the action succeeds. It may fail only if a broker has refused a request for good."""
         try:
             await action
         except KafkaError:
@@ -152,7 +157,7 @@ class ProducerModel(Model):
         return True
 
     async def opened(self) -> bool:
-        """Begin a transaction where one is needed."""
+        """Begin a transaction if necessary."""
         if self.transactional and not self.transaction:
             await self.face.call("begin_transaction")
             self.count += 1
@@ -163,7 +168,7 @@ class ProducerModel(Model):
         self.count += 1
         return b"%d:%d" % (self.number, self.count)
 
-    # -- what may happen ------------------------------------------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------------------------------------------------
 
     @rule(where=WHERE, raising=st.one_of(st.none(), st.sampled_from(_RAISED)), at=st.one_of(st.none(), st.none(), st.integers(1, 30)))
     def send(self, where: int, raising: type[BaseException] | None, at: int | None) -> None:
@@ -198,7 +203,7 @@ class ProducerModel(Model):
         self.step(lambda: self.refusable(action()), f"send_many {where} {count}")
 
     async def refusable(self, action: Coroutine[Any, Any, None]) -> None:
-        """A transaction in which something was refused takes no more records, and is aborted."""
+        """Perform an action on the transaction. Abort the transaction if a request was refused, as it takes no more records."""
         if not await self.tried(action) and self.transaction:
             await self.abort()
 
@@ -242,7 +247,7 @@ class ProducerModel(Model):
 
         async def action() -> None:
             if not await self.left(at, method):
-                # The same call again joins the one that was left, or is refused where that has ended.
+                # The same call again joins the call that was ended early, or is refused when that has ended.
                 try:
                     await self.face.call(method)
                 except IllegalTransactionState:
@@ -277,7 +282,7 @@ class ProducerModel(Model):
 
     @rule(what=st.sampled_from([(api, error) for api, errors in FAULTS.items() for error in (*errors, None)]), applied=st.booleans())
     def refused(self, what: tuple[str, str | None], applied: bool) -> None:
-        """The next request of this kind is refused, or its connection cut, before or after it took effect."""
+        """Refuse the next request of this kind, or cut its connection, before or after the request took effect."""
         api, error = what
         self.script.append(f"refused {api} {error} {applied}")
         self.done["refused"] += 1
@@ -293,7 +298,7 @@ class ProducerModel(Model):
 
     @rule()
     def cut(self) -> None:
-        """All connections of the run end."""
+        """Close all connections of the run."""
         self.script.append("cut")
         self.done["cut"] += 1
         self.unsure = True
@@ -304,14 +309,14 @@ class ProducerModel(Model):
         if self.topic != TOPIC:
             self.script.append(f"leader_moves {where}")
             self.done["leader_moves"] += 1
-            # A leader that goes answers NOT_LEADER_OR_FOLLOWER also for what it has appended and others have copied.
+            # A resigning leader answers NOT_LEADER_OR_FOLLOWER even for records that it has appended and others have copied.
             self.unsure = True
             self.world.move(TopicPartition(self.topic, where))
 
     # -- the end --------------------------------------------------------------------------------------------------------------------
 
     def teardown(self) -> None:
-        """Close, and compare with what is read."""
+        """Close the producer, and compare with the records read."""
         if not hasattr(self, "face"):
             return
         try:
@@ -338,7 +343,7 @@ class ProducerModel(Model):
         return [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
 
     def begins_behind(self) -> None:
-        """After a failure the next run does not read what this one has written."""
+        """Let the next run skip the records of this run, after a failure."""
         self.ends.update(self.log_ends())
 
     def log_ends(self) -> dict[TopicPartition, int]:
@@ -358,9 +363,9 @@ class ProducerModel(Model):
             raise
 
     def judge(self, partition: int, found: list[bytes]) -> None:
-        """Compare what is read.
+        """Compare the records read with the records sent.
 
-        A record may be there or not whose call was left, or which was refused after an answer was lost or said nothing.
+        A record may exist or not if its call was ended early, or if it was refused after a response was lost or uninformative.
         """
         left = list(found)
         wanted: list[bytes] = []
@@ -381,7 +386,7 @@ class ProducerModel(Model):
             raise ViolationError(f"read: partition {partition} has {left} too many")
 
     def read(self) -> dict[int, list[bytes]]:
-        """Return what was committed in this run, by partition."""
+        """Return the committed records of this run, by partition."""
         ends, limit = self.log_ends(), time.monotonic() + LIMIT_S
         self.reader.assign(self.places())
         for where in self.places():
@@ -397,7 +402,7 @@ class ProducerModel(Model):
 
 
 def campaign(runs: int, seed: int, *, lent: int = 100) -> tuple[int, Counter[str]]:
-    """Play the runs; return how many portions failed, and what was done how often."""
+    """Play the runs. Return the number of failed portions, and the number of steps by kind."""
     done: Counter[str] = Counter()
     with (
         World(PARTITIONS, lent=lent) as world,
@@ -412,7 +417,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    # What callbacks raise in the loop's thread is not to be printed.
+    # Do not print exceptions of callbacks in the loop's thread.
     threading.excepthook = lambda _: None
     failed, done = campaign(options.runs, options.seed)
     print(f"{options.runs} runs from seed {options.seed}, {failed} portions failed; {dict(done)}")

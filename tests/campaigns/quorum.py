@@ -1,9 +1,8 @@
-"""Random faults against a quorum in memory: `python -m tests.campaigns.quorum --seed 1 --count 1000`.
+"""Random faults of a quorum in memory: `python -m tests.campaigns.quorum --seed 1 --count 1000`.
 
-One seed is one cluster and one history: drops, reorderings, cuts, crashes, pauses of a process, resignations, snapshots, under a load of
-appends. The invariants of `tests.consensus.simulation` are checked after every step; at the end all is healed and the quorum must come
-together again.
-A failing seed is printed and runs again alone with `--seed N --count 1`.
+One seed is one cluster and one sequence of faults: drops, reorderings, cuts, crashes, paused processes, resignations, snapshots, under a
+load of appends. The invariants of `tests.consensus.simulation` are checked after every step. At the end all faults end, and the quorum must
+have a leader that commits. A failing seed is printed; `--seed N --count 1` repeats it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tests.consensus.simulation import Cluster
 
 
 def run(seed: int, *, actions: int = 60) -> Cluster:
-    """One history; InvariantViolation when it breaks a rule."""
+    """Play one seed. Raises InvariantViolation when an invariant is broken."""
     plan = random.Random(seed * 7919 + 1)
     cluster = Cluster(
         seed,

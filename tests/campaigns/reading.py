@@ -1,4 +1,4 @@
-"""Reading what is in partitions once a campaign has come to rest."""
+"""Reads of whole partitions after a campaign."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class Row(NamedTuple):
 
 
 def read_to_end(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, list[Row]]:
-    """Every record of the partitions in log order, checksums checked; TimeoutError when they are not read to their ends in time."""
+    """Return every record of the partitions in log order, with checked checksums. Raises TimeoutError when the ends are not reached in 120
+    s.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
