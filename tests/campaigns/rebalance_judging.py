@@ -1,15 +1,17 @@
-"""Judges a history of rebalances: what members say they had, read and committed, against one another and against the groups' log.
+"""Checks of a history of rebalances: the members' records of assignments, reads and commits, against each other and against the groups'
+log.
 
-one-owner         no partition is claimed by two members at the same time. A claim begins when the rebalance listener is called and ends
-                  when it returns, or with the process; that of a paused process may be ended by the coordinator when the session
-                  timeout is over, however much later the member learns of it; and of no partition are there two owners in a generation;
-                  in the log, no two members have the same partition in any generation or at any epoch;
-commits-go-on     the committed offset of a partition never goes back in the log, unless a commit of which its member has not heard yet is
-                  overtaken by the member's next one;
-fenced            no commit of somebody who is not a member, or of a generation to come, or of another member's partition is in the log;
-positions-go-on   a member that is given a partition reads it from the committed offset on, and leaves nothing out from there
-                    (librdkafka hands a record out again at times, also one that it fetched before it lost the partition for a moment);
-at-least-once     every acknowledged record was read by somebody, as it was sent.
+one-owner         Two members never claim a partition at the same time. A claim begins when the rebalance listener is called, and ends when
+the
+                  listener returns or the process ends. The coordinator may end the claim of a paused process when the session timeout is
+                  over, however much later the member learns of that. In one generation a partition has one owner. In the log, two members
+                  never have the same partition in any generation or at any epoch.
+commits-go-on     The committed offset of a partition never decreases in the log, unless the member's next commit overtakes a commit without
+                  a response.
+fenced            The log has no commit of a client that is not a member, and no commit for another member's partition. positions-go-on   A
+member that gets a partition reads it from the committed offset on, without a gap. (librdkafka sometimes returns a record
+                  again, or a record that it fetched before it lost the partition for a moment.)
+at-least-once     A member read every acknowledged record, as it was sent.
 """
 
 from __future__ import annotations
@@ -33,16 +35,17 @@ if TYPE_CHECKING:
     from tests.campaigns.rebalances import Evidence
 
 SLACK_S = 0.3
-"""How much later than due a heartbeat may leave on a busy machine."""
+"""Seconds by which a heartbeat may be late on a busy machine."""
 MOST_OF_A_KIND = 20
 LEFT_TO_US = (*ALLOWED, "static-rebalance", "nonmonotonic-poll")
-"""Names that the history checker must not judge here: only the campaign knows which static members are to come back in time, and librdkafka
-hands a record out again at times, which is counted."""
+"""Anomalies that the history checker must not report here. Only the campaign knows which static members are to come back in time.
+librdkafka sometimes returns a record again, which is counted.
+"""
 
 
 @dataclass
 class Claim:
-    """A member's time with a partition. `guarded` is until when nobody else may have it."""
+    """Time in which a member has a partition. No other member may have the partition until `guarded`."""
 
     group: str
     partition: Partition
@@ -60,7 +63,7 @@ class Verdict(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A process did not run for a while, paused or not given the processor."""
+    """Time in which a process did not run, because it was paused or got no processor time."""
 
     host: str
     begun: float
@@ -76,23 +79,23 @@ def judge(
     heartbeat_s: float,
     rebalance_s: float,
 ) -> Verdict:
-    """Reads the histories in the folder. `rebalance_s`: how long a member has to give partitions up."""
+    """Check the histories in the folder. `rebalance_s`: seconds that a member has to give partitions up."""
     history = read_history(sorted(folder.glob("*.jsonl")))
     members = set(evidence.hosts)
     deaths = {member: evidence.deaths.get(host, math.inf) for member, host in evidence.hosts.items()}
     claims = claims_of(history, members, deaths)
     after_s = session_s - heartbeat_s - SLACK_S
-    # While the broker was not given the processor, heartbeats waited before it: that is a silence of everybody.
+    # While the broker got no processor time, heartbeats waited before it: all members count as silent.
     starved = starvations(evidence.broker_silences, after_s / 2)
     everybody = [Silence(host, each.begun, each.ended + after_s / 2) for each in starved for host in set(evidence.hosts.values())]
     silences = [*evidence.pauses, *stalls(history), *everybody]
     guard(claims, evidence.hosts, silences, after_s)
-    # Histories are of the monotonic clock, the logs of brokers and librdkafka are not.
+    # Histories use the monotonic clock; logs of brokers and of librdkafka use the wall clock.
     wall = time.time() - time.monotonic()
     revocations = {name: [each._replace(since=each.since - wall) for each in state.revocations] for name, state in log.groups.items()}
     timeouts = {member: [at - wall for at in times] for member, times in evidence.heartbeats_given_up.items()}
     guard_deaf(claims, revocations, timeouts, session_s, rebalance_s)
-    # The Python clients forget what they were in between being told so and sending a commit that was asked for before.
+    # The Python clients forget their membership between the notice of its loss and a commit that was requested before.
     forgetful = {member for member, client in evidence.clients.items() if client != "confluent"}
     problems = one_owner(claims, evidence.instances)
     accepted = 0
@@ -105,7 +108,7 @@ def judge(
         problems += limited(fenced(group, state.commits, forgetful))
         problems += limited(positions_go_on([claim for claim in claims if claim.group == group], state.commits, times))
     problems += limited(at_least_once(history, members, ends))
-    # A new coordinator waits a session timeout for members that may look for it longer.
+    # A new coordinator waits one session timeout; members may need longer to find it.
     allowed = {*LEFT_TO_US, "unexplained-fencing"} if evidence.brokers_killed else LEFT_TO_US
     problems += limited([f"history: {each}" for each in check(with_strikes(history, evidence, silences, after_s), allow=allowed)])
     refused = [event for event in history if event.function == "commit" and event.kind == "info"]
@@ -126,7 +129,7 @@ def judge(
 
 
 def limited(problems: Sequence[str]) -> list[str]:
-    """The first of many of a kind."""
+    """Return the first problems of one kind, with the number of the others."""
     more = len(problems) - MOST_OF_A_KIND
     return [*problems[:MOST_OF_A_KIND], f"... and {more} like the last"] if more > 0 else list(problems)
 
@@ -134,11 +137,11 @@ def limited(problems: Sequence[str]) -> list[str]:
 def deaf(
     owned: Mapping[str, frozenset[Partition]], state: GroupState, timeouts: Mapping[str, Sequence[float]], session_s: float
 ) -> list[str]:
-    """The members that have less than a settled group's log says, because librdkafka took no notice of the answer that told them.
+    """Return the members that have less than a settled group's log says, because librdkafka ignored the response with the assignment.
 
-    It gives up a heartbeat that is not answered within the heartbeat interval and then goes on as if it had not sent any; a coordinator,
-    JVM Kafka's too, tells an assignment again only to a member that says everything. `owned` and `timeouts` (when heartbeats were given up)
-    are by client id. Empty if that does not explain all that differs.
+    librdkafka gives up a heartbeat that is not answered within the heartbeat interval, and continues as if it had not sent the heartbeat. A
+    coordinator, JVM Kafka's too, repeats an assignment only to a member that sends its full state. `owned` and `timeouts` (times of
+    given-up heartbeats) are by client id. Empty if this does not explain all differences.
     """
     members = {state.client_ids.get(member_id, member_id): member for member_id, member in state.members.items()}
     if not state.settled or members.keys() != owned.keys():
@@ -152,9 +155,9 @@ def deaf(
 
 
 def given_up_near(told_at: float, given_up: Iterable[float], session_s: float) -> bool:
-    """Whether the heartbeat whose answer told something may have been given up: before it was answered, or while the answer was on its way.
+    """Return whether the heartbeat with a response may have been given up, before the response or while it was on its way.
 
-    A member is not there any more if there is a session between the two.
+    If there is a session timeout between the two, the member is not in the group any longer.
     """
     return any(abs(at - told_at) <= session_s for at in given_up)
 
@@ -166,9 +169,9 @@ def guard_deaf(
     session_s: float,
     rebalance_s: float,
 ) -> None:
-    """Ends the guard of claims to what a member had to give up and did not hear of (`deaf`), when its time to do so is over.
+    """End the guard of claims to partitions that a `deaf` member had to give up without learning of that, when its time to do so is over.
 
-    `revocations` are by group. Times here are all of one clock.
+    `revocations` are by group. All times are of one clock.
     """
     for claim in claims:
         for revocation in revocations.get(claim.group, ()):
@@ -182,7 +185,7 @@ def guard_deaf(
 
 
 def claims_of(history: Iterable[Event], members: set[str], deaths: Mapping[str, float]) -> list[Claim]:
-    """Every member's claims with what was read under them."""
+    """Return every member's claims, with the records read under each."""
     claims: list[Claim] = []
     current: dict[tuple[str, Partition], Claim] = {}
     for event in history:
@@ -207,7 +210,7 @@ def claims_of(history: Iterable[Event], members: set[str], deaths: Mapping[str, 
 
 
 def with_strikes(history: Iterable[Event], evidence: Evidence, silences: Iterable[Silence], after_s: float) -> list[Event]:
-    """The history as the general checker wants it: kills, and pauses that a session does not survive, are events of each member.
+    """Return the history for the general checker: kills, and pauses longer than a session, become events of each member.
 
     The lives of a static member are one member there.
     """
@@ -229,7 +232,7 @@ def with_strikes(history: Iterable[Event], evidence: Evidence, silences: Iterabl
 
 
 def stalls(history: Iterable[Event]) -> list[Silence]:
-    """When processes were not given the processor, as they noticed themselves."""
+    """Return the times in which processes got no processor time, as they noticed themselves."""
     found: list[Silence] = []
     for event in history:
         since = event.extra.get("stalled_since")
@@ -239,7 +242,7 @@ def stalls(history: Iterable[Event]) -> list[Silence]:
 
 
 def starvations(silences: Iterable[Silence], least_s: float) -> list[Silence]:
-    """Silences that follow one another within a second are one; those that last at least so long together."""
+    """Merge silences that follow each other within a second, and return those that last at least `least_s` seconds in total."""
     found: list[Silence] = []
     lasted: list[float] = []
     for silence in silences:
@@ -253,7 +256,7 @@ def starvations(silences: Iterable[Silence], least_s: float) -> list[Silence]:
 
 
 def guard(claims: Iterable[Claim], hosts: Mapping[str, str], silences: Iterable[Silence], after_s: float) -> None:
-    """Ends the guard of claims whose member was silent for too long: the coordinator may take it for dead."""
+    """End the guard of claims of members that were silent for too long: the coordinator may remove such members."""
     by_host: dict[str, list[Silence]] = defaultdict(list)
     for silence in silences:
         if silence.ended - silence.begun >= after_s:
@@ -265,7 +268,7 @@ def guard(claims: Iterable[Claim], hosts: Mapping[str, str], silences: Iterable[
 
 
 def one_owner(claims: Iterable[Claim], instances: Mapping[str, str | None]) -> list[str]:
-    """Claims to one partition do not overlap, and there is one in a generation."""
+    """Check that claims to one partition do not overlap, and that a generation has one claim."""
     problems: list[str] = []
     by_partition: dict[tuple[str, Partition], list[Claim]] = defaultdict(list)
     for claim in claims:
@@ -291,7 +294,9 @@ def one_owner(claims: Iterable[Claim], instances: Mapping[str, str | None]) -> l
 
 
 def commits_go_on(group: str, commits: Iterable[Commit], times: Mapping[tuple[str, int], tuple[float, float]]) -> list[str]:
-    """But for a commit of which its member had not heard, on a connection that it gave up, when it asked for the next one on another."""
+    """Check that committed offsets do not decrease. A commit without a response, on a connection that was given up, may come after the
+    member's next one.
+    """
     problems: list[str] = []
     last: dict[Partition, Commit] = {}
     for commit in commits:
@@ -309,7 +314,9 @@ def commits_go_on(group: str, commits: Iterable[Commit], times: Mapping[tuple[st
 
 
 def fenced(group: str, commits: Iterable[Commit], forgetful: Container[str] = ()) -> list[str]:
-    """`forgetful` members may have committed as simple consumers do, without a generation; a group without members accepts that."""
+    """Check the author of each commit. `forgetful` members may have committed without a generation, which a group without members
+    accepts.
+    """
     problems: list[str] = []
     for commit in commits:
         if not commit.members and (commit.claimed_generation < 0 or commit.member in forgetful):
@@ -322,7 +329,7 @@ def fenced(group: str, commits: Iterable[Commit], forgetful: Container[str] = ()
 
 
 def commit_times(history: Iterable[Event]) -> dict[tuple[str, int], tuple[float, float]]:
-    """(member, number) of a commit -> when it was asked for, and when it was said to be done (infinite if never)."""
+    """Return (member, number) of a commit -> the times of its request and of its success (infinity without success)."""
     times: dict[tuple[str, int], tuple[float, float]] = {}
     for event in history:
         number = event.extra.get("id")
@@ -335,13 +342,13 @@ def commit_times(history: Iterable[Event]) -> dict[tuple[str, int], tuple[float,
 
 
 def positions_go_on(claims: Iterable[Claim], commits: Iterable[Commit], times: Mapping[tuple[str, int], tuple[float, float]]) -> list[str]:
-    """The first offset read under a claim is a committed one: the last that was done before, or one that was under way."""
+    """Check that the first offset read under a claim is a committed one: the last one completed before, or one under way."""
     problems: list[str] = []
     by_partition: dict[Partition, list[tuple[float, float, int]]] = defaultdict(list)
     for commit in commits:
         asked, done = times[commit.member, commit.number]
         by_partition[commit.partition].append((asked, done, commit.offset))
-    # The offset that was committed at least, by the time at which that was known.
+    # Lower bound of the committed offset, by the time at which it was known.
     known: dict[Partition, tuple[list[float], list[int]]] = {}
     for partition, some in by_partition.items():
         known[partition] = ([], [])
@@ -374,7 +381,7 @@ def positions_go_on(claims: Iterable[Claim], commits: Iterable[Commit], times: M
 
 
 def left_from_before(claim: Claim) -> int:
-    """How many of the claim's first reads are what its member fetched under an earlier claim: records in their order, after which it went
+    """Return the number of a claim's first reads that were fetched under an earlier claim: records in order, before the position goes
     back.
     """
     return next((index for index, ((_, before), (_, after)) in enumerate(pairwise(claim.reads), 1) if after < before), 0)

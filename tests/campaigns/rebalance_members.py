@@ -1,13 +1,14 @@
-"""A process of group members, told by lines of JSON on standard input what to do; `rebalances` starts, stops, pauses and kills many.
+"""Process of group members, which gets orders as lines of JSON on standard input; `rebalances` starts, stops, pauses and kills many of
+them.
 
     {"do": "join", "member": "m1", "group": "g", "topics": ["t"], "client": "confluent", "settings": {"group.protocol": "consumer"}}
     {"do": "leave", "member": "m1"}
     {"do": "end"}
 
-Each member is a thread: it polls, commits what it got and writes its history (odradek.testing.history) into a file of its own. Standard
-output says, by lines of JSON, what each owns now. A commit names its author in its metadata: `member|number|generation|member id`.
-What a member gives up counts as its own until the rebalance listener has returned: the line is written as late as possible, the line of
-what it gets as early as possible, so that the judgement errs to the strict side.
+Each member is a thread: it polls, commits its positions, and records its history (odradek.testing.history) in a file. Standard output has
+lines of JSON with the partitions that each member owns. A commit names its author in its metadata: `member|number|generation|member id`.
+Partitions that a member gives up count as its own until the rebalance listener returns: a loss is recorded as late as possible, an
+assignment as early as possible, so that the checks err on the strict side.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ BATCH = 40
 CLOSE_S = 5.0
 STALL_S = 0.7
 RECONNECTS = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 400}
-"""Of librdkafka, which closes a connection on which a request took too long: by default it may then wait longer than a session lasts."""
+"""Settings of librdkafka, which closes a connection after a slow request. By default it may then wait for longer than a session."""
 
 
 class Client(Protocol):
-    """What a member asks of the library that it lives on."""
+    """Interface of a client library for a member."""
 
     def start(self) -> None: ...
     def poll(self) -> list[Got]: ...
@@ -54,7 +55,7 @@ class Client(Protocol):
 
 
 class Member(threading.Thread):
-    """One member: what it owns, what it has read of it, and the lines about both."""
+    """Member of a group: its partitions, its positions, and the records about both."""
 
     def __init__(self, order: Mapping[str, Any], bootstrap: str, folder: Path) -> None:
         super().__init__(name=order["member"], daemon=True)
@@ -64,7 +65,7 @@ class Member(threading.Thread):
         self.recorder = Recorder(folder / f"{self.name}.jsonl", self.name)
         self.owned: dict[Partition, int] = {}
         self.positions: dict[Partition, int] = {}
-        """What is to be committed."""
+        """Offsets to commit."""
         self.highest: dict[Partition, int] = {}
         self.commits = 0
         self.leaving = False
@@ -90,28 +91,29 @@ class Member(threading.Thread):
             say(member=self.name, died=repr(error))
 
     def take(self, got: Iterable[Got]) -> None:
-        """Records of what it owns are consumed; they are not, if it has lost the partition in between."""
+        """Consume records of owned partitions. Ignore records of partitions that were lost in between."""
         taken = [each for each in got if each[:2] in self.owned]
         for topic, partition, offset, _ in taken:
-            # librdkafka at times hands a record out again right after an assignment.
+            # librdkafka sometimes returns a record again right after an assignment.
             self.highest[topic, partition] = position = max(offset + 1, self.highest.get((topic, partition), 0))
             self.positions[topic, partition] = position
         self.recorder.ok("poll", [["poll", *each] for each in taken])
 
     def insist(self) -> None:
-        """After a pause, when the member does not know yet whether it was expelled: commits once more what it had committed before."""
+        """Repeat the last commits after a pause, when the member does not know yet whether it was removed."""
         self.positions |= {partition: self.highest[partition] for partition in self.owned if partition in self.highest}
         self.commit(insists=True)
 
     def commit(self, only: Iterable[Partition] | None = None, *, insists: bool = False) -> None:
-        """Commits the positions of what it owns, as far as they moved."""
+        """Commit the positions of owned partitions that have changed."""
         wanted = self.owned if only is None else set(only)
         offsets = {partition: offset for partition, offset in self.positions.items() if partition in wanted}
         if not offsets:
             return
         generation, member_id = self.client.identity()
         if generation < 0:
-            # It has been thrown out and knows. The Python clients would commit as one who takes partitions himself, JVM Kafka's refuses.
+            # The member was removed and knows. The Python clients would commit as consumers with assigned partitions; JVM Kafka's client
+            # refuses.
             return
         self.commits += 1
         metadata = f"{self.name}|{self.commits}|{generation}|{member_id}"
@@ -120,7 +122,7 @@ class Member(threading.Thread):
         try:
             self.client.commit(offsets, metadata)
         except Exception as error:
-            # Whether it counts is read in the log of the group; a refusal is nothing unusual here.
+            # The log of the group shows whether the commit took effect; refused commits are normal here.
             self.recorder.info("commit", lines, id=self.commits, insists=insists, error=repr(error))
             return
         self.recorder.ok("commit", lines, id=self.commits)
@@ -128,9 +130,9 @@ class Member(threading.Thread):
             self.positions.pop(partition, None)
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """To be called first of all in the rebalance listener."""
+        """Record an assignment. Called first in the rebalance listener."""
         if self.leaving:
-            return  # aiokafka ends a rebalance that it is in before it says goodbye
+            return  # aiokafka ends a running rebalance before it leaves
         generation, member_id = self.client.identity()
         new = [partition for partition in partitions if partition not in self.owned]
         self.owned |= dict.fromkeys(new, generation)
@@ -139,7 +141,9 @@ class Member(threading.Thread):
         say(member=self.name, owns=sorted(self.owned), id=member_id, generation=generation)
 
     def revoked(self, partitions: Iterable[Partition], *, lost: bool = False, commits: bool = True) -> None:
-        """To be called first of all in the rebalance listener; commits, unless they are lost already or it cannot be done there."""
+        """Record a revocation. Called first in the rebalance listener. Commit before, unless the partitions are lost or the client cannot
+        commit there.
+        """
         gone = [partition for partition in partitions if partition in self.owned]
         if commits and not lost:
             self.commit(gone)
@@ -151,7 +155,7 @@ class Member(threading.Thread):
         say(member=self.name, owns=sorted(self.owned))
 
     def leave(self) -> None:
-        """Gives everything up and says goodbye."""
+        """Give all partitions up and leave the group."""
         self.recorder.invoke("subscribe", [], leaves=True)
         self.leaving = True
         self.revoked(list(self.owned))
@@ -161,11 +165,11 @@ class Member(threading.Thread):
 
 
 class Confluent:
-    """librdkafka, with either protocol."""
+    """Client with librdkafka, for either protocol."""
 
     def __init__(self, member: Member, settings: dict[str, Any]) -> None:
         self.member = member
-        # In the consumer protocol it says which heartbeats it gave up (a notice, level 5).
+        # In the consumer protocol librdkafka logs the heartbeats that it gives up (a notice, level 5).
         level = 5 if settings.get("group.protocol") == "consumer" else 0
         common = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": level, "fetch.wait.max.ms": 100, **RECONNECTS}
         self.fatal: confluent_kafka.KafkaError | None = None
@@ -219,7 +223,7 @@ class Confluent:
 
 
 class KafkaPython(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
-    """kafka-python, classic protocol."""
+    """Client with kafka-python, for the classic protocol."""
 
     def __init__(self, member: Member, settings: dict[str, Any]) -> None:
         self.member = member
@@ -241,7 +245,7 @@ class KafkaPython(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
         self.member.assigned((each.topic, each.partition) for each in assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[kafka.TopicPartition]) -> None:
-        # The listener runs in the event loop that a commit would have to wait for.
+        # The listener runs in the event loop for which a commit would have to wait.
         self.member.revoked(((each.topic, each.partition) for each in revoked), commits=False)
 
     def on_partitions_lost(self, lost: Iterable[kafka.TopicPartition]) -> None:
@@ -264,7 +268,7 @@ class KafkaPython(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class Aiokafka(aiokafka.abc.ConsumerRebalanceListener):
-    """aiokafka, classic protocol, with an event loop of its own in the member's thread."""
+    """Client with aiokafka, for the classic protocol, with an event loop in the member's thread."""
 
     def __init__(self, member: Member, settings: dict[str, Any]) -> None:
         self.member = member
@@ -287,7 +291,7 @@ class Aiokafka(aiokafka.abc.ConsumerRebalanceListener):
         self.member.assigned((each.topic, each.partition) for each in assigned)
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        # Nothing is committed here: `commit` would have to be awaited by the very task that waits for this.
+        # No commit here: the task that waits for this listener would have to run `commit`.
         self.member.revoked(((each.topic, each.partition) for each in revoked), commits=False)
 
     def poll(self) -> list[Got]:
@@ -319,14 +323,14 @@ _said = threading.Lock()
 
 
 def say(**fields: object) -> None:
-    """One line for whoever started this process."""
+    """Write one line for the parent process."""
     with _said:
         sys.stdout.write(json.dumps(fields) + "\n")
         sys.stdout.flush()
 
 
 def watch(recorder: Recorder) -> None:
-    """Notes when this process did not get the processor: the broker is not to blame for what it does to a silent member."""
+    """Record when this process got no processor time: the broker is not to blame for removing a silent member."""
     last = time.monotonic()
     while True:
         time.sleep(0.1)

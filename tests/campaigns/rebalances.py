@@ -1,20 +1,22 @@
-"""Lets members of groups come, go, die and fall silent, until a number of rebalances is reached, and judges what everybody saw.
+"""Rebalances of groups whose members join, leave, die and fall silent, until a number of rebalances is reached, with a check of all
+records.
 
     python -m tests.campaigns.rebalances --rebalances 1000 --protocol classic --seed 1
     python -m tests.campaigns.rebalances --rebalances 1000 --protocol consumer --seed 1
 
-Members (`rebalance_members`) run in processes of their own, one to three of them in each; several groups go on at the same time in one
-broker, each with its own topic, into which a producer writes all the while. Each group is disturbed, and watched until it is stable again:
-members join, leave, are killed (SIGKILL), paused for longer than the session timeout (SIGSTOP) and continued, paused for a moment; static
-members are restarted within the session timeout; several of these at once. A rebalance is counted when the log of the groups
-(`__consumer_offsets`, read all the time by `group_log`) holds a new generation with members (classic), or when all members of a group have
-reached a new group epoch (consumer). What is judged stands in `rebalance_judging`; here, while it happens:
-  stable-again      after the last disturbance the members that should be there share all partitions within `PATIENCE_S`, but for what
-                    a librdkafka did not hear that it was given (`rebalance_judging.deaf`);
-  static-quiet      a static member that is back within the session timeout has brought no new generation, nor has a short pause.
-With `--nodes 3` there is a cluster, of which now and then a node is killed (SIGKILL), or all; every member counts as silent from then on
-until the cluster is whole again.
-The seed decides what is done to which member; clients and broker run in real time.
+Members (`rebalance_members`) run in separate processes, one to three in each. Several groups use one broker at the same time, each with its
+topic, to which a producer writes all the time. Each group is disturbed, and watched until it is stable again: members join, leave, are
+killed (SIGKILL), paused for longer than the session timeout (SIGSTOP) and resumed, or paused for a moment; static members are restarted
+within the session timeout; or several of these at once.
+
+A rebalance is counted when the log of the groups (`__consumer_offsets`, followed by `group_log`) contains a new generation with members
+(classic), or when all members of a group have reached a new group epoch (consumer). `rebalance_judging` lists the checks at the end. The
+checks during the run:
+  stable-again      after the last disturbance the expected members share all partitions within `PATIENCE_S`, except partitions whose
+                    assignment a librdkafka has missed (`rebalance_judging.deaf`);
+  static-quiet      a static member that is back within the session timeout causes no new generation, nor does a short pause.
+With `--nodes 3` there is a cluster. From time to time a node is killed (SIGKILL), or all. Every member counts as silent from then on until
+the cluster is whole again. The seed decides the disturbances of members; clients and broker run in real time.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ PARTITIONS = 6
 MOST_MEMBERS = 5
 MOST_PROCESSES = 4
 SETTLED_S = 0.4
-"""How long nothing may have changed in a group before it counts as stable."""
+"""Seconds without a change after which a group counts as stable."""
 RATE = 200
-"""Records a second, over all groups."""
+"""Records per second for all groups together."""
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "group.min.session.timeout.ms": "1000",
@@ -78,14 +80,18 @@ GIVEN_UP = (
     "INVALID_REQUEST",
     "Broker: Invalid request: ConsumerGroupHeartbeat",
 )
-"""What librdkafka takes for fatal in the consumer protocol, when a member joins again that was not heard for a while: the coordinator
-refuses, as Kafka's does, a static member whose session goes on, and one that begins anew and still names partitions, or does not say to
-what it subscribes (librdkafka after a pause longer than `max.poll.interval.ms`)."""
+"""Errors that librdkafka treats as fatal in the consumer protocol, when a silent member joins again.
+
+The coordinator, like Kafka's, refuses a static member whose session has not ended. It also refuses a member that starts again and still
+names partitions, or does not name its subscription (librdkafka after a pause longer than `max.poll.interval.ms`).
+"""
 
 GIVEN_UP_WHILE_BROKERS_ARE_AWAY = (*GIVEN_UP, "FENCED_INSTANCE_ID", "Static consumer fenced", "KafkaConnectionError")
-"""The same where brokers are killed. kafka-python raises when nobody listens where it has a request to send. A librdkafka that hears of no
-coordinator for a session timeout forgets its member id; if it is a static member and commits, or has a heartbeat under way, before it has
-joined again, its own instance fences it."""
+"""The same errors, and those of clients while brokers are killed.
+
+kafka-python raises when no broker listens where it has a request to send. A librdkafka without a coordinator for a session timeout forgets
+its member id. If it is a static member, and commits or has a heartbeat under way before it has joined again, its own instance fences it.
+"""
 
 
 FATAL = re.compile(r"FATAL\|([^|#]+)#[^|]*\|.*?(Fatal error: .*)")
@@ -93,7 +99,7 @@ HEARTBEAT_GIVEN_UP = re.compile(r"\|([0-9.]+)\|REQTMOUT\|([^|#]+)#[^|]*\|.*Timed
 
 
 class Kind(NamedTuple):
-    """A sort of group: the clients that its members draw from, their settings, and whether members are static."""
+    """Kind of group: the clients of its members, their settings, and whether members are static."""
 
     name: str
     clients: tuple[str, ...]
@@ -113,7 +119,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
         Kind("static", ("confluent",), RANGE, static=True),
         Kind("range", ("confluent",), RANGE),
         Kind("static-sticky", ("confluent",), STICKY, static=True),
-        # Without kafka-python, which as the leader joins once more when it sees the topics' metadata late, with JVM Kafka, too.
+        # Without kafka-python: as the leader it joins again when it sees the topics' metadata late, also with JVM Kafka.
         Kind("static-mixed", ("aiokafka", "confluent"), RANGE, static=True),
     ),
     "consumer": (
@@ -129,7 +135,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 
 @dataclass
 class Evidence:
-    """What the driver knows besides the histories: deaths and pauses of processes, whose members are where, instance ids, libraries."""
+    """Facts that histories do not contain: deaths and pauses of processes, hosts, instance ids and clients of members."""
 
     deaths: dict[str, float] = field(default_factory=dict)
     pauses: list[rebalance_judging.Silence] = field(default_factory=list)
@@ -138,14 +144,16 @@ class Evidence:
     given_up: list[str] = field(default_factory=list)
     deaf: list[str] = field(default_factory=list)
     heartbeats_given_up: dict[str, list[float]] = field(default_factory=dict)
-    """Member -> when its librdkafka waited no longer for an answer to a heartbeat, in seconds since 1970."""
+    """Member -> times at which its librdkafka gave up a heartbeat, in seconds since 1970."""
     hosts: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str | None] = field(default_factory=dict)
     clients: dict[str, str] = field(default_factory=dict)
 
 
 class Pulse(threading.Thread):
-    """Asks the broker for its versions all the time and notes when it did not answer: sessions that end then are not held against it."""
+    """Thread that asks the broker for its versions all the time and notes when it did not answer: sessions that end then are not the
+    broker's fault.
+    """
 
     def __init__(self, port: int) -> None:
         super().__init__(name="pulse", daemon=True)
@@ -163,7 +171,7 @@ class Pulse(threading.Thread):
 
 
 class Killer(threading.Thread):
-    """Kills a node of a cluster again and again, or all, and starts it again."""
+    """Thread that kills a node of a cluster again and again, or all nodes, and starts them again."""
 
     def __init__(self, cluster: Nodes, every_s: float, rng: random.Random) -> None:
         super().__init__(name="killer", daemon=True)
@@ -172,7 +180,7 @@ class Killer(threading.Thread):
         self.rng = rng
         self.stopping = threading.Event()
         self.strikes: list[rebalance_judging.Silence] = []
-        """Each ends when all partitions have all their replicas in sync again; the last one may go on."""
+        """Each strike ends when all replicas are in sync again; the last strike may not have ended."""
         self.failure: BaseException | None = None
 
     def run(self) -> None:
@@ -196,20 +204,20 @@ class Killer(threading.Thread):
         self.strikes[-1] = self.strikes[-1]._replace(ended=time.monotonic())
 
     def struck_since(self, begun: float) -> bool:
-        """Whether sessions may have ended since then for what was done here."""
+        """Return whether sessions may have ended since `begun` because of a strike."""
         return any(each.ended + SESSION_MS / 1000 > begun for each in self.strikes)
 
 
 class Host:
-    """A process with members in it."""
+    """Process with members."""
 
     def __init__(self, name: str, bootstrap: str, folder: Path, heartbeats_given_up: dict[str, list[float]]) -> None:
         self.name = name
         self.members: dict[str, str | None] = {}
-        """Those that should be in the group -> their instance id."""
+        """Member that should be in the group -> its instance id."""
         self.owns: dict[str, frozenset[Partition]] = {}
         self.ids: dict[str, tuple[str, int]] = {}
-        """Member id, and generation in which it was last given something."""
+        """Member -> its member id, and the generation of its last assignment."""
         self.died: dict[str, str] = {}
         self.heartbeats_given_up = heartbeats_given_up
         self.ready = threading.Event()
@@ -246,9 +254,10 @@ class Host:
                 self.owns.pop(said["member"], None)
 
     def read_errors(self) -> None:
-        """What librdkafka says on standard error alone.
+        """Read the errors that librdkafka reports on standard error only.
 
-        If it gives up while it loses its partitions, its polls bring nothing, for ever. Of a heartbeat that it gave up nobody hears.
+        If librdkafka gives up while it loses its partitions, its polls return nothing, without end. Heartbeats that it gives up appear
+        nowhere else.
         """
         with self._errors.open("rb") as errors:
             errors.seek(self._errors_read)
@@ -270,7 +279,7 @@ class Host:
         os.kill(self.process.pid, number)
 
     def end(self) -> None:
-        """Whatever it is doing: it is gone afterwards."""
+        """End the process, whatever it is doing."""
         with contextlib.suppress(OSError):
             self.stdin.close()
         if self.process.poll() is None:
@@ -282,7 +291,7 @@ class Host:
 
 
 class Group(threading.Thread):
-    """A group and who disturbs it."""
+    """Group, and the thread that disturbs it."""
 
     def __init__(self, name: str, kind: Kind, seed: str, campaign: Campaign) -> None:
         super().__init__(name=name, daemon=True)
@@ -297,7 +306,7 @@ class Group(threading.Thread):
         self.done: list[str] = []
         self.failure: BaseException | None = None
 
-    # -- what is done to it ------------------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------------------------------------
 
     def add_host(self) -> Host:
         evidence = self.campaign.evidence
@@ -326,12 +335,12 @@ class Group(threading.Thread):
         host.order(do="leave", member=name)
         instance = host.members.pop(name)
         if self.kind.static:
-            # A static member that does not come back is there until its session ends; nothing more is to be seen of it here.
+            # A static member that does not come back stays until its session ends; here only its own record can be awaited.
             self.wait(lambda: name not in host.owns, f"{name} left")
         return instance
 
     def kill(self, host: Host) -> dict[str, str | None]:
-        """SIGKILL; the members that died with it, and their instance ids."""
+        """Kill the process with SIGKILL, and return its members with their instance ids."""
         self.hosts.remove(host)
         host.end()
         self.campaign.evidence.deaths[host.name] = time.monotonic()
@@ -346,10 +355,10 @@ class Group(threading.Thread):
             host.signal(signal.SIGCONT)
         self.campaign.evidence.pauses.append(rebalance_judging.Silence(host.name, begun, time.monotonic()))
 
-    # -- watching it -------------------------------------------------------------------------------------------------------------
+    # -- observation -------------------------------------------------------------------------------------------------------------
 
     def stable(self) -> bool:
-        """All members that should be there share the partitions, and the coordinator's log says the same."""
+        """Return whether all expected members share the partitions, and the coordinator's log agrees."""
         owns = [partition for host in self.hosts for name in host.members for partition in host.owns.get(name, ())]
         wanted = sum(len(host.members) for host in self.hosts)
         if wanted and (len(owns) != len(self.partitions) or set(owns) != self.partitions):
@@ -360,7 +369,7 @@ class Group(threading.Thread):
             quiet = time.monotonic() - state.changed_at > SETTLED_S
             said = [host.ids[name] for host in self.hosts for name in host.members if name in host.ids]
             if any(member_id not in state.members or generation > state.generation for member_id, generation in said):
-                return False  # the members are ahead of what was read of the log
+                return False  # the members are ahead of the log as read so far
             held = frozenset[Partition]().union(*(member.held for member in state.members.values()))
             return quiet and len(state.members) == wanted and state.settled and (not wanted or held == self.partitions)
 
@@ -369,7 +378,7 @@ class Group(threading.Thread):
             return self.campaign.log.state(self.name).generation
 
     def wait(self, done: Callable[[], bool], what: str, excuse: Callable[[], bool] = lambda: False) -> bool:
-        """Until it is done; False when it takes too long, which is a problem unless `excuse` knows why."""
+        """Wait until `done`. Return False after a timeout, which is a problem unless `excuse` returns True."""
         deadline = time.monotonic() + PATIENCE_S
         while not done():
             strange = self.bury()
@@ -384,7 +393,7 @@ class Group(threading.Thread):
         return True
 
     def bury(self) -> bool:
-        """Takes out the members whose client gave up; returns whether one did so for a reason that is not its own."""
+        """Remove the members whose client has given up. Return whether one did so for an unexpected reason."""
         strange = False
         for host in self.hosts:
             host.read_errors()
@@ -399,7 +408,7 @@ class Group(threading.Thread):
         return strange
 
     def deaf(self) -> bool:
-        """Whether all waits for members that took no notice of what they were told; they are noted."""
+        """Return whether the group waits only for `deaf` members, and note them."""
         owned = {name: host.owns.get(name, frozenset[Partition]()) for host in self.hosts for name in host.members}
         with self.campaign.log.lock:
             state = self.campaign.log.state(self.name)
@@ -455,18 +464,18 @@ class Group(threading.Thread):
             self.pause(self.rng.choice(hosts), SESSION_MS / 1000 * self.rng.uniform(1.1, 1.7))
 
     def blink(self) -> None:
-        """A pause that no session timeout notices."""
+        """Pause a process for less than the session timeout."""
         hosts = [host for host in self.hosts if host.members]
         if hosts:
             self.quietly(lambda: self.pause(self.rng.choice(hosts), SESSION_MS / 1000 * self.rng.uniform(0.05, 0.3)))
 
     def restart(self) -> None:
-        """A static member, or all those of a process that is killed, again at once."""
+        """Restart a static member, or kill a process and start its members again at once."""
         found = self.some_member()
         if found is None:
             return
         host, name = found
-        # The consumer protocol gives an instance id that was not released to nobody else before its session ends.
+        # In the consumer protocol no other member gets an unreleased instance id before its session ends.
         if self.rng.random() < 0.5 or self.campaign.protocol == "consumer":
             self.quietly(lambda: self.add_member(host, self.remove_member(host, name)))
             return
@@ -479,7 +488,7 @@ class Group(threading.Thread):
         self.quietly(killed)
 
     def quietly(self, disturb: Callable[[], object]) -> None:
-        """The disturbance must not bring a new generation; judged if it was over in time."""
+        """Check that a disturbance causes no new generation, if it was over in time."""
         if not self.settle():
             return
         before, begun = self.generation(), time.monotonic()
@@ -523,7 +532,7 @@ class Group(threading.Thread):
                 self.done.append(disturb.__name__)
                 disturb()
                 self.settle()
-            # Somebody is there to read the rest.
+            # A member has to read the rest.
             if not self.count():
                 self.come()
             self.settle()
@@ -533,7 +542,7 @@ class Group(threading.Thread):
 
 
 class Feeder(threading.Thread):
-    """Writes numbers into all topics."""
+    """Thread that writes numbers to all topics."""
 
     def __init__(self, bootstrap: str, topics: list[str], folder: Path) -> None:
         super().__init__(name="feeder", daemon=True)
@@ -565,7 +574,7 @@ class Feeder(threading.Thread):
 
 
 class Campaign:
-    """One broker or a cluster, its groups, and everything that was seen."""
+    """A broker or a cluster, its groups, and all records."""
 
     def __init__(self, protocol: str, seed: int, folder: Path, groups: int, nodes: int, kill_every_s: float) -> None:
         self.protocol = protocol
@@ -590,7 +599,7 @@ class Campaign:
         self.log = GroupLog(self.bootstrap, {})
 
     def leaving(self, host: Host) -> None:
-        """The host has no members any more and may end when it is ready."""
+        """Let a host without members end when it is ready."""
         host.order(do="end")
         self._leaving.append(host)
 
@@ -698,14 +707,14 @@ class Campaign:
             future.result(30)
         described = admin.describe_topics(TopicCollection(topics))
         self.log.topics = {topic_id(future.result(30).topic_id): topic for topic, future in described.items()}
-        # The first look-up of a coordinator makes the topic that the log is read from.
+        # The first look-up of a coordinator creates the topic that contains the log.
         admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.groups[0].name)])[self.groups[0].name].result(30)
         feeder = Feeder(self.bootstrap, topics, self.folder)
         feeder.start()
         return feeder
 
     def _read_to_the_end(self, feeder: Feeder) -> list[str]:
-        """The members that are left commit the end of every partition."""
+        """Wait until the remaining members have committed the end of every partition. Return the problems after a timeout."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             with self.log.lock:
@@ -719,14 +728,17 @@ class Campaign:
 
 
 def topic_id(given: Uuid) -> UUID:
-    """librdkafka's two signed halves as one."""
+    """Combine librdkafka's two signed halves of a UUID."""
     return UUID(int=(given.get_most_significant_bits() % 2**64 << 64) + given.get_least_significant_bits() % 2**64)
 
 
 def campaign(
     rebalances: int, protocol: str, seed: int, folder: Path, groups: int = 6, *, nodes: int = 1, kill_every_s: float = 30.0
 ) -> list[str]:
-    """Goes on until so many rebalances were completed; the violations. With several nodes one is killed so often, on average."""
+    """Run until `rebalances` rebalances are complete, and return the violations.
+
+    With several nodes, a node is killed every `kill_every_s` seconds on average.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     return Campaign(protocol, seed, folder, groups, nodes, kill_every_s).run(rebalances)
 
@@ -750,7 +762,7 @@ def main() -> None:
     parser.add_argument("--kill-every", type=float, default=30.0, help="seconds between two kills of nodes of a cluster, on average")
     parser.add_argument("--keep", help="a folder for the histories, which stay there")
     options = parser.parse_args()
-    # Who ends the campaign ends the broker and the members with it.
+    # Ending the campaign also ends the broker and the members.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with _folder(options.keep) as folder:
         problems = campaign(

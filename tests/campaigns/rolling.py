@@ -1,21 +1,21 @@
-"""Rolls through the nodes of a cluster of three, one after the other, under load.
+"""Rolling restarts or swaps of the nodes of a cluster of three, under load.
 
     python -m tests.campaigns.rolling --what restart --seed 1 --rounds 5
     python -m tests.campaigns.rolling --what swap --seed 1 --rounds 2
 
-Three nodes, broker and controller in one each, serve topics with three replicas and min.insync.replicas=2. A node is stopped by SIGTERM and
-started again, and the next one follows when all brokers say that all replicas are in sync. A round of
+Three nodes, each broker and controller, serve topics with three replicas and min.insync.replicas=2. A node is stopped by SIGTERM and
+started again. The next node follows when all brokers report that all replicas are in sync. A round of
   restart   takes every node of ours once;
-  swap      begins with JVM Kafka's nodes, puts one of ours in the place of each, on the same directory and under the same addresses, and
-            then JVM Kafka's again; with odd seeds the voters stand in the log, with even ones in the configuration.
-The clients are confluent-kafka and aiokafka with the settings that they have by default, a producer and a member of a group each, at a
-steady rate. By default neither producer is idempotent, and aiokafka's waits for the leader alone. During swaps confluent-kafka's is
-idempotent, and there is a copier with transactions as well (tests/campaigns/copiers.py). Named checks:
-  no-errors        no client is told of an error, and every record is acknowledged;
-  latency          restart: the 99th percentile from a produce to its acknowledgement is below 2 s, of each client;
-  history          what the history checker finds of confluent-kafka's records: lost, swap: doubled or out of order, a partition that nobody
-                   could write to for more than 15 s;
-  all-read         every acknowledged record of confluent-kafka is read by its group;
+  swap      begins with JVM Kafka's nodes, replaces each by one of ours, with the same directory and addresses, and then by JVM Kafka's
+            again; with odd seeds the voters are in the log, with even seeds in the configuration.
+The clients are confluent-kafka and aiokafka with their default settings, each with a producer and a group member, at a steady rate. By
+default neither producer is idempotent, and aiokafka's waits for the leader only. During swaps confluent-kafka's producer is idempotent, and
+there is a copier with transactions as well (tests/campaigns/copiers.py). Named checks:
+  no-errors        no client gets an error, and every record is acknowledged;
+  latency          restart: the 99th percentile from a produce to its acknowledgement is below 2 s, for each client;
+  history          findings of the history checker for confluent-kafka's records: lost; swap: also duplicated or out of order, and a
+                   partition without a successful write for more than 15 s;
+  all-read         the group of confluent-kafka reads each of its acknowledged records;
   exactly-once, aborted-invisible, committed-there, not-torn, replicas-differ, no-complaints   as in tests/campaigns/mixed_brokers.py.
 """
 
@@ -46,19 +46,19 @@ from tests.campaigns.mixed_quorum import no_complaints
 
 PARTITIONS = len(BROKERS)
 RATE = 100
-"""Records a second, of each client."""
+"""Records per second of each client."""
 SLOWEST_S = 2.0
 UNAVAILABLE_S = 15.0
 REPEATED = frozenset({"duplicate", "nonmonotonic-send", "int-nonmonotonic-send", "acked-offset-regression"})
-"""What a producer that is not idempotent may bring about, when it sends again what was not acknowledged."""
+"""Anomalies that a producer without idempotence may cause, when it sends records again that were not acknowledged."""
 LAST_S = 20.0
-"""So long a reader waits for a record that does not come."""
+"""Seconds that a reader waits for a missing record."""
 COPIED = "confluent"
-"""The topic that is copied."""
+"""Topic that is copied."""
 
 
 class Client(ABC):
-    """A producer and a consumer of one library, which write and read a topic of the library's name."""
+    """Producer and consumer of one library, which write and read a topic with the library's name."""
 
     topic: str
 
@@ -78,7 +78,7 @@ class Client(ABC):
             thread.start()
 
     def stop(self) -> None:
-        """Ends the producer, and the consumer when it has read what was acknowledged."""
+        """Stop the producer, and the consumer when it has read all acknowledged records."""
         self.stopping.set()
         for thread in self.threads:
             thread.join()
@@ -90,7 +90,7 @@ class Client(ABC):
             self.errors.append(f"{type(error).__name__}: {error}")
 
     def next(self) -> tuple[int, str]:
-        """The partition and value to be sent now."""
+        """Return the partition and the value of the next record."""
         self.sent += 1
         return self.sent % PARTITIONS, f"{self.topic}:{self.sent}"
 
@@ -100,7 +100,7 @@ class Client(ABC):
 
     @property
     def reading(self) -> bool:
-        """Whether there is more to read; what does not come for some seconds is lost."""
+        """True while there is more to read. A record that is missing for `LAST_S` seconds counts as lost."""
         count, writing = len(self.read), not self.stopping.is_set() or self.threads[0].is_alive()
         if writing or count > self._counted:
             self._counted, self._deadline = count, time.monotonic() + LAST_S
@@ -196,7 +196,7 @@ class Aiokafka(Client):
 
 
 class Roll:
-    """A run of the campaign."""
+    """One run of the campaign."""
 
     def __init__(self, what: str, seed: int, rounds: int, folder: Path) -> None:
         self.what = what
@@ -215,7 +215,7 @@ class Roll:
         print(f"{time.monotonic() - self.begun:7.1f} s, {sum(len(each.acked) for each in self.clients):>6} acked: {text}", flush=True)
 
     def run(self) -> list[str]:
-        """A line for each violation."""
+        """Run the campaign and return one line per violation."""
         try:
             self._open()
             for number in range(self.rounds):
@@ -244,7 +244,7 @@ class Roll:
         self._progress()
 
     def _progress(self) -> None:
-        """Until every client has had something acknowledged, and has read something, from now on."""
+        """Wait until every client has had a new acknowledgement and a new read."""
         before = [(len(client.acked), len(client.read)) for client in self.clients]
 
         def more() -> bool | None:

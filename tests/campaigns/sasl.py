@@ -1,14 +1,14 @@
-"""Feeds mutated logins to the authentication of connections, in process.
+"""Mutated logins for the authentication of connections, in process.
 
     python -m tests.campaigns.sasl --count 200000 --seed 1
 
-Each run is a conversation of a client that knows a user's name and not the password: frames in and out of turn, valid ones among them, with
-bits flipped, bytes cut, inserted and overwritten, over every mechanism. Named checks:
-  only-protocol-errors   a session answers, refuses, or raises ProtocolError (the connection closes), nothing else;
+Each conversation is that of a client that knows a user's name but not the password: frames in and out of order, some of them valid, with
+bits flipped, bytes deleted, inserted and overwritten, with every mechanism. Named checks:
+  only-protocol-errors   a session answers, refuses, or raises ProtocolError (the connection closes);
   nobody-gets-in         no conversation ends with a principal;
   no-hang                no frame takes longer than the deadline;
   memory-bounded         the peak memory of the process grows by less than the limit.
-A failure prints the conversation; `--seed` replays the run.
+A failure prints the conversation; `--seed` repeats the run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 @dataclass
 class Outcomes:
-    """What a run saw."""
+    """Results of a run."""
 
     conversations: int = 0
     frames: int = 0
@@ -55,7 +55,7 @@ class Outcomes:
 
 
 class Server:
-    """Sessions with every mechanism, and users whose passwords nobody knows."""
+    """Sessions with every mechanism, and users with unknown passwords."""
 
     def __init__(self, rng: random.Random) -> None:
         key = RSAKey.generate_key(2048, {"kid": "key-1"})
@@ -84,7 +84,7 @@ def token(rng: random.Random) -> bytes:
 
 
 def messages(rng: random.Random, mechanism: str, challenge: bytes) -> bytes:
-    """One that the mechanism could expect."""
+    """Return a message that the mechanism could expect."""
     if mechanism == "PLAIN":
         return rng.choice((b"\0alice\0guess", b"alice\0alice\0guess", b"\0\0", b"\0nobody\0x"))
     if mechanism == "OAUTHBEARER":
@@ -97,7 +97,7 @@ def messages(rng: random.Random, mechanism: str, challenge: bytes) -> bytes:
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """Left alone half of the time, so that conversations get on."""
+    """Return the data, mutated in half of the cases: otherwise conversations would not proceed."""
     changed = bytearray(data)
     while rng.random() < 0.5 and changed:
         at = rng.randrange(len(changed))
@@ -134,7 +134,7 @@ def frame(rng: random.Random, mechanism: str, challenge: bytes) -> bytes:
 
 
 def challenge_of(step: Step) -> bytes:
-    """What the server said, as far as it is SCRAM."""
+    """Return the server's SCRAM challenge, or b""."""
     answer = b"".join(step.answer or ())
     at = answer.find(b"r=nonce")
     return b"" if at < 0 else answer[at:].split(b"\0")[0]
@@ -170,7 +170,7 @@ def converse(rng: random.Random, server: Server, seen: Outcomes) -> None:
 
 
 def run(count: int, seed: int) -> Outcomes:
-    """SystemExit with the conversation when a check fails."""
+    """Run `count` conversations. Raises SystemExit with the conversation when a check fails."""
     rng = random.Random(seed)
     server, seen = Server(rng), Outcomes()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

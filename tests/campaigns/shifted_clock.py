@@ -1,8 +1,8 @@
-"""Runs a Python program with a wall clock that is off by as many seconds as stand in a file, also when they change.
+"""Python program with a shifted wall clock. A file contains the shift in seconds, and may change while the program runs.
 
     python -m tests.campaigns.shifted_clock FILE PROGRAM ARGUMENTS...
 
-The file holds one double in the machine's byte order. The monotonic clock is as it is.
+The file contains one double in the machine's byte order. The monotonic clock is not shifted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 
 
 def shift(path: str) -> None:
-    """From now on `time.time` and `time.time_ns` are off; before the modules are imported that take them over by name."""
+    """Shift `time.time` and `time.time_ns`. Call this function before modules are imported that import these functions by name."""
     with open(path, "rb") as file:
         seconds = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
     right, right_ns = time.time, time.time_ns

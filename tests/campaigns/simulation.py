@@ -1,8 +1,8 @@
-"""Whole-broker stories on virtual time, network and disk: `python -m tests.campaigns.simulation --seed 1 --count 300`.
+"""Simulated runs of a whole broker on virtual time, network and disk: `python -m tests.campaigns.simulation --seed 1 --count 300`.
 
-One seed is one story (tests/simulation/scenario.py): kills, power cuts, restarts, cuts and slow links under producers, readers and admin
-work, judged by the checkers of `odradek.testing.simulated_history`. A failing seed is printed and plays again alone with `--seed N
---count 1`; `--trace FILE` writes its events.
+One seed is one run (tests/simulation/scenario.py): kills, power cuts, restarts, cuts and slow links under producers, readers and admin
+clients. The checkers of `odradek.testing.simulated_history` judge the run. A failing seed is printed; `--seed N --count 1` repeats it, and
+`--trace FILE` writes its events.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Lets thousands of connections ask for much and read nothing, and checks that the broker's memory and its other clients stay as they are.
+"""Thousands of connections that request much and read nothing, with a check of the broker's memory and its other clients.
 
     python -m tests.campaigns.slow_readers --readers 5000 --seed 1 [--kind records|answers|mixed]
 
-Each reader asks for 50 MB of records (`records`), or for an answer of 400 KB that is made in memory (`answers`: metadata of topics that
-do not exist), and takes no byte of it. Some more (patient readers) ask for records and take them slowly, to the end. A fast
-neighbour fetches and asks for versions all the while. Named checks:
-  no-crash            the broker is alive at the end and stops in good order;
-  memory-bounded      its peak memory is below what it was before, its budget for answers, and a few KiB for each connection;
-  memory-given-back   within 60 s after the readers have gone it holds 1.5 times of what it was before at most;
-  neighbour-unharmed  the neighbour is answered within the deadline and gets the right bytes, and goes on at a good part of its speed;
-  patience-rewarded   patient readers of records get their bytes, all and the right ones.
+Each reader requests 50 MB of records (`records`), or a response of 400 KB that is made in memory (`answers`: metadata of unknown topics),
+and reads no byte of the response. Some more (patient readers) request records and read them slowly, to the end. At the same time a fast
+neighbour fetches records and API versions. Named checks:
+  no-crash            the broker is alive at the end and stops in order;
+  memory-bounded      its peak memory is below its memory before, its budget for responses, and a few KiB for each connection;
+  memory-given-back   within 60 s after the end of the readers it uses at most 1.5 times its memory before;
+  neighbour-unharmed  the neighbour gets the right bytes within the deadline, and keeps a good part of its speed;
+  patience-rewarded   patient readers of records get all of their bytes, unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RECORDS = 120
 WANTED = 50_000_000
 BUDGET = 64 * MIB
 PER_READER = 12 * 1024
-"""What an open connection may cost beyond the budget: its objects, what the broker keeps of its request, its last few bytes."""
+"""Bytes that an open connection may cost beyond the budget: its objects, the broker's state of its request, its last few bytes."""
 DEADLINE_S = 10.0
 GIVEN_BACK_S = 60.0
 
@@ -53,13 +53,13 @@ class Plan(NamedTuple):
     kind: str = "mixed"
     patient: int = 20
     hold_s: float = 10.0
-    """How long all of them stay at least once the last has asked, and until the neighbour has made `rounds`."""
+    """Minimum seconds that all connections stay after the last request. They also stay until the neighbour has made `rounds` rounds."""
     rounds: int = 1
     least_speed: float = 0.2
-    """Of the neighbour's speed when it is alone; 0 where other processes share the machine, for then a speed says nothing."""
+    """Minimum share of the neighbour's speed without readers. 0 if other processes share the machine, as a speed means nothing then."""
     deadline_s: float = DEADLINE_S
     pause_s: float = 0.0
-    """How long the neighbour waits between two rounds."""
+    """Seconds that the neighbour waits between two rounds."""
 
 
 def request(message: Message, version: int) -> bytes:
@@ -74,13 +74,13 @@ def fetch(size: int) -> bytes:
 
 
 def unknown_topics() -> bytes:
-    """A request whose answer is about as long as itself."""
+    """Return a request with a response about as long as the request."""
     topics = [MetadataRequest.MetadataRequestTopic(name=f"{number:04}".ljust(200, "x")) for number in range(2000)]
     return request(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 8)
 
 
 def answer(connection: socket.socket, most: int = 1 << 18, pause_s: float = 0.0) -> bytes:
-    """Return one answer, taken `most` bytes at a time; ConnectionError when it is cut off."""
+    """Return one response, read at most `most` bytes at a time. Raises ConnectionError when the response is cut off."""
     data = bytearray()
     size = 4
     while len(data) < size:
@@ -96,7 +96,7 @@ def answer(connection: socket.socket, most: int = 1 << 18, pause_s: float = 0.0)
 
 
 class Neighbour(threading.Thread):
-    """Asks for versions and for 8 MB of records in turn, and compares each answer with the first."""
+    """Thread that requests API versions and 8 MB of records in turn, and compares each response with the first."""
 
     def __init__(self, port: int, plan: Plan) -> None:
         super().__init__(name="neighbour")
@@ -116,7 +116,7 @@ class Neighbour(threading.Thread):
         self.rounds, self._spent_s, self.slowest_s = 0, 0.0, 0.0
 
     def wait_for(self, rounds: int) -> None:
-        """Wait until it has made as many rounds, or has ended with a problem."""
+        """Wait until `rounds` rounds are done, or the thread has ended with a problem."""
         while self.rounds < rounds and self.is_alive():
             time.sleep(0.01)
 
@@ -143,7 +143,7 @@ class Neighbour(threading.Thread):
 
 
 class Patient(threading.Thread):
-    """Takes 2 MB of records 16 KiB at a time, with pauses."""
+    """Thread that reads 2 MB of records in chunks of 16 KiB, with pauses."""
 
     def __init__(self, port: int, expected: bytes, deadline_s: float) -> None:
         super().__init__(name="patient")
@@ -166,7 +166,7 @@ class Patient(threading.Thread):
 
 
 def prepare(broker: OdradekBroker, rng: random.Random) -> None:
-    """A topic with 60 MB of records that do not compress."""
+    """Create a topic with 60 MB of incompressible records."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -177,7 +177,7 @@ def prepare(broker: OdradekBroker, rng: random.Random) -> None:
 
 
 def crowd(plan: Plan, port: int, rng: random.Random) -> list[socket.socket]:
-    """Connections that have asked, and never read."""
+    """Open connections that have sent a request and never read."""
     kinds = {"records": fetch(WANTED), "answers": unknown_topics()}
     sockets = []
     for _ in range(plan.readers):
@@ -189,7 +189,7 @@ def crowd(plan: Plan, port: int, rng: random.Random) -> list[socket.socket]:
 
 
 def wait_until_below(broker: OdradekBroker, limit: float, within_s: float) -> tuple[int, float]:
-    """The memory at the end, and how long it took (or `within_s`)."""
+    """Wait until the broker's memory is below `limit`. Return the memory, and the seconds of the wait (at most about `within_s`)."""
     begin = time.monotonic()
     while (now := broker.rss_bytes()) > limit and time.monotonic() - begin < within_s:
         time.sleep(0.25)

@@ -1,4 +1,4 @@
-"""Undamaged logs for the campaign beside JVM Kafka: written by our own encoder, and by JVM Kafka for its own producers."""
+"""Undamaged logs for the comparison with JVM Kafka: written by our own encoder, and by JVM Kafka for its own producers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.storage.support import marker
 
 EPOCHS = 4
 JVM_PARTITIONS = 8
-"""Of each topic that JVM Kafka writes."""
+"""Number of partitions of each topic that JVM Kafka writes."""
 _STEPS = 250
 
 
 def raise_epochs(broker: OdradekBroker, create: Callable[[Peer], object]) -> None:
-    """Topics in the metadata, with leader epochs that reach above those in the logs of `make_log`."""
+    """Create topics, and restart the broker so that leader epochs in the metadata exceed those in the logs of `make_log`."""
     for number in range(EPOCHS):
         broker.start()
         try:
@@ -44,7 +44,7 @@ def raise_epochs(broker: OdradekBroker, create: Callable[[Peer], object]) -> Non
 
 
 def make_log(rng: random.Random, folder: Path, now_ms: int, *, gaps: bool, closed: bool) -> tuple[int, list[int]]:
-    """A log in `folder`; its end and the base offsets of its segments."""
+    """Make a log in `folder`. Return its end offset and the base offsets of its segments."""
     clock = ManualClock(wall_start_ms=now_ms)
     folder.mkdir(parents=True, exist_ok=True)
     config = TopicConfig.build(None, {"internal.segment.bytes": str(rng.choice((1500, 3000, 6000))), "index.interval.bytes": "200"})
@@ -88,7 +88,7 @@ def make_log(rng: random.Random, folder: Path, now_ms: int, *, gaps: bool, close
 
 
 def _append(log: Log, data: bytes, epoch: int) -> None:
-    """As a follower, so that offsets are ours to choose."""
+    """Append as a follower, so that the caller chooses the offsets."""
     header = bytearray(data)
     header[:8] = log.log_end_offset.to_bytes(8, "big")
     header[12:16] = epoch.to_bytes(4, "big")
@@ -96,7 +96,7 @@ def _append(log: Log, data: bytes, epoch: int) -> None:
 
 
 def _skip(log: Log, count: int, epoch: int, now_ms: int, rng: random.Random) -> None:
-    """A batch behind a gap."""
+    """Append a batch after a gap."""
     data = bytearray(encode_batch([(now_ms, b"gap", rng.randbytes(20), ())]))
     data[:8] = (log.log_end_offset + count).to_bytes(8, "big")
     data[12:16] = epoch.to_bytes(4, "big")
@@ -104,7 +104,7 @@ def _skip(log: Log, count: int, epoch: int, now_ms: int, rng: random.Random) -> 
 
 
 def batches_in(folder: Path) -> dict[int, bytes]:
-    """The batches of an undamaged log, by base offset."""
+    """Return the batches of an undamaged log, by base offset."""
     found: dict[int, bytes] = {}
     for path in sorted(folder.glob("*.log")):
         data = path.read_bytes()
@@ -114,7 +114,7 @@ def batches_in(folder: Path) -> dict[int, bytes]:
 
 
 def aborted_in(folder: Path) -> list[tuple[int, ...]]:
-    """The entries of the transaction indexes; what does not make a whole entry is left out."""
+    """Return the entries of the transaction indexes, without incomplete entries."""
     found: list[tuple[int, ...]] = []
     for path in sorted(folder.glob("*.txnindex")):
         content = path.read_bytes()
@@ -123,10 +123,10 @@ def aborted_in(folder: Path) -> list[tuple[int, ...]]:
 
 
 class JvmLogs:
-    """Logs that JVM Kafka wrote for JVM producers: as a kill left them, and as a shutdown did."""
+    """Logs that JVM Kafka wrote for JVM producers: in the state after a kill, and in the state after a shutdown."""
 
     def __init__(self, folder: Path, topics: Mapping[str, str], overrides: Mapping[str, str], seed: int) -> None:
-        """`topics` are names and cleanup policies."""
+        """Write the logs. `topics`: names and cleanup policies."""
         self._killed, self._closed = folder / "killed", folder / "closed"
         broker = JvmBroker(folder / "broker", overrides, heap="512m")
         for number, target in enumerate((self._closed, self._killed)):
@@ -164,7 +164,7 @@ class JvmLogs:
                 shutil.copytree(data / f"{topic}-{partition}", target / f"{topic}-{partition}")
 
     def put(self, rng: random.Random, topic: str, folder: Path, *, closed: bool) -> tuple[int, list[int]]:
-        """One of the logs of the topic into `folder`; its end and the base offsets of its segments."""
+        """Copy a random log of the topic into `folder`. Return its end offset and the base offsets of its segments."""
         home = (self._closed if closed else self._killed) / f"{topic}-{rng.randrange(JVM_PARTITIONS)}"
         for path in home.iterdir():
             if path.name != "partition.metadata":

@@ -1,23 +1,23 @@
-"""Kills what a Spark query consists of while it copies a topic exactly once.
+"""Kills of the processes of a Spark query that copies a topic exactly once.
 
     python -m tests.campaigns.spark_kills --kill driver --count 50 --seed 1 [--into table] [--jvm]
 
-A producer writes numbered values to a topic, and a streaming query (`spark_query`) copies them by Odradek's source and its exactly-once
-sink, or into a table of Parquet files, which Spark itself writes exactly once. One kind of process is killed with SIGKILL, again and again,
-at moments that the seed chooses, in the middle of micro-batches:
+A producer writes numbered values to a topic. A streaming query (`spark_query`) copies them with Odradek's source and its exactly-once sink,
+or into a table of Parquet files, which Spark itself writes exactly once. One kind of process is killed with SIGKILL, again and again, at
+times that the seed chooses, in the middle of micro-batches:
 
-- worker: a Python that runs tasks;
-- daemon: the Python that makes the workers, and with it those that there are: they would go on, and nobody would miss it;
+- worker: a Python process that runs tasks;
+- daemon: the Python process that makes the workers, together with its workers, which would go on otherwise without being missed;
 - executor: the JVM of an executor, in a cluster of two on this machine;
 - driver: the whole query, which is then started again from its checkpoint;
 - broker: the node, which is started again on its directory.
 
-JVM Kafka that is killed between the decision of a transaction and its marker sometimes says after its restart that the transaction is
-complete, and has no marker in __consumer_offsets. Where no micro-batch ends for that, the campaign does what an operator would
-(kafka-transactions.sh abort) and counts it; of Odradek it would be a problem.
+JVM Kafka that is killed between the decision of a transaction and its marker sometimes reports the transaction as complete after its
+restart, without a marker in __consumer_offsets. If no micro-batch ends for that reason, the campaign does what an operator would do
+(kafka-transactions.sh abort) and counts the case. With Odradek such a case is a problem.
 
-A query that fails is started again, too. In the end it reads what is left, and whoever reads committed records, or the table, must find
-every value that was acknowledged exactly once, and no transaction open.
+A query that fails is started again, too. At the end the query reads the rest. A reader of committed records, or of the table, must then
+find every acknowledged value exactly once, and no transaction may be open.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KINDS = ("worker", "daemon", "executor", "driver", "broker")
 _SOURCE, _SINK, _PARTITIONS = "input", "output", 4
 _PATIENCE_S = 120.0
 _RATE = 1_000
-"""Records a second: there is always something to copy, and in the end not too much is left."""
+"""Records per second: enough for a copy at any time, and not too many for the rest at the end."""
 _SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "offsets.topic.num.partitions": "3",
@@ -58,14 +58,14 @@ _SETTINGS = {
 
 
 class Run(NamedTuple):
-    """How a campaign went."""
+    """Results of a campaign."""
 
     problems: list[str]
     counts: Counter[str]
 
 
 class Query:
-    """The query's process, started again whenever it has ended."""
+    """Process of the query, which is started again whenever it has ended."""
 
     def __init__(self, options: Options, log: Path, counts: Counter[str]) -> None:
         self._options = options
@@ -87,7 +87,7 @@ class Query:
             self._lines.put(line.strip())
 
     def await_batches(self, wanted: int) -> None:
-        """Returns after so many more micro-batches, however often the query has to be started for it; TimeoutError."""
+        """Wait for `wanted` more micro-batches, and start the query as often as necessary. Raises TimeoutError."""
         deadline = time.monotonic() + _PATIENCE_S
         while wanted:
             if time.monotonic() > deadline:
@@ -106,7 +106,7 @@ class Query:
                 self._counts["failures of the query"] += 1
 
     def finish(self) -> None:
-        """Ends the query, and copies what is left; TimeoutError when it stands still."""
+        """End the query, and copy the rest. Raises TimeoutError when the query makes no progress."""
         self.kill()
         self._options = self._options._replace(to_the_end=True, rows=100_000)
         for _ in range(5):
@@ -116,7 +116,7 @@ class Query:
         raise TimeoutError(f"the query does not come to its end; see {self._log}")
 
     def _ended(self) -> int:
-        """The exit status, once there is one; TimeoutError."""
+        """Wait for the end of the process and return its exit status. Raises TimeoutError."""
         deadline = time.monotonic() + _PATIENCE_S
         while (status := self.process.poll()) is None:
             with contextlib.suppress(queue.Empty):
@@ -127,18 +127,18 @@ class Query:
         return status
 
     def kill(self) -> None:
-        """SIGKILL for the driver, its JVM and its executors. Python workers find out by themselves: they may go on for a while."""
+        """Kill the driver, its JVM and its executors with SIGKILL. Python workers notice by themselves, and may go on for a while."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def restart(self) -> None:
-        """After `kill`."""
+        """Start the query again after `kill`."""
         self.process = self._start()
 
 
 def below(pid: int) -> Iterator[int]:
-    """The descendants of a process."""
+    """Yield the descendants of a process."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
@@ -167,16 +167,16 @@ def _victims(kind: str, driver: int) -> list[int]:
     if kind == "executor":
         return [pid for pid in family if "CoarseGrainedExecutorBackend" in command_of(pid)]
     daemons = [pid for pid in family if "pyspark.daemon" in command_of(pid)]
-    # A worker is a fork of the daemon, whose command it shows, too.
+    # A worker is a fork of the daemon, and has the daemon's command line.
     workers = [pid for pid in daemons if any(pid in set(below(other)) for other in daemons)]
     return workers if kind == "worker" else [*(pid for pid in daemons if pid not in workers), *workers]
 
 
 class Load(threading.Thread):
-    """Writes numbers to the topic, so many a second, until it is told to stop; `acked` of them are there."""
+    """Thread that writes numbers to the topic, at a rate per second, until it is stopped. `acked` of them are acknowledged."""
 
     def __init__(self, bootstrap: str, rate: int = _RATE, sizes: random.Random | None = None) -> None:
-        """With `sizes` a number stands in front of up to 200 blanks."""
+        """Make a load. With `sizes`, up to 200 blanks follow each number."""
         super().__init__(daemon=True)
         self._sizes = sizes
         self._servers = bootstrap
@@ -216,7 +216,7 @@ def campaign(
     broker_kind: type[BrokerProcess] = OdradekBroker,
     say: Callable[[str], object] = lambda _: None,
 ) -> Run:
-    """Kills so often, and judges what was copied."""
+    """Kill `count` times, and check the copies."""
     rng = random.Random(seed)
     run = Run([], Counter())
     broker = broker_kind(folder / "broker", _SETTINGS)
@@ -233,7 +233,7 @@ def campaign(
         query = Query(options, folder / "query.log", run.counts)
         query.await_batches(2)
         while run.counts["kills"] < count:
-            time.sleep(rng.uniform(0, 1.5))  # Anywhere within a micro-batch.
+            time.sleep(rng.uniform(0, 1.5))  # anywhere within a micro-batch
             if kind == "broker":
                 broker.kill()
                 time.sleep(rng.uniform(0, 1))
@@ -273,14 +273,14 @@ def campaign(
 
 
 def open_transactions(bootstrap: str) -> list[str]:
-    """A problem when there is one."""
+    """Return a problem if a transaction is open."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         left = admin.list_transactions(states=[TransactionState.ONGOING])
     return [f"transactions are open: {[each.transactional_id for each in left]}"] if left else []
 
 
 def go_on(query: Query, broker: BrokerProcess, counts: Counter[str]) -> None:
-    """Awaits the next micro-batch; TimeoutError, unless JVM Kafka had lost a marker."""
+    """Wait for the next micro-batch. Raises TimeoutError, unless JVM Kafka had lost a marker."""
     try:
         query.await_batches(1)
     except TimeoutError:
@@ -292,7 +292,7 @@ def go_on(query: Query, broker: BrokerProcess, counts: Counter[str]) -> None:
 
 
 def end_hanging(bootstrap: str) -> int:
-    """Aborts what is open in __consumer_offsets although its coordinator knows of no such transaction; how many there were."""
+    """Abort the transactions that are open in __consumer_offsets but unknown to their coordinator. Return their number."""
     going = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
     ended = 0
     with Admin(bootstrap_servers=bootstrap) as admin:
@@ -308,7 +308,7 @@ def end_hanging(bootstrap: str) -> int:
 
 
 def values_in_topic(bootstrap: str) -> Counter[int]:
-    """The committed copies."""
+    """Return the committed copies."""
     found: Counter[int] = Counter()
     partitions = [TopicPartition(_SINK, number) for number in range(_PARTITIONS)]
     with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
@@ -321,7 +321,7 @@ def values_in_topic(bootstrap: str) -> Counter[int]:
 
 
 def judge(found: Counter[int], written: int) -> list[str]:
-    """What is wrong with the copies of the numbers below `written`."""
+    """Return the problems of the copies of the numbers below `written`."""
     problems = []
     missing = [number for number in range(written) if number not in found]
     doubled = [number for number, times in found.items() if times > 1]
@@ -342,7 +342,7 @@ def main() -> None:
     parser.add_argument("--into", choices=("topic", "table"), default="topic")
     parser.add_argument("--jvm", action="store_true", help="with JVM Kafka as the broker")
     arguments = parser.parse_args()
-    # Who ends the campaign ends its query and its broker.
+    # Ending the campaign also ends its query and its broker.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(tempfile.mkdtemp(prefix="odradek-spark-kills-"))
     begin = time.monotonic()

@@ -1,21 +1,21 @@
-"""Watches what the processes of two Spark queries keep while they read a topic for an hour.
+"""Memory and other resources of the processes of two Spark queries that read a topic for an hour.
 
     python -m tests.campaigns.spark_memory --minutes 60 --seed 1 [--rate 2000]
 
 A producer writes steadily, with values whose sizes the seed chooses. One query reads the topic and writes it exactly once, the other reads
-it into nothing (`spark_query`); each has a micro-batch a second, of a limited size. Every few seconds the resident memory, the file
-descriptors, sockets and threads of each kind of process are taken, and how many there are of it:
+it into nothing (`spark_query`). Each has one micro-batch of limited size per second. Every few seconds the campaign samples, for each kind
+of process, the resident memory, file descriptors, sockets, threads, and number of processes:
 
-- driver: the Python that started the session;
-- jvm: the driver's JVM, which runs the tasks, too; and "heap", what it has after a full collection;
-- planner: the Pythons in which the two `StreamReader`s live;
-- plans: the Pythons that Spark asks what the sources can do;
-- commit: those that decide for the sink;
-- tasks: the Pythons that read and write, with the one that makes them;
+- driver: the Python process that started the session;
+- jvm: the driver's JVM, which also runs the tasks; and "heap", its heap after a full collection;
+- planner: the Python processes of the two `StreamReader`s;
+- plans: the Python processes that Spark asks for the sources' abilities;
+- commit: the Python processes that decide for the sink;
+- tasks: the Python processes that read and write, with the process that makes them;
 - broker.
 
-Each series has to be flat after the warm-up, as `growth_judging` has it, and both queries have to keep up with the producer. Retention
-takes what was read from the topics, so that the broker's logs stay of one size.
+After the warm-up each series must be flat, as `growth_judging` defines it, and both queries must keep up with the producer. Retention
+deletes records that were read, so that the broker's logs keep one size.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SOURCE, _SINK, _PARTITIONS = "input", "output", 4
 _EVERY_S = 5.0
 _START_S = 600.0
 _BEHIND_S = 60.0
-"""What a query may be behind the producer at the end."""
+"""Maximum seconds that a query may be behind the producer at the end."""
 _SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "offsets.topic.num.partitions": "3",
@@ -65,14 +65,14 @@ _ROLES = {
 
 
 class Key(NamedTuple):
-    """Which series it is."""
+    """Identity of a series."""
 
     role: str
     figure: str
 
 
 class Run(NamedTuple):
-    """How a campaign went."""
+    """Results of a campaign."""
 
     problems: list[str]
     series: dict[Key, list[Point]]
@@ -80,7 +80,7 @@ class Run(NamedTuple):
 
 
 class _Query:
-    """The process of both queries, and what it says."""
+    """Process of both queries, and its output."""
 
     def __init__(self, options: Options, log: Path) -> None:
         with log.open("w") as errors:
@@ -108,7 +108,7 @@ class _Query:
 
 
 def role_of(command: str) -> str:
-    """Of a process below the driver, by its command line."""
+    """Return the role of a process below the driver, by its command line."""
     if "java" in command.split(" ", 1)[0]:
         return "jvm"
     for module, role in _ROLES.items():
@@ -118,7 +118,7 @@ def role_of(command: str) -> str:
 
 
 def usage(pid: int) -> dict[str, float]:
-    """The figures of a process; OSError when it has gone."""
+    """Return the figures of a process. Raises OSError when the process has ended."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     targets = []
     for each in Path(f"/proc/{pid}/fd").iterdir():
@@ -134,11 +134,11 @@ def usage(pid: int) -> dict[str, float]:
 
 
 def _sample(driver: int, broker: int) -> dict[Key, float]:
-    """The sums of each role."""
+    """Return the sums for each role."""
     pids = [(driver, "driver"), (broker, "broker")] + [(pid, role_of(command_of(pid))) for pid in below(driver)]
     found: dict[Key, float] = defaultdict(float)
     for pid, role in pids:
-        with contextlib.suppress(OSError, KeyError):  # It has ended meanwhile; a zombie has no VmRSS.
+        with contextlib.suppress(OSError, KeyError):  # The process has ended; a zombie has no VmRSS.
             for figure, value in usage(pid).items():
                 found[Key(role, figure)] += value
     return found
@@ -153,7 +153,7 @@ def campaign(
     broker_kind: type[BrokerProcess] = OdradekBroker,
     say: Callable[[str], object] = lambda _: None,
 ) -> Run:
-    """Lets the queries run for so long."""
+    """Let the queries run for `minutes` minutes, and return the results."""
     run = Run([], defaultdict(list), Counter())
     broker = broker_kind(folder / "broker", _SETTINGS)
     broker.start()
@@ -203,7 +203,7 @@ def _watch(run: Run, query: _Query, load: Load, broker: BrokerProcess, seconds: 
 
 
 def _behind(checkpoint: Path, written: int, rate: int) -> list[str]:
-    """Of queries that do not keep up, by what their checkpoints have planned."""
+    """Return the queries that do not keep up, according to the plans in their checkpoints."""
     problems = []
     for each in (checkpoint, Path(f"{checkpoint}-beside")):
         newest = max((path for path in (each / "offsets").iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
@@ -215,7 +215,7 @@ def _behind(checkpoint: Path, written: int, rate: int) -> list[str]:
 
 
 def verdicts(series: dict[Key, list[Point]]) -> tuple[list[str], list[str]]:
-    """A line for each series, and what grows."""
+    """Return a table with a line for each series, and the problems of growing series."""
     table = [f"{'':8} {'':12} {'level':>9} {'growth':>8} {'an hour':>8}"]
     problems = []
     for key, points in sorted(series.items()):

@@ -1,11 +1,12 @@
-"""The driver of a streaming query that campaigns start, kill and start again: python -m tests.campaigns.spark_query OPTIONS
+"""Driver of a streaming query that campaigns start, kill and start again: python -m tests.campaigns.spark_query OPTIONS
 
-Reads a topic by Odradek's source and writes it by Odradek's exactly-once sink, or into a table of Parquet files by Spark's own. OPTIONS are
-the fields of `Options` as JSON. Prints `batch N` for each micro-batch that Spark has finished, and `error TEXT` when the query has failed,
-which ends the process with status 1. In the end (`to_the_end`) the values of a table are written to the file beside it, a line each.
+The query reads a topic with Odradek's source. It writes with Odradek's exactly-once sink, or into a table of Parquet files with Spark's own
+sink. OPTIONS are the fields of `Options` as JSON. The driver prints `batch N` for each micro-batch that Spark has finished, and `error
+TEXT` when the query has failed, which ends the process with status 1. At the end (`to_the_end`) the values of a table are written to the
+file beside it, one per line.
 
-With `watched`, a second query reads the topic into nothing, `beside N` is printed for its micro-batches, and now and then `heap N`: the
-bytes that the JVM still has after a full collection. Spark then remembers few jobs, so that what it remembers does not look like a leak.
+With `watched`, a second query reads the topic into nothing, and `beside N` is printed for its micro-batches. From time to time `heap N` is
+printed: the bytes of the JVM's heap after a full collection. Spark then remembers few jobs, so that its history does not look like a leak.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ _TICK_S = 0.05
 
 
 class Options(NamedTuple):
-    """What the query does."""
+    """Settings of the query."""
 
     bootstrap: str
     source: str
     sink: str
-    """The topic, or the folder of the table."""
+    """Topic, or folder of the table."""
     checkpoint: str
     master: str = "local[2,4]"
-    """With four failures of a task allowed: a worker's end does not end the query."""
+    """Spark's master. Four failures of a task are allowed: the end of a worker does not end the query."""
     rows: int = 2_000
-    """Of a micro-batch."""
+    """Maximum number of rows of a micro-batch."""
     to_the_end: bool = False
-    """Whether the query ends when it has read what is there."""
+    """Whether the query ends when it has read all present records."""
     into: str = "topic"
-    """Or "table"."""
+    """"topic" or "table"."""
     watched: bool = False
     interval_s: float = 0.0
-    """Between the begins of micro-batches."""
+    """Seconds between the starts of micro-batches."""
 
 
 _REMEMBER_LITTLE = {
@@ -56,14 +57,14 @@ _REMEMBER_LITTLE = {
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.cleaner.periodicGC.interval": "1min",
-    # All of the heap is there from the begin: what the process grows by is not heap.
+    # The whole heap is allocated from the beginning: growth of the process is not heap.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms512m -XX:+AlwaysPreTouch",
 }
 _HEAP_EVERY_S = 30.0
 
 
 def start_query(options: Options, log: IO[str]) -> subprocess.Popen[str]:
-    """The driver, in a session of its own, so that it is killed with all that it has started; its errors go to `log`."""
+    """Start the driver in a new session, so that it can be killed with all processes that it has started. Its errors go to `log`."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.campaigns.spark_query", json.dumps(options._asdict())],
         cwd=REPOSITORY,
@@ -76,7 +77,7 @@ def start_query(options: Options, log: IO[str]) -> subprocess.Popen[str]:
 
 
 def values_of(table: str) -> Path:
-    """The file with the values of a table."""
+    """Return the file with the values of a table."""
     return Path(f"{table}.values")
 
 
@@ -143,7 +144,7 @@ def main() -> None:
 
 
 def _live_heap(spark: SparkSession) -> int:
-    """Bytes of the JVM's heap that are left after a full collection."""
+    """Return the bytes of the JVM's heap after a full collection."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     jvm.System.gc()

@@ -1,4 +1,4 @@
-"""The judges of the campaigns on clusters complain of what is wrong, and of nothing else."""
+"""Tests that the checks of the campaigns on clusters report violations, and nothing more."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def elected(leader: int, epoch: int, offset: int = 0) -> bytes:
 
 
 def node(folder: Path, log: bytes, *, high_watermark: int, metadata: bytes = b"") -> Path:
-    """A stopped node's directory with one partition."""
+    """Make a stopped node's directory with one partition."""
     for name, data in ((PARTITION, log), (METADATA, metadata or elected(1, 1))):
         (folder / name).mkdir(parents=True)
         (folder / name / f"{0:020d}.log").write_bytes(data)

@@ -1,4 +1,4 @@
-"""The slice of crash states that the tests run would notice a broken log layer."""
+"""Tests that the slice of crash states in the test run would notice a broken log layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slice of the damaged directories, beside JVM Kafka."""
+"""A slice of the damaged directories, compared with JVM Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of exactly-once runs sees what is wrong, and only that."""
+"""Tests that the checks of exactly-once runs report violations, and nothing more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slice of the campaign `failing_sites`: one fault of each kind that it has found something with."""
+"""A slice of the campaign `failing_sites`: one fault of each kind that has found a bug."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of growth notices what is planted in series, and nothing else."""
+"""Tests that the check of growth reports growth that is planted in series, and nothing more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stories of `interleavings` must not take for a violation, and what they must."""
+"""Tests of the invariants of `interleavings`: legal steps pass, and violations are reported."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def test_two_members_whose_sessions_live_own_nothing_together() -> None:
 
 
 def _synced(removed: Callable[[consumer.Old], None]) -> consumer.Old:
-    """A member of the classic protocol whose SyncGroup was answered, and to whom something happens before it hears of it."""
+    """Return a member of the classic protocol whose SyncGroup was answered, after `removed` has acted on the member before the answer
+    arrives.
+    """
     story = consumer.Story(random.Random(3))
     member = consumer.Old(story)
     member.member_id, member.generation = "c", 3

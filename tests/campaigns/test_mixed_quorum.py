@@ -1,4 +1,4 @@
-"""What the campaign over mixed quorums looks at is seen when it is wrong."""
+"""Tests that the checks of the campaign on mixed quorums report violations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STOPPING = (
     '"org.apache.kafka.network.metrics.RequestMetrics$ErrorMeter.getOrCreateMeter()" because the return value of '
     '"java.util.Map.get(Object)" is null'
 )
-"""What a JVM node says of a request that it answers with an error when it has closed its metrics."""
+"""Log output of a JVM node for a request that it answers with an error after it has closed its metrics."""
 HEAD = (
     "[data-plane-kafka-request-handler-0] ERROR kafka.server.ControllerApis - [ControllerApis nodeId=2] Unexpected error handling request"
 )
@@ -26,11 +26,11 @@ MARKER = (
     "org.apache.kafka.common.errors.TransactionCoordinatorFencedException: Indicates that the transaction coordinator sending a "
     "WriteTxnMarker is no longer the current coordinator for a given producer.\n"
 )
-"""What a JVM node says of a marker of a coordinator that was deposed while it stood still."""
+"""Log output of a JVM node for a marker of a coordinator that was replaced while it was paused."""
 
 
 def log(*batches: tuple[int, int, int], leaders: dict[int, int] | None = None) -> DumpedLog:
-    """Of batches (base offset, epoch, crc) with one record each."""
+    """Return a log of batches (base offset, epoch, crc) with one record each."""
     records = {base: f'payload: {{"type":"TOPIC_RECORD","version":0,"data":{{"name":"t{base}"}}}}' for base, _, _ in batches}
     return DumpedLog({base: (base, epoch, crc) for base, epoch, crc in batches}, leaders or {}, records)
 

@@ -1,4 +1,4 @@
-"""The judges of rebalances see what they are there for, and let pass what is legal."""
+"""Tests that the checks of rebalances report violations, and accept legal histories."""
 
 from __future__ import annotations
 

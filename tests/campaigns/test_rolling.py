@@ -1,4 +1,4 @@
-"""What the campaigns over mixed and rolling clusters look at is seen when it is wrong."""
+"""Tests that the checks of the campaigns on mixed and rolling clusters report violations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.campaigns.rolling import COPIED, Client, Roll
 
 
 class Told(Client):
-    """A client of which the test says what it has seen."""
+    """Client with observations that the test sets."""
 
     topic = COPIED
 

@@ -1,4 +1,4 @@
-"""Short slices of the campaigns of clients that mean harm."""
+"""Short slices of the campaigns of hostile clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
 
 def test_some_frames_logins_and_half_handshakes_side_by_side_hurt_nobody(tmp_path: Path) -> None:
     shares = {"frames": 80, "frames over TLS": 5, "logins": 14, "garbage": 1}
-    # How long the neighbour waits is no business of a test beside others.
+    # A test beside others does not judge the neighbour's latency.
     plan = hostile_flood.Plan(1_000, shares, crowd=30, slower=math.inf, quiet_s=0.5)
     problems, seen = hostile_flood.one_round(plan, 1, tmp_path)
     assert problems == []
@@ -26,12 +26,12 @@ def test_some_frames_logins_and_half_handshakes_side_by_side_hurt_nobody(tmp_pat
 
 
 def test_idle_clients_do_not_use_up_the_descriptors_of_a_broker(tmp_path: Path) -> None:
-    # Without a judgement about time, and with the records of one round.
+    # Without a limit of time, and with the records of one round.
     assert hostile_descriptors.campaign(hostile_descriptors.Plan(256, rounds=1, longest_s=math.inf), tmp_path) == []
 
 
 def test_names_that_are_repeated_cost_a_broker_little(tmp_path: Path) -> None:
-    # How long the neighbour waits is no business of a test beside others.
+    # A test beside others does not judge the neighbour's latency.
     options = hostile_rows.arguments(["--rows", "repeats", "--times", "300", "--longest", "inf"])
     assert hostile_rows.run(options, tmp_path) == []
 
@@ -39,6 +39,6 @@ def test_names_that_are_repeated_cost_a_broker_little(tmp_path: Path) -> None:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", ["records", "answers"])
 def test_a_few_hundred_slow_readers_harm_nobody_and_leave_no_memory_behind(tmp_path: Path, kind: str) -> None:
-    # How fast the neighbour is, is no business of a test beside others: it has to be answered, and with the right bytes.
+    # A test beside others does not judge the neighbour's speed: the neighbour has to get the right bytes.
     plan = slow_readers.Plan(400, kind, patient=6, hold_s=0, rounds=5, least_speed=0, deadline_s=60, pause_s=0.2)
     assert slow_readers.campaign(plan, 1, tmp_path) == []

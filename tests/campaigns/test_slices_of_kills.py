@@ -1,4 +1,4 @@
-"""Short slices of the campaigns that kill brokers and take their disks away."""
+"""Short slices of the campaigns that kill brokers and fail their disks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_file_system_that_is_cut_off_takes_nothing_acknowledged_along(tmp_path
 
 @pytest.mark.timeout(240)
 def test_forty_embedded_brokers_start_and_leave_nothing_behind() -> None:
-    # In a process of its own: brokers of other tests' fixtures may start threads meanwhile in this one.
+    # In a separate process: brokers of other tests' fixtures may start threads in this process at the same time.
     command = [sys.executable, "-m", "tests.campaigns.embedded_starts", "--count", "40", "--seed", "7", "--processes", "10"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Which records are the client's own repetition, and which are a broker's fault."""
+"""Tests of the distinction between records that a client has repeated and faults of a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_jvm_brokers_refusals_are_read_from_its_log() -> None:
 
 
 def batch(offset: int, epoch: int, sequence: int, producer_id: int = 1001) -> BatchHeader:
-    """Of one record."""
+    """Return the header of a batch with one record."""
     return read_header(
         encode_batch([(0, None, b"x", ())], base_offset=offset, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
     )

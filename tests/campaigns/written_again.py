@@ -1,9 +1,9 @@
-"""What librdkafka's idempotent producer writes twice, and a broker cannot help.
+"""Records that librdkafka's idempotent producer writes twice, and that a broker cannot prevent.
 
-While leadership moves, the next leader refuses requests until it has read of it (NOT_LEADER_OR_FOLLOWER), takes one that comes a moment
-later, and finds that those before it are missing: OUT_OF_ORDER_SEQUENCE_NUMBER. A Java producer waits for those and sends the request again
-as it is. librdkafka 2.16 takes a new producer epoch for all that it has no answer for, and so writes again what the former leader had taken
-and could not acknowledge any more.
+While leadership moves, the next leader refuses requests until it has replayed the change (NOT_LEADER_OR_FOLLOWER). It accepts a request
+that comes a moment later, and finds that the requests before it are missing: OUT_OF_ORDER_SEQUENCE_NUMBER. A Java producer waits for those
+requests and sends the request again unchanged. librdkafka 2.16 takes a new producer epoch for all records without an acknowledgement. It
+writes again the records that the former leader had appended and could no longer acknowledge.
 """
 
 from __future__ import annotations
@@ -22,28 +22,31 @@ _REFUSED = re.compile(
 
 
 class Refusal(NamedTuple):
-    """A JVM broker refused a batch of an idempotent producer: it would have been appended at `offset`, and does not follow on `end`."""
+    """Batch of an idempotent producer that a JVM broker refused. Its offset would have been `offset`, and it does not follow the sequence
+    `end`.
+    """
 
     producer_id: int
     offset: int
     end: int
-    """The last sequence that the broker had of the producer."""
+    """Last sequence of the producer that the broker had."""
 
 
 def refusals(jvm_log: str, partition: str) -> list[Refusal]:
-    """What a JVM broker's log says of it, of one partition ("topic-0")."""
+    """Return the refusals of one partition ("topic-0") in a JVM broker's log."""
     found = _REFUSED.finditer(jvm_log)
     return [Refusal(int(each["producer"]), int(each["offset"]), int(each["end"])) for each in found if each["partition"] == partition]
 
 
 def headers(folder: Path) -> list[BatchHeader]:
-    """Of all batches in a partition's folder, in order."""
+    """Return the headers of all batches in a partition's folder, in order."""
     return [header for path in sorted(folder.glob("*.log")) for _, header in iter_headers(path.read_bytes())]
 
 
 def is_the_clients(first: int, second: int, batches: Iterable[BatchHeader], refused: Sequence[Refusal]) -> bool:
-    """Whether the record at offset `second` is one that the client has written again, after that at `first`: in the producer's next epoch,
-    behind a refusal by a leader that had the first.
+    """Return whether the client has written the record at `first` again at `second`.
+
+    Then the second record is in the producer's next epoch, after a refusal by a leader that had the first record.
     """
     holding = [
         header
