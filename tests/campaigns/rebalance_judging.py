@@ -1,17 +1,16 @@
 """Checks of a history of rebalances: the members' records of assignments, reads and commits, against each other and against the groups'
 log.
 
-one-owner         Two members never claim a partition at the same time. A claim begins when the rebalance listener is called, and ends when
-the
-                  listener returns or the process ends. The coordinator may end the claim of a paused process when the session timeout is
-                  over, however much later the member learns of that. In one generation a partition has one owner. In the log, two members
-                  never have the same partition in any generation or at any epoch.
-commits-go-on     The committed offset of a partition never decreases in the log, unless the member's next commit overtakes a commit without
-                  a response.
-fenced            The log has no commit of a client that is not a member, and no commit for another member's partition. positions-go-on   A
-member that gets a partition reads it from the committed offset on, without a gap. (librdkafka sometimes returns a record
-                  again, or a record that it fetched before it lost the partition for a moment.)
-at-least-once     A member read every acknowledged record, as it was sent.
+- one-owner: Two members never claim a partition at the same time. A claim begins when the rebalance listener is called, and ends when the
+  listener returns or the process ends. The coordinator may end the claim of a paused process when the session timeout is over, however much
+  later the member learns of that. In one generation a partition has one owner. In the log, two members never have the same partition in any
+  generation or at any epoch.
+- commits-go-on: The committed offset of a partition never decreases in the log, unless the member's next commit overtakes a commit without
+  a response.
+- fenced: The log has no commit of a client that is not a member, and no commit for another member's partition.
+- positions-go-on: A member that gets a partition reads it from the committed offset on, without a gap. (librdkafka sometimes returns a
+  record again, or a record that it fetched before it lost the partition for a moment.)
+- at-least-once: A member read every acknowledged record, as it was sent.
 """
 
 from __future__ import annotations

@@ -28,11 +28,12 @@ class Turn(NamedTuple):
 class Commits:
     """Check of commits and assignments. A commit counts when it, or its transaction, was acknowledged.
 
-    commit-regression: the committed offset is below an offset that was acknowledged before the commit began. Members commit only forward;
-    an intended reset of a group's offsets carries the extra key `reset`. lost-commit: a sample of committed offsets (extra key `committed`:
-    [[group, topic, partition, offset], ...]) is below an acknowledged commit. fenced-commit-accepted: before the commit began, a newer
-    generation had given the partition to another member. The committing member's generation is the extra key `generation`, or else the
-    generation of its last assignment of the partition.
+    - commit-regression: the committed offset is below an offset that was acknowledged before the commit began. Members commit only forward;
+      an intended reset of a group's offsets carries the extra key `reset`.
+    - lost-commit: a sample of committed offsets (extra key `committed`: [[group, topic, partition, offset], ...]) is below an acknowledged
+      commit.
+    - fenced-commit-accepted: before the commit began, a newer generation had given the partition to another member. The committing member's
+      generation is the extra key `generation`, or else the generation of its last assignment of the partition.
     """
 
     def __init__(self, table: Table, findings: Findings) -> None:
