@@ -1,6 +1,4 @@
-"""Client of the server of forked commands, which a shell starts. It imports only built-in modules and a few small modules, to start
-fast.
-"""
+"""Client of the server of forked commands, which a shell starts. It imports only low-level modules, to start fast."""
 
 import _signal
 import _socket

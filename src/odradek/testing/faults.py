@@ -136,7 +136,7 @@ class RuleBook:
         return bool(self._rules)
 
     def add(self, number: int, rule: Rule) -> None:
-        """Add a rule. The caller chooses a number that no earlier rule of this broker has had, in this life or before."""
+        """Add a rule. The caller chooses the number, which must be unique among all brokers that the caller has used."""
         self._rules[number] = rule
         self._hits[number] = 0
 

@@ -43,7 +43,7 @@ class Table:
         self.starts = array("q", [0])
         self.extra: dict[int, Mapping[str, object]] = {}
         self.marks: dict[int, tuple[MicroOperation, ...]] = {}
-        """Operations with assignments, crashes or rebalances, and their micro-operations."""
+        """Micro-operations by operation, for "assign", "subscribe", "crash", "rebalance" and other operations with assignments."""
         # by micro-operation
         self.tag = bytearray()
         self.partition = array("i")
