@@ -16,6 +16,7 @@ from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, Producer
 from odradek.storage.disk import OsDisk
 from odradek.storage.meta_properties import read_meta_properties
+from tests.cli.conftest import Command
 from tests.processes import end
 
 
@@ -85,6 +86,14 @@ def test_a_cluster_of_which_a_part_is_missing_is_not_started_without_it(tmp_path
     (tmp_path / "cluster" / "node-2" / lost).unlink()
     with pytest.raises(ClusterError, match=f"node-2 {lacks}"):
         prepare(tmp_path / "cluster", None, None, random.Random(1))
+
+
+@pytest.mark.parametrize("words", [("-i", "77"), ("-i77",), ("--id", "77"), ("--id=77",)])
+def test_unregistering_by_kafkas_option_is_done_at_once(words: tuple[str, ...], bootstrap: str, command: Command) -> None:
+    answer = command("cluster", "unregister", *words, "-b", bootstrap)
+    assert (answer.status, answer.out) == (1, "")
+    assert answer.err.startswith("odradek cluster: BROKER_ID_NOT_REGISTERED: "), answer.err
+    assert "shows all" not in answer.err, "that is what --dry-run says"
 
 
 def test_a_node_that_cannot_start_is_named_with_its_reason(tmp_path: Path) -> None:

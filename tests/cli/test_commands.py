@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +17,11 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli import produce, start
 from odradek.cli.client_command import unescape
+from odradek.cli.progress import Meter
 from odradek.cli.record_formats import template_formatter
 from odradek.cli.record_json import json_line
-from odradek.cli.record_lines import runs
+from odradek.cli.record_lines import Shape, runs
+from odradek.cli.sending import Sending, Sink
 from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRecord
@@ -151,6 +153,7 @@ def test_a_format_prints_each_part() -> None:
     assert render(RECORD) == "t/3/7/11 [|-1] [Grüße|7] h=1,none=NULL 100%\n".encode()
     assert template_formatter(b"%%s")(RECORD) == b"%s"
     assert template_formatter(b"%%%s")(RECORD) == "%Grüße".encode()
+    assert template_formatter(b"\xff\xfe%%%%")(RECORD) == b"\xff\xfe%%"
 
 
 def test_escapes_stand_for_bytes() -> None:
@@ -228,6 +231,33 @@ def test_what_is_refused_between_two_looks_is_not_forgotten(command: Command, mo
     monkeypatch.setattr(produce, "_remark_on_new_topic", lambda *_: None)
     answer = command("produce", "-t", "any", stdin=b"a line\n" * 1000)
     assert (answer.status, answer.err.split(";")[0]) == (1, "odradek produce: MESSAGE_TOO_LARGE: too large")
+
+
+def test_what_waits_is_looked_at_a_few_times_however_much_it_is() -> None:
+    looks = 0
+
+    class Waiting:
+        def done(self) -> bool:
+            nonlocal looks
+            looks += 1
+            return False
+
+        def result(self) -> None: ...
+
+    class Slow:
+        def send(self, *_: object, **__: object) -> Waiting:
+            return Waiting()
+
+        def flush(self) -> None: ...
+
+    def records() -> Iterator[list[bytes]]:
+        for _ in range(20_000):
+            yield [b"v"]
+
+    sink = Sink(Slow(), "t", None, Shape(None, b"k", [], empty_is_null=False), Sending(), Meter())  # type: ignore[arg-type]
+    sink.write(records())
+    assert 1_000 <= looks <= 40_000
+    sink.finish()
 
 
 @pytest.mark.parametrize("option", [(), ("-l",)])

@@ -49,6 +49,7 @@ def test_pairs() -> None:
     assert pairs("a=1,b=[x,y], c = z ,d=,e==") == {"a": "1", "b": "x,y", "c": "z", "d": "", "e": "="}
     assert pairs("m=[client_id=a,b],n=[[x]]") == {"m": "client_id=a,b", "n": "[x]"}
     assert pairs("m=a],n=b,o=[c") == {"m": "a]", "n": "b", "o": "[c"}
+    assert pairs("m=a],n=[b,c],o=]") == {"m": "a]", "n": "b,c", "o": "]"}
     for text in ("a", "", "a=1,", "=1", "a=1,b"):
         with pytest.raises(ValueError, match="this must be key=value"):
             pairs(text)

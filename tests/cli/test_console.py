@@ -222,3 +222,26 @@ def test_the_pause_is_measured_from_the_last_record(monkeypatch: pytest.MonkeyPa
     consume.Printer(lambda record: record.value, None, 1000, skip_errors=False, meter=Meter()).run(Slow(), None)  # type: ignore[arg-type]
     assert capsysbinary.readouterr().out == b"vvvvv"
     assert now == [5.5]
+
+
+def test_a_slow_reader_is_no_lack_of_records(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    now = [0.0]
+
+    class Full:
+        left = 3
+
+        def wakeup(self) -> None: ...
+
+        def poll(self, timeout_ms: int, max_records: int | None = None) -> list[ConsumerRecord]:
+            self.left -= 1
+            now[0] += 0.0 if self.left >= 0 else timeout_ms / 1000
+            return [RECORD] if self.left >= 0 else []
+
+    def render(record: ConsumerRecord) -> bytes:
+        now[0] += 7.0  # a pipe that is full for seven seconds
+        return record.value or b""
+
+    monkeypatch.setattr(consume.time, "monotonic", lambda: now[0])
+    consume.Printer(render, None, 1000, skip_errors=False, meter=Meter()).run(Full(), None)  # type: ignore[arg-type]
+    assert capsysbinary.readouterr().out == b"vvv"
+    assert now == [22.0]

@@ -95,6 +95,16 @@ def test_values_without_a_registry(command: Command, bootstrap: str, tmp_path: P
     )
 
 
+@pytest.mark.parametrize("form", [(), ("-J",)])
+def test_half_a_surrogate_pair_stays_as_json_escapes_it(form: tuple[str, ...], command: Command, bootstrap: str) -> None:
+    topic = unique_name("halves")
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b'"\\ud800 \\ud83c\\udf75"')
+    answer = command("consume", "-b", bootstrap, "-t", topic, "-e", "-q", "--value-decoder", "json", *form)
+    assert (answer.status, answer.err) == (0, "")
+    assert (json.loads(answer.out)["payload"] if form else json.loads(answer.out)) == "\ud800 \N{TEACUP WITHOUT HANDLE}"
+
+
 MISTAKES = (
     Mistake("consume -t there --value-decoder xml", 2, f"odradek consume: Invalid value for '--value-decoder': <*>; {CONSUME}"),
     Mistake("consume -t there -s value=xml", 2, f"odradek consume: -s value=xml: this must be [key=|value=] and one of <*>; {CONSUME}"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import socket
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from odradek.cli import metrics
 from odradek.testing.embedded import EmbeddedBroker
 from odradek.testing.places import free_ports
 from tests.cli.conftest import Command
@@ -40,3 +45,50 @@ def test_what_is_no_listener_for_metrics(address: str, command: Command) -> None
     answer = command("metrics", "--url", f"http://{address}/elsewhere")
     assert answer.status == 1
     assert answer.err.startswith(f"odradek metrics: http://{address}/elsewhere/metrics answers 404 Not Found; is it the metrics listener")
+
+
+class Closed(io.RawIOBase):
+    """A standard output whose reader has gone."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, _: object) -> int:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_of_the_node(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(Closed(), write_through=True))
+    with pytest.raises(BrokenPipeError):
+        metrics.main(["-b", address])
+
+
+@pytest.mark.parametrize(
+    ("answered", "wrong"),
+    [
+        (b"\x00\x00\x00\x04\x00\x00\x00\x01", "what answers there is not HTTP"),
+        (b"x" * 70_000 + b"\n", "what answers there is not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "its answer ends in the middle"),
+        (b"", "Remote end closed connection without response"),
+    ],
+)
+def test_a_port_with_something_else_is_told_in_a_line(answered: bytes, wrong: str, command: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answered)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        found = command("metrics", "--url", url)
+        thread.join()
+    assert (found.status, found.err) == (1, f"odradek metrics: {url} cannot be asked: {wrong}; is odradek.metrics.listener set?\n")
+
+
+def test_a_port_that_is_no_number(command: Command) -> None:
+    wrong = "http://localhost:abc cannot be asked: nonnumeric port: 'abc'; is odradek.metrics.listener set?"
+    assert command("metrics", "-b", "localhost:abc") == (1, "", f"odradek metrics: {wrong}\n")

@@ -140,6 +140,16 @@ MISTAKES = (
         2,
         f"odradek configs: a is to be set and deleted; {SEE.format('configs alter')}",
     ),
+    Mistake(
+        "configs alter --topic there --add-config a=1 --delete-config x,,y",
+        2,
+        f"odradek configs: --delete-config x,,y: this must be key,key; {SEE.format('configs alter')}",
+    ),
+    Mistake(
+        "configs alter --topic there --add-config a --delete-config x",
+        2,
+        f"odradek configs: --add-config a: this must be key=value<*>{SEE.format('configs alter')}",
+    ),
     Mistake("configs alter --topic there --add-config-file /none", 1, "odradek configs: /none: No such file or directory"),
     Mistake(
         "configs alter --topic there --delete-config none",
@@ -261,6 +271,11 @@ MISTAKES = (
         "delegation-tokens renew --hmac '?'",
         2,
         f"odradek delegation-tokens: --hmac ?: this must be Base64, as `create` prints it; {SEE.format('delegation-tokens renew')}",
+    ),
+    Mistake(
+        "delegation-tokens renew --hmac é",
+        2,
+        f"odradek delegation-tokens: --hmac é: this must be Base64, as `create` prints it; {SEE.format('delegation-tokens renew')}",
     ),
     Mistake(
         "delegation-tokens create --owner-principal alice",

@@ -107,6 +107,7 @@ MISTAKES = (
     Mistake("cluster unregister 1 --id 2", 2, f"odradek cluster: name one broker; {SEE.format('cluster unregister')}"),
     Mistake("cluster unregister 77", 1, "odradek cluster: BROKER_ID_NOT_REGISTERED: broker 77; `odradek cluster list-endpoints` shows all"),
     Mistake("cluster unregister --id 77", 1, "odradek cluster: BROKER_ID_NOT_REGISTERED: <*>"),
+    *(Mistake(f"cluster unregister {word} --dry-run", 1, "odradek cluster: BROKER_ID_NOT_REGISTERED: <*>") for word in ("-i77", "-i 77")),
     Mistake(
         "cluster list-endpoints --include-fenced-brokers -C 127.0.0.1:1",
         2,

@@ -81,6 +81,7 @@ def test_which_partitions(options: str, expected: str | None, bootstrap: str, co
         ("2023-11-14T22:13:21", (1, T0 + 9000)),
         ("2023-11-14T23:13:20+01:00", (0, T0)),
         ("2099-01-01T00:00:00", (None, None)),
+        ("1969-12-31T23:59:59.999", (0, T0)),
     ],
 )
 def test_which_offsets(moment: str, expected: tuple[int | None, int | None], bootstrap: str, command: Command) -> None:

@@ -177,6 +177,7 @@ def test_payloads_of_letters_do_not_repeat_soon() -> None:
         ("\na\n\nb", r"\n", {b"a", b"", b"b"}),
         ("a1b22ü", r"\d", {b"a", b"b", b"", "ü".encode()}),
         ("one", r"\n", {b"one"}),
+        ("axb\nc", r"(x)|\n", {b"a", b"b", b"c"}),
     ],
 )
 def test_payloads_of_a_file(text: str, delimiter: str, found: set[bytes], tmp_path: Path) -> None:
@@ -371,6 +372,18 @@ def test_patience_is_for_the_next_record(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (reading.records, slow.now) == (5, 8.0)
 
 
+def test_printing_takes_none_of_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    monkeypatch.setattr(perf_consume, "time", slow)
+
+    def print_slowly(*_: object) -> None:
+        slow.now += 3.0
+
+    reading = Reading(slow.monotonic, 1.0, print_slowly)
+    perf_consume._read(slow, reading, 9, 500, 2.5)  # type: ignore[arg-type]
+    assert reading.records == 5
+
+
 class Interrupted:
     """A consumer at whose first poll somebody presses Ctrl-C."""
 
@@ -414,6 +427,12 @@ def test_time_without_partitions_is_that_of_rebalances() -> None:
     now[0] = 12.5
     joining.on_partitions_assigned([])
     assert joining.total_s == 5.5
+    now[0] = 13.0
+    joining.on_partitions_assigned([])
+    joining.on_partitions_revoked([])
+    now[0] = 14.0
+    joining.on_partitions_assigned([b])
+    assert joining.total_s == 7.0, "each second without partitions counts once"
 
 
 def test_intervals_have_their_own_figures() -> None:

@@ -101,6 +101,10 @@ def test_jars_take_the_place_of_packages(spark: Spark, command: Command, bootstr
     jars = ",".join(str(Path(name).resolve()) for name in ("jars/a.jar", "jars/b.jar", "c.jar"))
     assert words() == ["spark-submit", "--properties-file", "spark.conf", "--jars", jars, "job.py"]
     assert jars_of("c.jar") == [str(Path("c.jar").resolve())]
+    with Path("orders/spark.conf").open("a") as settings:
+        settings.write("spark.jars=own.jar,other.jar\n")
+    assert command("pipeline", "run", "orders").status == 7
+    assert words() == ["spark-submit", "--properties-file", "spark.conf", "--jars", f"own.jar,other.jar,{jars}", "job.py"]
 
 
 def test_what_the_user_says_of_sessions_stays() -> None:
@@ -205,6 +209,17 @@ def test_signals_end_the_run_in_order(number: signal.Signals, status: int, tmp_p
         run.kill()
         run.wait()
     assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.parametrize(
+    ("handling", "then", "status"), [(signal.SIG_IGN, "kill -HUP $$; exit 3", 3), (signal.SIG_DFL, "while :; do sleep 0.05; done", 129)]
+)
+def test_a_run_under_nohup_outlives_its_terminal(handling: signal.Handlers, then: str, status: int, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, handling)
+    try:
+        assert ended(["sh", "-c", f"kill -HUP $PPID; {then}"], tmp_path, os.environ) == status
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_child_that_a_signal_ended(tmp_path: Path) -> None:

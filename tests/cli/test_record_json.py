@@ -63,6 +63,7 @@ def test_what_is_left_out_is_null_and_now() -> None:
         (b'{"payload": "a", "base64": ["payload"]}', '"payload" is no base64'),
         (b'{"payload": "a", "base64": "payload"}', '"base64" must be a list of members'),
         (b'{"payload": "\\ud800"}', '"payload" has half a surrogate pair'),
+        (b'{"headers": ["a", "1", "\\udc80", "2"]}', '"headers[2]" has half a surrogate pair'),
     ],
 )
 def test_a_line_that_is_not_so_is_told(line: bytes, wrong: str) -> None:

@@ -178,8 +178,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "perf-waits-in-all-instead-of-for-one",
         "cli/perf_consume.py",
-        "        if found:\n            last = time.monotonic()\n",
-        "        if found:\n",
+        "            last = time.monotonic()  # after `take`",
+        "            _ = time.monotonic()  # after `take`",
         "--timeout is the time without any record.",
         f"{_PERF} -k patience",
     ),
@@ -202,8 +202,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "perf-each-assignment-is-a-rebalance-time",
         "cli/perf_consume.py",
-        "        if not self._held:\n            self.total_s +=",
-        "        if True:\n            self.total_s +=",
+        "        if not self._held:\n            now =",
+        "        if True:\n            now =",
         "Only time without any partition is that of a rebalance.",
         _PERF,
     ),

@@ -85,7 +85,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "console-timeout-never-starts-again",
         "cli/consume.py",
-        "if records:\n                last",
+        "if came:\n                last",
         "if False:\n                last",
         "The pause is measured from the last record.",
         _TESTS,

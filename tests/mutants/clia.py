@@ -116,7 +116,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "commas-in-brackets-part",
         "cli/config_text.py",
-        'elif character == "," and depth <= 0:',
+        'elif character == "," and not depth:',
         'elif character == ",":',
         "A value in brackets keeps its commas.",
         "cli/test_configs.py -k 'pairs or brackets'",

@@ -31,9 +31,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "range-before-1970-is-the-latest",
-        "cli/ranges.py",
-        'Position("time", max(instant_ms(text), 0))',
-        'Position("time", instant_ms(text))',
+        "cli/moments.py",
+        "since.microseconds // 1_000, 0)",
+        "since.microseconds // 1_000, -2)",
         "-1 and -2 are no times to a broker, but the end and the beginning.",
         f"{_RANGES} -k what_is_typed",
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import sys
 import time
 from contextlib import suppress
@@ -29,6 +30,8 @@ _CONTROLLER_PORTS: Final = 1000
 """Difference between a node's controller port and its port for clients."""
 _MOST_NODES: Final = 9
 _HIGHEST_PORT: Final = 65535
+_NAMES_BROKER: Final = re.compile(r"--id(=.*)?|-i.*", re.DOTALL)
+"""Option of kafka-cluster.sh that names a broker, with its value in the same word or in the next."""
 
 
 class ClusterError(OdradekError):
@@ -222,6 +225,6 @@ def main(arguments: list[str]) -> int:
     """Run the command line and return the exit status."""
     if arguments[:1] == ["cluster-id"]:  # the name in kafka-cluster.sh
         arguments = ["id", *arguments[1:]]
-    if arguments[:1] == ["unregister"] and any(each in ("--id", "-i") or each.startswith("--id=") for each in arguments):
+    if arguments[:1] == ["unregister"] and any(_NAMES_BROKER.fullmatch(each) for each in arguments):
         arguments = ["unregister", "--execute", *arguments[1:]]  # first, so that a later --dry-run overrides it
     return run(command, NAME, arguments)

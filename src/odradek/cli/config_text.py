@@ -36,8 +36,8 @@ def _parts(text: str) -> list[str]:
         if character == "[":
             depth += 1
         elif character == "]":
-            depth -= 1
-        elif character == "," and depth <= 0:
+            depth = max(depth - 1, 0)  # A ] without its [ belongs to a value.
+        elif character == "," and not depth:
             parts.append(text[begin:position])
             begin = position + 1
     return [*parts, text[begin:]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 
@@ -19,6 +20,7 @@ from odradek.client.admin.blocking import Admin
 from odradek.client.types import ConfigChange, ConfigEntry, ConfigResource
 from odradek.config.properties import MalformedProperties, parse_properties
 
+T = TypeVar("T")
 NAME: Final = "odradek configs"
 _ACTIONS: Final = {"--describe": ["describe"], "--alter": ["alter"]}
 SOURCES: Final = {
@@ -126,11 +128,8 @@ def alter(
     needs_name(wanted)
     if added is not None and file is not None:
         raise click.UsageError("Only one of --add-config or --add-config-file must be specified.")
-    try:
-        to_set = pairs(added) if added is not None else _read(file) if file is not None else {}
-        to_delete = names_of(deleted) if deleted is not None else []
-    except ValueError as unread:
-        raise click.UsageError(f"{'--add-config' if deleted is None or added is not None else '--delete-config'} {unread}") from None
+    to_set = _parsed("--add-config", pairs, added) if added is not None else _read(file) if file is not None else {}
+    to_delete = _parsed("--delete-config", names_of, deleted) if deleted is not None else []
     if not to_set and not to_delete:
         raise click.UsageError("At least one of --add-config, --add-config-file or --delete-config must be specified with alter")
     both = sorted(set(to_set) & set(to_delete))
@@ -151,6 +150,13 @@ def alter(
                 raise OdradekError(with_way_out(str(error), "`odradek configs describe --all` shows keys and values")) from None
     done = "Would update" if validate_only else "Completed updating"
     click.echo(f"{done} {' and '.join(_spoken(of, name) for of, name in wanted.items())}.")
+
+
+def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as unread:
+        raise click.UsageError(f"{option} {unread}") from None
 
 
 def _read(file: Path) -> dict[str, str]:

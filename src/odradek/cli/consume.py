@@ -284,8 +284,7 @@ class Printer:
             if stopping.signal:
                 _give_back(consumer, records)
                 return
-            if records:
-                last = time.monotonic()
+            came = bool(records)
             if ends is not None:
                 records = ends.before(records)
             try:
@@ -296,6 +295,8 @@ class Printer:
                 raise
             self.printed += len(records)
             self._meter.count(len(records))
+            if came:
+                last = time.monotonic()  # after printing: a slow reader of standard output is no lack of records
 
     def _print(self, records: list[ConsumerRecord]) -> None:
         output = sys.stdout.buffer

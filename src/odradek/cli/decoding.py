@@ -10,7 +10,7 @@ import click
 
 from odradek.base.errors import OdradekError
 from odradek.cli.console_formatter import Formatter, Undecodable
-from odradek.cli.record_json import Decoded
+from odradek.cli.record_json import Decoded, json_bytes
 from odradek.client.types import ConsumerRecord
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -116,8 +116,9 @@ def decoded(render: Formatter, decoding: Decoding | None, *, nested: bool = Fals
     def show(part: str, value: Any) -> Any:
         if nested:
             return Decoded(plain_json(value))
-        # A str from one of the plain decoders, such as "string", is printed without quotes.
-        return (value if decoding.decoders[part] in _TEXTS and isinstance(value, str) else json_text(value)).encode("utf-8", "replace")
+        if decoding.decoders[part] in _TEXTS and isinstance(value, str):
+            return value.encode("utf-8", "replace")  # from one of the plain decoders, such as "string": printed without quotes
+        return json_bytes(json_text(value))
 
     def render_decoded(record: ConsumerRecord) -> bytes:
         changed: dict[str, Any] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Final
 
 import click
@@ -39,7 +38,7 @@ def _principals(_: click.Context, parameter: click.Parameter, texts: tuple[str, 
 def _hmac(_: click.Context, __: click.Parameter, text: str) -> bytes:
     try:
         found = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error among them, and the one for text that is not ASCII
         found = b""
     if not found:
         raise click.UsageError(f"--hmac {text}: this must be Base64, as `create` prints it")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -43,18 +45,40 @@ def _print(base: str, path: str) -> int:
 
     Raises OdradekError for any other error status and when the node cannot be reached.
     """
+    healthy = True
+    for piece in _answer(base, path):
+        if piece is None:
+            healthy = False
+        else:
+            # Outside of the handlers of `_answer`: a standard output that fails is no failure of the node.
+            click.echo(piece, nl=False)
+    return 0 if healthy else 1
+
+
+def _answer(base: str, path: str) -> Iterator[bytes | None]:
+    """Yield the pieces of the response, and first None for a node that is not healthy.
+
+    Raises OdradekError for any other error status, for a peer that does not speak HTTP, and when the node cannot be reached.
+    """
     try:
-        with urllib.request.urlopen(base + path, timeout=_TIMEOUT_S) as response:
+        try:
+            response = urllib.request.urlopen(base + path, timeout=_TIMEOUT_S)
+        except urllib.error.HTTPError as error:
+            if not path.startswith("/health/") or error.code != 503:
+                raise OdradekError(f"{base}{path} answers {error.code} {error.reason}; is it the metrics listener of a node?") from None
+            yield None
+            response = error
+        with response:
             while piece := response.read(_PIECE):
-                click.echo(piece, nl=False)
-        return 0
-    except urllib.error.HTTPError as error:
-        if path.startswith("/health/") and error.code == 503:
-            click.echo(error.read(), nl=False)
-            return 1
-        raise OdradekError(f"{base}{path} answers {error.code} {error.reason}; is it the metrics listener of a node?") from None
-    except (OSError, ValueError) as error:
+                yield piece
+            if response.length:  # The bytes that are owed still: `read` with a size does not complain.
+                raise http.client.IncompleteRead(b"", response.length)
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(error, (http.client.BadStatusLine, http.client.LineTooLong)) and not isinstance(error, OSError):
+            reason = "what answers there is not HTTP"  # The exception's text is whatever the peer sent.
+        elif isinstance(error, http.client.IncompleteRead):
+            reason = "its answer ends in the middle"
         raise OdradekError(
             f"{base} cannot be asked: {getattr(reason, 'strerror', None) or reason}; is odradek.metrics.listener set?"
         ) from None

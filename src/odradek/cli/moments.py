@@ -14,7 +14,10 @@ _SECONDS: Final = (86_400, 3_600, 60, 1)
 
 
 def instant_ms(text: str) -> int:
-    """Return the Unix milliseconds of an ISO 8601 time such as `2023-11-14T22:13:20.500+01:00`. Raises ValueError for other text."""
+    """Return the Unix milliseconds of an ISO 8601 time such as `2023-11-14T22:13:20.500+01:00`. Raises ValueError for other text.
+
+    A time before 1970 becomes 0: no record is older, and brokers read negative times as special offsets (-1 is the end).
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -23,7 +26,7 @@ def instant_ms(text: str) -> int:
         ) from None
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     since = zoned - datetime(1970, 1, 1, tzinfo=UTC)
-    return since.days * 86_400_000 + since.seconds * 1_000 + since.microseconds // 1_000
+    return max(since.days * 86_400_000 + since.seconds * 1_000 + since.microseconds // 1_000, 0)
 
 
 def duration_ms(text: str) -> int:

@@ -151,8 +151,8 @@ def _read(consumer: Consumer, reading: Reading, records: int, most: int, patienc
     while reading.records < records and time.monotonic() - last <= patience_s:
         found = consumer.poll(_POLL_MS, min(most, records - reading.records))
         if found:
-            last = time.monotonic()
             reading.take(found)
+            last = time.monotonic()  # after `take`, which may print: that time is not the broker's
 
 
 class Span(NamedTuple):
@@ -183,13 +183,16 @@ class Joining(RebalanceListener):
         self._held: set[TopicPartition] = set()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        held = bool(self._held)
         self._held.difference_update(partitions)
-        if not self._held:
+        if held and not self._held:
             self._since = self._clock()
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         if not self._held:
-            self.total_s += self._clock() - self._since
+            now = self._clock()
+            self.total_s += now - self._since
+            self._since = now  # An empty assignment, as in a cooperative rebalance, goes on without partitions from here.
         self._held.update(partitions)
 
 

@@ -146,7 +146,9 @@ def command(
         _report(meter, form, producer.metrics() if print_metrics else None)
     if meter.failed:
         error = meter.error
-        raise OdradekError(f"{meter.failed} of {records} records were not written, the first because of {error or type(error).__name__}")
+        raise OdradekError(
+            f"{meter.failed} of {records} records were not written, the first because of {str(error) or type(error).__name__}"
+        )
     return 0
 
 
@@ -171,13 +173,23 @@ def random_payloads(size: int) -> Payloads:
     return values
 
 
+def _between(delimiter: re.Pattern[str], text: str) -> list[str]:
+    """Return the parts of a text between the delimiters. `re.split` would return the delimiter's groups, too."""
+    parts: list[str] = []
+    begin = 0
+    for found in delimiter.finditer(text):
+        parts.append(text[begin : found.start()])
+        begin = found.end()
+    return [*parts, text[begin:]]
+
+
 def file_payloads(path: Path, delimiter: str) -> Payloads:
     """Return values picked at random from a file, the same in every test.
 
     Raises OdradekError for a file without values or not in UTF-8, UsageError for an invalid delimiter.
     """
     try:
-        parts = re.split(delimiter, path.read_text(encoding="utf-8"))
+        parts = _between(re.compile(delimiter), path.read_text(encoding="utf-8"))
     except re.error as error:
         raise click.UsageError(f"--payload-delimiter {delimiter}: this is no regular expression: {error}") from None
     except UnicodeDecodeError as error:

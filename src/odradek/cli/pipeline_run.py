@@ -22,7 +22,7 @@ import click
 
 from odradek.base.errors import ConfigError, KafkaError, OdradekError
 from odradek.cli.client_command import client_settings, explained
-from odradek.cli.signals import ENDING
+from odradek.cli.signals import heeded
 from odradek.client import Admin
 from odradek.client.config import ADMIN_CONFIG
 from odradek.config.properties import MalformedProperties, parse_properties
@@ -101,7 +101,8 @@ def session_options(folder: Path, settings: Mapping[str, str], wishes: Wishes, v
     packages = [package_for(lake, version) for lake in lakes]
     options = ["--properties-file", SPARK_CONF] if (folder / SPARK_CONF).is_file() else []
     if lakes and wishes.jars is not None:
-        options += ["--jars", ",".join(jars_of(wishes.jars))]
+        # An option of spark-submit replaces the setting of the properties file, so both are named.
+        options += ["--jars", ",".join([*filter(None, settings.get("spark.jars", "").split(",")), *jars_of(wishes.jars)])]
     elif lakes:
         options += ["--packages", ",".join([*filter(None, settings.get("spark.jars.packages", "").split(",")), *packages])]
     if wishes.bootstrap is not None:
@@ -172,7 +173,7 @@ def _is_taken(port: int) -> bool:
 def ended(command: list[str], folder: Path, environment: Mapping[str, str]) -> int:
     """Run a command to its end, and return its exit status, 130 after Ctrl-C. For a child that died of signal N return 128 + N.
 
-    Signals that ask to end are passed on to the child. A second Ctrl-C kills the child.
+    Signals that ask to end are passed on to the child; an ignored SIGHUP (nohup) stays ignored. A second Ctrl-C kills the child.
     """
     told: list[int] = []
     process: subprocess.Popen[bytes] | None = None
@@ -183,7 +184,7 @@ def ended(command: list[str], folder: Path, environment: Mapping[str, str]) -> i
         if process is not None:
             process.send_signal(signal.SIGKILL if told.count(signal.SIGINT) > 1 else number)
 
-    before = {number: signal.signal(number, hand_on) for number in ENDING}
+    before = {number: signal.signal(number, hand_on) for number in heeded()}
     try:
         process = subprocess.Popen(command, cwd=folder, env=dict(environment))
         if told:

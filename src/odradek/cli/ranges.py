@@ -93,6 +93,8 @@ def parse_range(texts: Sequence[str], default: Position, now_ms: int) -> Range:
         end = Position("time", min(start.number + end.number, _LATEST_MS))
     if start.kind == end.kind and start.kind in ("offset", "time") and end.number < start.number:
         raise click.UsageError(f"{shown}: it ends before it starts")
+    if start.kind == end.kind == "before" and end.number > start.number:
+        raise click.UsageError(f"{shown}: it ends before it starts")
     return Range(start, end)
 
 
@@ -177,7 +179,7 @@ def _end_time(whole: str, text: str, now_ms: int, *, unit_by_length: bool = True
 
 
 def _time(whole: str, text: str, now_ms: int, unit_by_length: bool) -> Position:
-    """Parse a time. A time before 1970 becomes 0: no record is older, and brokers read negative times as special offsets."""
+    """Parse a time. As in `instant_ms`, a time before 1970 becomes 0."""
     if _is_number(text) and (not unit_by_length or len(text) in (10, 13)):
         return Position("time", int(text) * (1_000 if unit_by_length and len(text) == 10 else 1))
     if re.fullmatch(f"-?{_DURATION}", text):
@@ -185,7 +187,7 @@ def _time(whole: str, text: str, now_ms: int, unit_by_length: bool) -> Position:
         return Position("time", max(now_ms - length, 0)) if text.startswith("-") else Position("elapsed", length)
     if re.fullmatch(_MOMENT, text):
         try:
-            return Position("time", max(instant_ms(text), 0))
+            return Position("time", instant_ms(text))
         except ValueError:
             pass
     raise _no_time(whole)

@@ -23,13 +23,16 @@ def plain(delimiter: bytes, key_delimiter: bytes | None) -> Formatter:
 def template_formatter(template: bytes) -> Formatter:
     """Return a formatter for kcat's -f. Raises UsageError for an unknown directive."""
     parts: list[bytes | Formatter] = []
-    for index, piece in enumerate(template.replace(b"%%", b"\xff\xfe").split(b"%")):
-        if index:
-            directive, piece = piece[:1].decode("latin-1"), piece[1:]
-            if directive not in _DIRECTIVES:
-                raise click.UsageError(f"-f: there is no %{directive}; there are {' '.join('%' + name for name in _DIRECTIVES)}")
-            parts.append(_DIRECTIVES[directive])
-        parts.append(piece.replace(b"\xff\xfe", b"%"))
+    for number, text in enumerate(template.split(b"%%")):
+        if number:
+            parts.append(b"%")
+        for index, piece in enumerate(text.split(b"%")):
+            if index:
+                directive, piece = piece[:1].decode("latin-1"), piece[1:]
+                if directive not in _DIRECTIVES:
+                    raise click.UsageError(f"-f: there is no %{directive}; there are {' '.join('%' + name for name in _DIRECTIVES)}")
+                parts.append(_DIRECTIVES[directive])
+            parts.append(piece)
 
     def render(record: ConsumerRecord) -> bytes:
         return b"".join([part if isinstance(part, bytes) else part(record) for part in parts])

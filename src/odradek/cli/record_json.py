@@ -42,7 +42,12 @@ def json_line(record: ConsumerRecord) -> bytes:
     entry["payload"] = _shown(record.value, "payload", encoded)
     if encoded:
         entry["base64"] = encoded
-    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+    return json_bytes(json.dumps(entry, ensure_ascii=False)) + b"\n"
+
+
+def json_bytes(text: str) -> bytes:
+    r"""Return JSON text as UTF-8. Half a surrogate pair, which UTF-8 does not have, is written as JSON's escape, such as \ud800."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _shown(content: bytes | Decoded | None, member: str, encoded: list[str]) -> Any:
@@ -76,6 +81,8 @@ def parse_json_line(line: bytes, number: int) -> Line:
     flat: list[Any] = entry.get("headers") or []
     if not isinstance(cast(object, flat), list) or len(flat) % 2 or not all(isinstance(name, str) for name in flat[::2]):
         raise _wrong(number, '"headers" must be a list of names and values in turn')
+    for index in range(0, len(flat), 2):
+        _utf8(flat[index], f"headers[{index}]", number)
     timestamp = _integer(entry, "ts", number)
     return Line(
         _content(entry.get("key"), "key", encoded, number),
@@ -96,6 +103,10 @@ def _content(text: Any, member: str, encoded: list[Any], number: int) -> bytes |
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             raise _wrong(number, f'"{member}" is no base64') from None
+    return _utf8(text, member, number)
+
+
+def _utf8(text: str, member: str, number: int) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -16,6 +16,8 @@ from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
 
 _RUN: Final = 10_000
+_CHECKED: Final = 1_000
+"""Smallest number of pending records that are looked through for acknowledgements."""
 
 
 class Sending(NamedTuple):
@@ -44,11 +46,12 @@ class Sink:
         self._in_transaction = 0
         self._meter = meter
         self._pending: list[RecordFuture] = []
+        self._check_at = _CHECKED
         self.transactions = 0
         """Number of committed transactions, without the open transaction."""
 
     def write(self, runs: Iterator[list[bytes]]) -> None:
-        """Send records. Raises the KafkaError of the first failed record as soon as it is known."""
+        """Send records. Raises the KafkaError of the first failed record, when it is known and a part of the later ones has been sent."""
         if self._shape.is_plain and not self._sync and self._pace is None:
             for run in runs:
                 self._write_run(run)
@@ -76,6 +79,7 @@ class Sink:
         for future in self._pending:
             future.result()
         self._pending = []
+        self._check_at = _CHECKED
 
     def _send(self, line: Line) -> None:
         if self._pace is not None and (pause := self._pace.wait(time.monotonic())):
@@ -115,8 +119,10 @@ class Sink:
 
     def _keep(self, futures: list[RecordFuture]) -> None:
         self._pending += futures
-        if len(self._pending) >= 1000:
+        if len(self._pending) >= self._check_at:
             self._check()
+            # Each check costs as much as there is pending: the next one comes when as many records have been added.
+            self._check_at = max(_CHECKED, 2 * len(self._pending))
 
     def _check(self) -> None:
         # Test each future only once: with a second test, a record that fails in between would be lost from both lists.

@@ -18,6 +18,11 @@ from typing import Final
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def heeded() -> list[signal.Signals]:
+    """Return the signals that ask this process to end, without SIGHUP where it is ignored (nohup)."""
+    return [each for each in ENDING if each is not signal.SIGHUP or signal.getsignal(each) is not signal.SIG_IGN]
+
+
 class Terminated(KeyboardInterrupt):
     """Exception for a signal that asks to end. `status` is the exit status that shells use for the signal (128 + number)."""
 
@@ -121,8 +126,7 @@ class Stopping:
 def stoppable(wake: Callable[[], None] = lambda: None) -> Generator[Stopping]:
     """Handle the signals that ask to end within the block. An ignored SIGHUP (nohup) stays ignored."""
     stopping = Stopping(wake)
-    numbers = [each for each in ENDING if each is not signal.SIGHUP or signal.getsignal(each) is not signal.SIG_IGN]
-    before = {each: signal.signal(each, stopping.handle) for each in numbers}
+    before = {each: signal.signal(each, stopping.handle) for each in heeded()}
     try:
         yield stopping
     finally:
