@@ -1,9 +1,10 @@
-"""The broker tells the controller in which log directory each of its replicas lies (AssignmentsManager, KIP-858).
+"""Reports to the controller in which log directory each replica of this broker lies (AssignmentsManager, KIP-858).
 
-One AssignReplicasToDirs request at a time, with all that waits by then; what fails is sent again, later and later. An assignment that the
-metadata has already, or that is about a replica no longer here, is done without asking. The metadata of this broker may be older than what
-the controller was sent: as long as it does not show that, an assignment is compared with what was sent last. Else a replica that is
-assigned back, since the directory it was to move to has failed, would stay where it is not.
+One AssignReplicasToDirs request is under way at a time, with all assignments that wait by then. Failed assignments are sent again with
+growing pauses. An assignment completes without a request when the metadata shows it already, or when the replica is no longer on this
+broker. The metadata of this broker may be older than the last request. Until the metadata shows the last request, an assignment is compared
+with that request. Otherwise a replica could keep the wrong directory: a replica that is assigned back because the directory it was to move
+to has failed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_IN_A_REQUEST = 2250
-"""AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST."""
+"""Assignments in one request, inclusive (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.1, 10.0
 
 _Key = tuple[UUID, int]
@@ -43,7 +44,7 @@ class _Assignment(NamedTuple):
 
 
 class AssignmentsManager:
-    """`assign` is what `replication.future_replicas.AssignDirectory` names."""
+    """Sender of assignments; `assign` implements `replication.future_replicas.AssignDirectory`."""
 
     def __init__(
         self,
@@ -53,23 +54,27 @@ class AssignmentsManager:
         broker_epoch: Callable[[], int],
         image: Callable[[], MetadataImage],
     ) -> None:
-        """`image` gives the newest metadata that this broker knows."""
+        """Remember the arguments. `image` returns the newest metadata that this broker knows."""
         self._channel = channel
         self._clock = clock
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._image = image
         self._waiting: dict[_Key, _Assignment] = {}
-        """The latest wish of each replica; an earlier one that is under way is answered by its own response."""
+        """Latest assignment of each replica that is not sent yet. The response to an earlier one under way completes only the earlier one.
+        """
         self._sent: dict[_Key, UUID | None] = {}
-        """Directories that the controller was sent and that the metadata does not show yet; None where the request failed."""
+        """Directories that were sent to the controller and that the metadata does not show yet; None where the request failed."""
         self._in_flight = False
         self._timer: TimerHandle | None = None
         self._retry_s = _FIRST_RETRY_S
         self._closed = False
 
     def assign(self, partition: TopicIdPartition, directory: UUID) -> Deferred[None]:
-        """Done when the controller has it. Fails with OPERATION_NOT_ATTEMPTED when another directory of the same replica follows first."""
+        """Return a Deferred that completes when the controller has the assignment.
+
+        Fails with OPERATION_NOT_ATTEMPTED when an assignment of the same replica to another directory replaces this assignment first.
+        """
         key = (partition.topic_id, partition.partition)
         earlier = self._waiting.pop(key, None)
         done: Deferred[None] = Deferred()
@@ -81,7 +86,7 @@ class AssignmentsManager:
         return done
 
     def replicas_changed(self, leaders: Changed, followers: Changed, gone: Collection[TopicPartition]) -> None:
-        """Forget what the controller was sent about replicas that are gone: one that comes back is assigned again.
+        """Forget the assignments sent for replicas that are gone: a replica that comes back is assigned again.
 
         A subscriber of `replication.metadata_changes.MetadataChanges.on_leadership`.
         """
@@ -89,7 +94,7 @@ class AssignmentsManager:
             self._forget_shown()
 
     def close(self) -> None:
-        """Sends nothing more; what waits stays unanswered."""
+        """Send no further request; waiting assignments stay uncompleted."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -171,7 +176,7 @@ class AssignmentsManager:
                             else:
                                 reason = code_of(partition.error_code).name
         for key, assignment in failed.items():
-            # The controller may have it all the same.
+            # The controller may have applied the assignment in spite of the failure.
             self._sent[key] = None
             if key in self._waiting:
                 assignment.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{assignment.partition} goes elsewhere by now"))

@@ -1,7 +1,7 @@
-"""The audit log of the authorizer (`kafka.authorizer.logger`): one line for each decision, in Kafka's words.
+"""Audit log of the authorizer (`kafka.authorizer.logger`): one line for each decision, in Kafka's words.
 
-Lines are written behind the request's back, on one of the loop's next turns, several at once. Where more decisions come than can be
-written, the rest is counted and said. Names are written as `base.text.printable` has them, and the end of a long one is left out.
+Lines are written after the request, in later loop iterations, several at once. When more decisions come than can be written, the excess is
+counted, and the count is logged. Names are escaped by `base.text.printable`; the end of a long name is left out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(AUDIT_LOGGER)
 
 MOST_WAITING: Final = 10_000
-"""Decisions that wait to be written."""
+"""Decisions that may wait to be written."""
 MOST_BYTES: Final = 4 << 20
-"""Bytes of the names in them: clients choose how long a name is."""
+"""Bytes of the names in waiting decisions; bounded because clients choose the length of names."""
 _LONGEST_NAME: Final = 1_000
 """Characters of a name that are written."""
 _AT_ONCE: Final = 500
@@ -40,7 +40,7 @@ RESOURCE_NAMES: Final = {
     ResourceType.DELEGATION_TOKEN: "DelegationToken",
     ResourceType.USER: "User",
 }
-"""As Kafka prints them (org.apache.kafka.common.utils.SecurityUtils.resourceTypeName)."""
+"""Resource type -> name that Kafka prints (org.apache.kafka.common.utils.SecurityUtils.resourceTypeName)."""
 
 
 class _Decision(NamedTuple):
@@ -54,7 +54,7 @@ class _Decision(NamedTuple):
 
 
 class Audit:
-    """Of one node."""
+    """Audit log of one node."""
 
     def __init__(self, clock: Clock, authorizer: StandardAuthorizer[Any]) -> None:
         self._clock = clock
@@ -64,7 +64,9 @@ class Audit:
         self._left_out = 0
 
     def note(self, context: RequestContext, check: Check, name: str, *, allowed: bool, count: int) -> None:
-        """Remembers a decision that is to be written."""
+        """Queue a decision to be written. `count`: how often the request names the resource. Drop and count the decision when the queue is
+        full.
+        """
         size = sys.getsizeof(name)
         if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_BYTES:
             self._left_out += 1

@@ -1,9 +1,11 @@
-"""In front of the dispatcher on listeners with SASL: nobody's requests get past who has not said who they are (KIP-43, KIP-152, KIP-368).
+"""SASL in front of the dispatcher: on listeners with SASL only requests of authenticated clients get past (KIP-43, KIP-152, KIP-368).
 
-What a frame means is decided by `server.sasl_session`. Here are the connections, the delay of refusals and the limits: a message before
-authentication has at most sasl.server.max.receive.size bytes, in memory that clients do not share (`Acceptor.login_pool`), an
-authentication takes at most `DEADLINE_S`, and at most `MOST_DELAYED` refused connections wait for their answer; further ones end the wait
-of the oldest.
+`server.sasl_session` decides the meaning of each frame. This module has the connections, the delay of refusals and the limits:
+
+- A message before authentication has at most sasl.server.max.receive.size bytes. Its memory is not shared between clients
+  (`Acceptor.login_pool`).
+- An authentication takes at most `DEADLINE_S`.
+- At most `MOST_DELAYED` refused connections wait for their response; a further refusal ends the wait of the oldest.
 """
 
 from __future__ import annotations
@@ -41,19 +43,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEADLINE_S: Final = 30.0
-"""How long an authentication may take. Kafka has no limit but connections.max.idle.ms."""
+"""Seconds that an authentication may take. Kafka has no limit but connections.max.idle.ms."""
 MOST_DELAYED: Final = 1000
 LOOK_S: Final = 1.0
-"""How often is looked for those that have taken longer, or are gone."""
+"""Seconds between two searches for connections that exceed `DEADLINE_S` or are closed."""
 _EARLY_S: Final = 1e-6
-"""Sums of floats may miss their mark by so much."""
+"""Seconds by which sums of floats may miss the due time."""
 _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
 _NO_ERROR: Final = b"\0\0"
 _CODES: Final = {name: code for code, name in SCRAM_MECHANISMS.items()}
 
 
 class SaslFrames:
-    """`network.acceptor.FrameHandler` before another one. Everything runs on the loop, but for the work that takes long."""
+    """`network.acceptor.FrameHandler` in front of another frame handler. Everything runs on the loop, except for slow work."""
 
     def __init__(
         self,
@@ -65,7 +67,9 @@ class SaslFrames:
         request_size: int,
         failed_delay_s: float,
     ) -> None:
-        """`listeners`: those with SASL, by name. `request_size`: bytes of a request of somebody who has authenticated."""
+        """Remember the arguments. `listeners`: the listeners with SASL, by name. `request_size`: most bytes of a request after
+        authentication.
+        """
         self._behind = behind
         self._services = services
         self._clock = services.clock
@@ -83,13 +87,15 @@ class SaslFrames:
             self._tokens = TokenLogins(services.token_secret, self._token, secrets.token_bytes)
         self._log = QuietLog(logger, services.clock)
         self._pending: dict[Connection, float] = {}
-        """Who is authenticating -> until when, oldest first."""
+        """Connection that is authenticating -> monotonic seconds of its deadline, oldest first."""
         self._delayed: dict[Connection, Callable[[], object]] = {}
-        """Who waits for a refusal -> what ends the wait, oldest first."""
+        """Connection that waits for its refusal -> function that ends the wait, oldest first."""
         self._look: TimerHandle | None = None
 
     def add(self, name: str, sasl: ListenerSasl) -> list[Deferred[object]]:
-        """Takes a listener in, new or of another life; gives what `load` gives for it."""
+        """Add a listener, or replace the listener of that name. Return the Deferreds of `load` for that listener; an empty list before
+        `load`.
+        """
         self.remove(name)
         self._listeners[name] = sasl
         loading: list[BearerKeys | KerberosAcceptor] = []
@@ -104,7 +110,7 @@ class SaslFrames:
         return [cast("Deferred[object]", each.load()) for each in loading] if self._loaded else []
 
     def remove(self, name: str) -> None:
-        """Forgets all that is kept of a listener; without effect for one without SASL. Its connections have been closed."""
+        """Forget all state of a listener whose connections have been closed; without effect for a listener without SASL."""
         self._listeners.pop(name, None)
         self._kerberos.pop(name, None)
         keys = self._bearers.pop(name, None)
@@ -112,7 +118,7 @@ class SaslFrames:
             keys.close()
 
     def load(self) -> list[Deferred[object]]:
-        """Reads what has to be there before anybody connects; fails with ConfigError."""
+        """Read the keys that must be known before the first connection. The returned Deferreds fail with ConfigError."""
         self._loaded = True
         loading: list[BearerKeys | KerberosAcceptor] = [*self._bearers.values(), *self._kerberos.values()]
         return [cast("Deferred[object]", each.load()) for each in loading]
@@ -120,14 +126,14 @@ class SaslFrames:
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
-        """A connection was admitted."""
+        """Begin the authentication of an admitted connection."""
         sasl = self._listeners.get(connection.listener.name)
         if sasl is not None:
             connection.session = SaslSession(sasl.mechanisms, sasl.max_reauth_ms, partial(self._new_exchange, sasl))
             self._await(connection, sasl)
 
     def may_follow(self, frame: memoryview) -> bool:
-        """See `FrameHandler`; who authenticates has nothing that others may follow."""
+        """See `FrameHandler`; a connection that is authenticating has no requests that others may follow."""
         return self._behind.may_follow(frame)
 
     def goes_first(self, connection: Connection, head: bytes) -> bool:
@@ -172,7 +178,7 @@ class SaslFrames:
         answer = self._behind.handle_frame(connection, frame)
         if isinstance(answer, Deferred) or answer is None:
             raise ProtocolError("ApiVersions has no answer")
-        # Size and correlation id stand before the error, whatever the version: that is how clients find out which it is.
+        # Size and correlation id stand before the error code in every version: clients can read the error before they know the version.
         start = b"".join([bytes(chunk) for chunk in answer[:2] if isinstance(chunk, (bytes, bytearray, memoryview))])[:10]
         session.versions_answered(without_error=start[8:10] == _NO_ERROR)
         return answer
@@ -227,7 +233,7 @@ class SaslFrames:
     # -- refusals --------------------------------------------------------------------------------------------------------------------
 
     def _refuse(self, connection: Connection, answer: Sequence[Chunk] | None, reason: str) -> Answer:
-        """Nothing is answered until the delay is over, which slows down who tries passwords; then the connection ends."""
+        """Answer a failed authentication after the delay, which slows down the guessing of passwords; then close the connection."""
         self._pending.pop(connection, None)
         self._log.warning("failed authentication of %s: %s", connection.connection_id, reason)
         result: Deferred[Sequence[Chunk] | None] = Deferred()
@@ -236,7 +242,7 @@ class SaslFrames:
 
         def look() -> None:
             nonlocal timer
-            # Timers of the loop count whole milliseconds from the beginning of its turn, and so may come early.
+            # Timers of the loop count whole milliseconds from the beginning of the loop iteration, and so may fire early.
             left_s = due_s - self._clock.monotonic()
             if left_s > _EARLY_S:
                 timer = self._clock.call_later(max(left_s, 0.001), look)
@@ -247,7 +253,7 @@ class SaslFrames:
             timer.cancel()
             self._delayed.pop(connection, None)
             result.complete(answer)
-            # After the turn of the loop in which the answer goes out.
+            # Close after the loop iteration in which the response is sent.
             self._clock.call_later(0, connection.close)
 
         timer = self._clock.call_later(self._failed_delay_s, look)
@@ -256,11 +262,11 @@ class SaslFrames:
             next(iter(self._delayed.values()))()
         return result
 
-    # -- those that take too long ------------------------------------------------------------------------------------------------------
+    # -- authentications that take too long -------------------------------------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
-        """Connections that have not logged in yet."""
+        """Connections that have not authenticated yet."""
         return len(self._pending)
 
     def _await(self, connection: Connection, sasl: ListenerSasl) -> None:
@@ -283,7 +289,7 @@ class SaslFrames:
             self._look = self._clock.call_later(LOOK_S, self._close_late)
 
     def close(self) -> None:
-        """No timer of this goes on."""
+        """Stop the search for late authentications, and close the bearer keys."""
         for each in self._bearers.values():
             each.close()
         if self._look is not None:

@@ -1,7 +1,7 @@
-"""The authorizer of a node: made before its listeners open, and kept up with the ACLs of the metadata.
+"""Authorizer of a node: made before its listeners open, and updated with the ACLs of the metadata.
 
-Until the ACLs are known, only super users may do anything: the controllers' listeners are open by then, since the quorum needs them to find
-out what the ACLs are (early.start.listeners, which always holds them). Brokers' listeners open later.
+Until the ACLs are known, only super users are allowed anything. The controllers' listeners are open by then, because the quorum needs them
+to learn the ACLs (early.start.listeners, which always includes these listeners). Brokers' listeners open later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class AclPublisher:
-    """Hands the ACLs of each image to the authorizer (org.apache.kafka.metadata.publisher.AclPublisher)."""
+    """Publisher that hands the ACLs of each image to the authorizer (org.apache.kafka.metadata.publisher.AclPublisher)."""
 
     def __init__(self, authorizer: StandardAuthorizer[UUID]) -> None:
         self._authorizer = authorizer
@@ -40,14 +40,14 @@ class AclPublisher:
 
 
 def new_authorizer(config: BrokerConfig) -> StandardAuthorizer[UUID]:
-    """The authorizer that the configuration describes, without ACLs."""
+    """Return the authorizer that the configuration describes, without ACLs."""
     return StandardAuthorizer(
         parse_super_users(config.text("super.users")), allow_without_acl=config.flag("allow.everyone.if.no.acl.found")
     )
 
 
 def install(services: Services) -> AclPublisher:
-    """From now on the node decides about access; the publisher must follow the metadata."""
+    """Give the node an authorizer and an audit log. Return the publisher, which must follow the metadata."""
     authorizer = new_authorizer(services.config)
     services.authorizer = authorizer
     services.audit = Audit(services.clock, authorizer)

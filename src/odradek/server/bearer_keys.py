@@ -1,8 +1,8 @@
-"""The public keys that bearer tokens are signed with: a file or an address (sasl.oauthbearer.jwks.endpoint.url), read anew while the node
-runs. (org.apache.kafka.common.security.oauthbearer.internals.secured.RefreshingHttpsJwks, JwksFileVerificationKeyResolver)
+"""Public keys that sign bearer tokens, from a file or an address (sasl.oauthbearer.jwks.endpoint.url), refreshed while the node runs.
 
-What cannot be read at the start ends the start; later the keys that are known stay. A token that names a key which is not there has them
-read anew, for each name once a minute. Keys are read in a thread of their own, and within connect and read timeout, taken together.
+A failed read at the start ends the start; after a later failure the known keys stay. A token that names an unknown key starts a refresh, at
+most once a minute for each key name. A separate thread reads the keys, within the sum of connect timeout and read timeout.
+(org.apache.kafka.common.security.oauthbearer.internals.secured.RefreshingHttpsJwks, JwksFileVerificationKeyResolver)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_KEY_ID: Final = 1000
 
 
 class BearerKeys:
-    """The keys of one provider, and what they say of tokens. Everything runs on the loop, but for the reading."""
+    """Keys of one provider, and the validation of tokens with them. Everything runs on the loop, except for reading the keys."""
 
     def __init__(self, settings: BearerSettings, clock: Clock, jobs: Jobs) -> None:
         self._settings = settings
@@ -52,7 +52,7 @@ class BearerKeys:
         return validate_signed(token, self._keys, self._rules, self._clock.time_ms() / 1000, self._key_missing)
 
     def load(self) -> Deferred[PublicKeys]:
-        """Reads the keys for the first time; fails with ConfigError."""
+        """Read the keys for the first time. The Deferred fails with ConfigError."""
         loading = self._jobs.apart(self._read)
 
         def loaded(done: Deferred[PublicKeys]) -> None:
@@ -64,7 +64,7 @@ class BearerKeys:
         return loading
 
     def close(self) -> None:
-        """Nothing is read from now on."""
+        """Stop the refreshes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -88,7 +88,7 @@ class BearerKeys:
         self._timer = self._clock.call_later(pause_s, self.refresh)
 
     def refresh(self) -> None:
-        """Read the keys again, unless that is under way."""
+        """Read the keys again, unless a read is under way."""
         if self.reading:
             return
         self.reading = True

@@ -1,6 +1,6 @@
-"""The order in which a node starts; it stops in reverse.
+"""Order in which a node starts; a node stops in the reverse order.
 
-Each step is a class that tells its own story, and is made with what earlier steps returned: what a step may use can be read off its line.
+Each step is a class, made with the results of earlier steps: the arguments in its line show what the step may use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 async def start_node(startup: Startup, node: Node, *, format_if_empty: bool) -> None:
-    """Starts every step that the node's roles ask for. A cancelled start, or one that raises, is to be stopped by `startup`."""
+    """Start every step that the node's roles require. After a cancelled or failed start the caller must stop `startup`."""
     start = startup.start
 
     policies = await start(LoadPolicies(node))

@@ -1,7 +1,7 @@
-"""A node: started by `server.boot`, one step after the other, and stopped in reverse.
+"""A node: `server.boot` starts it, one step after the other; it stops in the reverse order.
 
-`Broker(config).start()` serves a whole broker (and its controller) inside any event loop; tests and the simulator hand in their own clock,
-disk and randomness, and a loop whose network and executor are theirs.
+`Broker(config).start()` serves a whole broker (and its controller) inside any event loop. Tests and the simulator pass their own clock,
+disk and random source, and a loop with their own network and executor.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FOREVER_MS = 2**53
-"""What is longer than this is no time limit."""
+"""Milliseconds; a configured time above this value means no limit."""
 
 
 def follow_references(settings: Mapping[str, str], providers: Mapping[str, str]) -> Resolved:
-    """`config.dynamic_broker.Resolve`; what it takes is loaded when there is a reference for the first time."""
+    """Resolve references in settings (`config.dynamic_broker.Resolve`). The resolver is imported with the first reference."""
     from odradek.providers.resolving import resolve_broker
 
     return resolve_broker(settings, providers)
 
 
 class Broker:
-    """One node of a cluster, by the roles of its configuration."""
+    """Node of a cluster, with the roles of its configuration."""
 
     def __init__(
         self,
@@ -62,10 +62,11 @@ class Broker:
         format_if_empty: bool = False,
         gate: Gate | None = None,
     ) -> None:
-        """`loop` (default: the running one) also brings the network and the executor.
+        """Make a node that is not started.
 
-        `format_if_empty`: a node whose directories are all unformatted formats them itself, as a cluster of its own.
-        `gate`: takes the requests of all listeners in the dispatcher's place, for tests.
+        `loop` (default: the running loop) also brings the network and the executor. `format_if_empty`: the node formats its directories as
+        a new cluster when all of them are unformatted. `gate`: makes the frame handler that takes the requests of all listeners in the
+        dispatcher's place, for tests.
         """
         self.config = config
         self.loop = loop or asyncio.get_running_loop()
@@ -78,11 +79,11 @@ class Broker:
         self.services = services = Services()
         self.start_seconds = 0.0
         self.on_fatal: Callable[[OdradekError], object] | None = None
-        """Called when the node cannot go on, once it has started: the last log directory failed, or the metadata log did."""
+        """Called when a started node cannot go on, because its last log directory or its metadata log has failed."""
         self._format_if_empty = format_if_empty
         self._startup = Startup()
         self._fault: asyncio.Future[OdradekError] = self.loop.create_future()
-        """The first problem of a part at work in the background; it ends the start, or the node."""
+        """First fatal problem of a background part; ends the start, or the started node."""
         self._started = False
         self._stopping: asyncio.Future[None] | None = None
         services.config = config
@@ -115,18 +116,18 @@ class Broker:
 
     @property
     def bound_listeners(self) -> list[BoundListener]:
-        """The listeners with their ports, in the order of the configuration."""
+        """Listeners with their ports, in the order of the configuration."""
         return self.services.bound_listeners
 
     def port(self, listener: str | None = None) -> int:
-        """The port of a listener, by default of the first one for clients."""
+        """Return the port of a listener, by default of the first listener for clients."""
         return next(bound.port for bound in self.bound_listeners if (bound.scope == BROKER if listener is None else bound.name == listener))
 
     async def start(self) -> None:
-        """Returns when clients are served. Raises OdradekError, one line, when the node cannot start; call `stop` then, too.
+        """Start the node; return when it serves clients.
 
-        A part that fails in the background (the metadata log, the last log directory) ends the start, whatever it waits for; so does
-        server.max.startup.time.ms.
+        A part that fails in the background (the metadata log, the last log directory) ends the start at once; so does
+        server.max.startup.time.ms. Raises OdradekError with a one-line message when the node cannot start; call `stop` then, too.
         """
         begin = self.clock.monotonic()
         for line in ineffective(self.config.given):
@@ -154,7 +155,7 @@ class Broker:
         self.start_seconds = self.clock.monotonic() - begin
 
     async def stop(self) -> None:
-        """Shuts down in order, from whatever has been started. A second call waits for the first."""
+        """Stop all started parts in order. A second call waits for the first."""
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
             return
@@ -169,7 +170,9 @@ class Broker:
             self._stopping.set_result(None)
 
     def hurry(self) -> None:
-        """A stop waits for no other node from now on: not for a controller to move leaders away, nor for one to take over the quorum."""
+        """Keep a stop from waiting for other nodes: for a controller that moves leaders away, or for a controller that takes over the
+        quorum.
+        """
         self._node.hurry()
 
     def _fatal(self, error: BaseException) -> None:
@@ -179,7 +182,7 @@ class Broker:
         self._fault.set_result(problem)
         if not self._started:
             return
-        # At once: to end in order may take minutes.
+        # Log at once: an orderly end may take minutes.
         logger.critical("this node cannot go on and shuts down: %s", problem)
         if self.on_fatal is not None:
             self.on_fatal(problem)

@@ -1,11 +1,11 @@
 """Requests from one role to another: broker to controller, broker to broker.
 
-- To this node itself the channel is looped back: the request is encoded, dispatched as if it had come in on the other role's listener, and
-  its response encoded and decoded again, so that a cluster of one runs the very code of a cluster of many. Delivery is on the loop's next
-  turn: nothing that sends is entered again from within. What every transaction would send to its own node does not come here
-  (`server.transactions_here`).
-- To another broker it goes to the inter-broker listener that the broker has registered (`network.peers`).
-- To the active controller it follows the leader of the metadata quorum (`server.controller_requests`).
+- A request to this node itself is looped back. The channel encodes the request, dispatches it as if it had arrived on the other role's
+  listener, and encodes and decodes its response. So a cluster of one node runs the same code as a cluster of many. The request is delivered
+  in the next loop iteration: the sender is never re-entered. Requests that each transaction would send to its own node do not use the
+  channel (`server.transactions_here`).
+- A request to another broker goes to the inter-broker listener that the broker has registered (`network.peers`).
+- A request to the active controller follows the leader of the metadata quorum (`server.controller_requests`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from odradek.server.dispatch import Dispatcher
 
 Carry = Callable[[int, str, bytes], "Deferred[Sequence[Chunk] | None]"]
-"""(node, listener scope, frame without its size) -> the frame of the answer, with it; what gets lost is never answered."""
+"""(node, listener scope, frame without its size) -> the response frame with its size. The Deferred of a lost request never completes."""
 
 _PURPOSES: Final[dict[int, str]] = {
     ApiKey.BROKER_REGISTRATION: "lifecycle",
@@ -39,12 +39,13 @@ _PURPOSES: Final[dict[int, str]] = {
     ApiKey.ENVELOPE: "forward",
     ApiKey.WRITE_TXN_MARKERS: "markers",
 }
-"""API -> the connection it goes by, where that is not "rpc": a heartbeat must not wait for what a client has asked the controller, nor
-anything for a marker that waits for replicas."""
+"""API -> purpose of its connection, "rpc" by default. A heartbeat must not wait for a client's request to the controller, and no request
+may wait for a marker that waits for replicas.
+"""
 
 
 class InterBrokerChannel:
-    """The one channel of a node. Without `peers` (or `carry`, the simulations' own network) it is the only node of its cluster."""
+    """The one channel of a node. Without `peers` (or `carry`, the network of simulations) the node is the only one of its cluster."""
 
     def __init__(
         self,
@@ -60,10 +61,12 @@ class InterBrokerChannel:
         controller_timeout_s: float = 30.0,
         carry: Carry | None = None,
     ) -> None:
-        """`listener_names`: listener scope -> the name of the listener on which looped-back requests appear to come in, `principal`: whose
-        they are there. `broker` says where a broker is reached, `controller` who is the active controller
-        and where (None: nobody known; without it: this node). `controller_timeout_s` (controller.socket.timeout.ms) bounds each wait for an
-        answer of a controller, after which it is asked anew.
+        """Remember the arguments.
+
+        `listener_names`: listener scope -> name of the listener on which looped-back requests appear to arrive. `principal`: listener scope
+        -> principal of these requests. `broker` returns the address of a broker. `controller` returns the address of the active controller,
+        None while no controller is known; without `controller` this node is the controller. `controller_timeout_s`
+        (controller.socket.timeout.ms) bounds each wait for a controller's response; after it the request is sent again.
         """
         self._node_id = node_id
         self._clock = clock
@@ -81,12 +84,16 @@ class InterBrokerChannel:
         )
 
     def send(self, destination: int, api_key: int, request: Message, version: int, *, timeout_s: float = 30.0) -> Deferred[Message]:
-        """Sends `request` to a broker, or to the active controller (TO_CONTROLLER), in `version` or the highest below it that the other
-        side knows; the result is the response message.
+        """Send `request` to a broker, or to the active controller (TO_CONTROLLER); return its response message.
 
-        Fails with KafkaError: REQUEST_TIMED_OUT when there is no answer in time, NETWORK_EXCEPTION when the other side cannot be reached or
-        closed on us, BROKER_NOT_AVAILABLE when no such broker is registered, UNSUPPORTED_VERSION as `Peers.send`. A request to the active
-        controller fails only at its deadline: until then it is sent again, and waits for a controller that answers.
+        The request has the highest version up to `version` that the other side knows. The Deferred fails with KafkaError:
+
+        - REQUEST_TIMED_OUT when no response arrives within `timeout_s`;
+        - NETWORK_EXCEPTION when the other side cannot be reached or closes the connection;
+        - BROKER_NOT_AVAILABLE when no such broker is registered;
+        - UNSUPPORTED_VERSION as in `Peers.send`.
+
+        A request to the active controller fails only at its deadline: until then it is sent again, and waits for a controller that answers.
         """
         if self._closed:
             return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed"))
@@ -106,11 +113,11 @@ class InterBrokerChannel:
         return self._peers.send(address, _PURPOSES.get(api_key, "rpc"), request, at_most=version, timeout_s=timeout_s)
 
     def controller_changed(self) -> None:
-        """What `controller` says may have changed: on the loop's next turn, requests that wait for a controller go there."""
+        """Send waiting requests, in the next loop iteration, to the controller that `controller` now returns."""
         self._clock.call_later(0, self._to_controller.controller_changed)
 
     def close(self) -> None:
-        """Nothing is sent from now on; what is under way is still answered."""
+        """Send no further request; requests under way are still answered."""
         self._closed = True
         self._to_controller.close()
 

@@ -1,4 +1,4 @@
-"""The log cleaner at work: log.cleaner.threads cleanings at a time, each a chain of executor jobs (Kafka's LogCleaner)."""
+"""Log cleaner: log.cleaner.threads cleanings at a time, each a chain of executor calls (Kafka's LogCleaner)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RECONFIGURED_BY = ("log.cleaner.threads", "log.cleaner.io.max.bytes.per.second", "log.cleaner.backoff.ms")
-"""Keys that act at once; the other log.cleaner.* hold from the next cleaning on."""
+"""Keys that take effect at once; the other log.cleaner.* keys take effect with the next cleaning."""
 _LARGEST_MAP = 0x7FFFFFFF
-"""Bytes of the dedupe buffer that one thread can use."""
+"""Bytes of the dedupe buffer that one thread can use, at most."""
 
 
 class LogCleaner:
-    """Started once, stopped once; everything runs on the loop, but for what it hands to the executor.
+    """Cleaner of a node, started once and stopped once. Everything runs on the loop, except for executor calls.
 
-    Kafka stops its cleanings when its threads or buffers are reconfigured; here they go on, and the next ones take the new values.
+    Kafka stops its cleanings when its threads or buffers are reconfigured. Here they continue, and later cleanings use the new values.
     """
 
     def __init__(self, config: DynamicBrokerConfig, clock: Clock, jobs: Jobs, disk: Disk, log_manager: LogManager) -> None:
@@ -46,16 +46,16 @@ class LogCleaner:
         self._workers: list[_Worker] = []
         self._stopped: Deferred[None] | None = None
         self._writing = 0
-        """Jobs that write checkpoints."""
+        """Executor calls under way that write checkpoints."""
         log_manager.cleaner = self.manager
         config.subscribe(RECONFIGURED_BY, self._reconfigured)
 
     def start(self) -> None:
-        """Begins to look for work."""
+        """Start the workers."""
         self._reconfigured()
 
     def stop(self) -> Deferred[None]:
-        """Stops looking for work and what is being cleaned; done when the last step has left the executor, some milliseconds later."""
+        """Stop all workers and cleanings. The Deferred completes when the last step has left the executor, some milliseconds later."""
         if self._stopped is None:
             self._stopped = Deferred()
             for plan in self.manager.running:
@@ -90,15 +90,15 @@ class LogCleaner:
 
     @property
     def backoff_s(self) -> float:
-        """The pause when there is nothing to clean."""
+        """Seconds to wait when no log needs cleaning."""
         return self._config.integer("log.cleaner.backoff.ms") / 1000
 
     def begin(self) -> CleaningRun | None:
-        """The cleaning that is needed most, with what the configuration says now."""
+        """Return the most urgent cleaning, with the current configuration; None when no log needs cleaning."""
         plan = self.manager.grab_filthiest(self._clock.time_ms())
         if plan is None:
             return None
-        # What the work needs is loaded when there is some, not while the broker starts.
+        # Import the modules of the work with the first cleaning, to keep them out of the start.
         from odradek.records.compaction import OffsetMap
         from odradek.storage.compaction.run import CleaningRun
 
@@ -123,8 +123,8 @@ class LogCleaner:
         )
 
     def ended(self) -> None:
-        """After each cleaning, and each search that found nothing: compacted logs are shortened where their policy asks for it, and what
-        was cleaned is written down.
+        """Delete old segments of compacted logs whose policy asks for it, and write the cleaner's checkpoints. A worker calls this after
+        each cleaning, and after each search without a result.
         """
         if self._stopped is None:
             self.manager.delete_old_segments()
@@ -143,7 +143,7 @@ class LogCleaner:
         self._look_whether_done()
 
     def gone(self, worker: _Worker) -> None:
-        """A worker that was to retire has."""
+        """Remove a worker that has retired."""
         self._workers.remove(worker)
         self._look_whether_done()
 
@@ -153,7 +153,7 @@ class LogCleaner:
 
 
 class _Worker:
-    """What a thread is in Kafka: looks for work, does it, looks again, and pauses when there is none."""
+    """Counterpart of a thread in Kafka's cleaner: searches a log, cleans it, searches again, and pauses when no log needs cleaning."""
 
     def __init__(self, cleaner: LogCleaner) -> None:
         self._cleaner = cleaner
@@ -162,10 +162,10 @@ class _Worker:
         self.retiring = False
 
     def retire(self) -> None:
-        """Ends, after its cleaning if it has one."""
+        """Stop the worker, after its current cleaning."""
         self.retiring = True
         if self._timer is not None and (self._run is None or self._run.plan.stopped):
-            # Nothing runs in the executor: it waits for work, or for the throttle.
+            # No step runs in the executor: the worker waits for work, or for the throttle.
             self._timer.cancel()
             self._timer = None
             if self._run is None:
@@ -174,7 +174,7 @@ class _Worker:
                 self._step()
 
     def wake(self) -> None:
-        """Looks for work now if it is waiting for it."""
+        """Search for work now when the worker is idle."""
         if self._run is None and self._timer is not None:
             self._timer.cancel()
             self._timer = self._cleaner.clock.call_later(0, self._look)
@@ -209,7 +209,7 @@ class _Worker:
         try:
             delay_s = run.settle()
         except Exception as error:
-            # A worker never dies: the others' logs want cleaning, too.
+            # A worker must survive errors: other logs need cleaning, too.
             logger.exception("cleaning %s failed", run.plan.log.directory)
             run.abandon(str(error))
             delay_s = None
@@ -224,7 +224,7 @@ class _Worker:
 
 
 class CleanLogs(Step[None]):
-    """Begins to compact logs, unless log.cleaner.enable is off; at the end waits for the cleanings under way to let go."""
+    """Step that starts the log cleaner, unless log.cleaner.enable is off. Its stop waits until the cleanings under way have stopped."""
 
     name = "cleaner"
     stop_timeout_s = 10.0

@@ -1,4 +1,4 @@
-"""The clock of a real process."""
+"""Clock of a real process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How many connections a second the listeners take: by the configuration, and by the quotas of addresses in the metadata (KIP-612).
+"""Limits on new connections per second, by the configuration and by the address quotas of the metadata (KIP-612).
 
-Listeners of brokers and of controllers are limited apart from one another, as the socket servers of Kafka's roles are. While nothing is
-limited there are no rates at all, and a new connection costs nothing more.
+Listeners of brokers and of controllers have separate limits, like the socket servers of Kafka's roles. Without any limit there are no
+rates, and a new connection has no extra cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RATE = "max.connection.creation.rate"
 
 
 class ConnectionLimits:
-    """Keeps the rates of an acceptor up with the configuration and the quotas of addresses."""
+    """Updates the rates of an acceptor with the configuration and the address quotas."""
 
     def __init__(self, config: DynamicBrokerConfig, acceptor: Acceptor) -> None:
         self._config = config
@@ -35,7 +35,7 @@ class ConnectionLimits:
         config.on_set.append(self.configure)
 
     def configure(self) -> None:
-        """By the configuration as it is now."""
+        """Apply the current configuration."""
         config = self._config.current
         rate = config.integer(_RATE)
         own = {name: value for name in _listeners(config) if isinstance(value := own_value(config, name, _RATE), int)}
@@ -45,7 +45,7 @@ class ConnectionLimits:
             self._settle()
 
     def addresses(self, changes: Changes) -> None:
-        """The quotas of addresses among the changes hold from now on."""
+        """Apply the address quotas among the changes."""
         from odradek.quotas.managers import address_changes
 
         for address, rate in address_changes(changes):
@@ -72,7 +72,7 @@ class ConnectionLimits:
 
 
 def protected_listener(config: BrokerConfig) -> str | None:
-    """The listener between brokers, where it has none but them: the rate of the whole broker does not hold there."""
+    """Return the inter-broker listener when it serves only brokers, else None. The rate of the whole broker does not apply to it."""
     return config.inter_broker_listener_name if len(config.listeners) > 1 else None
 
 

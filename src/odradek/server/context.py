@@ -1,4 +1,4 @@
-"""What is known about a request besides its body."""
+"""Facts about a request besides its body."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 AUDIT_LOGGER: Final = "kafka.authorizer.logger"
-"""Who was denied what (INFO), and who was allowed what (DEBUG): the name that Kafka's configurations of loggers have."""
+"""Logger of denied (INFO) and allowed (DEBUG) access; the name is that of Kafka's logger configurations."""
 
 _audit = logging.getLogger(AUDIT_LOGGER)
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class RequestContext:
-    """One request on its way through the house.
+    """Context of one request while the node serves it.
 
-    `listener_scope` is "broker" or "controller" (handlers.scopes); `received_at` is `clock.monotonic()` when its last byte was there.
-    For a `forwarded` request, one that came in an Envelope, principal, host and client id are those of the client.
+    `listener_scope` is "broker" or "controller" (handlers.scopes). `received_at` is `clock.monotonic()` when the last byte of the request
+    arrived. For a `forwarded` request, received in an Envelope, principal, host and client id are the client's.
     """
 
     __slots__ = (
@@ -78,15 +78,15 @@ class RequestContext:
         self.forwarded = forwarded
         self.received_at = received_at
         self.measured: Measured | None = None
-        """Where the request is counted, from when its API is known."""
+        """Counters of the request's API; None until the API is known."""
         self.services = services
         self.connection: Connection | None = None
-        """Where the answer goes; None for requests that did not come through a socket of their own."""
+        """Connection of the response; None for a request without its own socket."""
         self.meter: Meter | None = None
-        """What the request uses of its client's quotas; None while nobody has any."""
+        """Use of the client's quotas by the request; None while no client has a quota."""
 
     def of(self, api_key: int, api_version: int) -> RequestContext:
-        """Of another request that the same client is to have made."""
+        """Return the context of another request of the same client."""
         return RequestContext(
             api_key,
             api_version,
@@ -103,9 +103,9 @@ class RequestContext:
         )
 
     def allows(self, check: Check, name: str = CLUSTER_NAME, *, count: int = 1) -> bool:
-        """Whether the client may do this to the resource; everybody may do everything where there is no authorizer.
+        """Return whether the client may perform the check's operation on the resource; always true without an authorizer.
 
-        `count`: how often the request names it, for the audit log.
+        `count`: how often the request names the resource, for the audit log.
         """
         authorizer = self.services.authorizer
         if authorizer is None:
@@ -116,12 +116,14 @@ class RequestContext:
         return allowed
 
     def allows_any(self, check: Check) -> bool:
-        """Whether there is any resource of the check's kind that the client may do this to."""
+        """Return whether the client may perform the check's operation on any resource of the check's type."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows_any(self.principal, self.peer_host, check.operation, check.resource)
 
     def denied(self, check: Check, names: Iterable[str]) -> frozenset[str]:
-        """Those of the resources that the client may not do this to. Each is asked for once, however often it is named."""
+        """Return the resources on which the client may not perform the check's operation. A resource that is named several times is checked
+        once.
+        """
         if self.services.authorizer is None:
             return _NOTHING
         counts: dict[str, int] = {}
@@ -130,7 +132,7 @@ class RequestContext:
         return frozenset([name for name, count in counts.items() if not self.allows(check, name, count=count)])
 
     def require(self, check: Check, name: str = CLUSTER_NAME) -> None:
-        """KafkaError with the check's error where the client may not."""
+        """Raise KafkaError with the check's error when the client may not perform the check's operation on the resource."""
         if not self.allows(check, name):
             raise KafkaError(check.error, self._needs(check) if check.explained else None)
 

@@ -1,7 +1,7 @@
-"""A controller tells the active controller where it is reached and what it understands (ControllerRegistrationManager, KIP-919).
+"""Registration of a controller's addresses and features with the active controller (ControllerRegistrationManager, KIP-919).
 
-The metadata log is the only proof that it has: as long as the image knows no registration of this start, and the metadata.version has
-registrations at all, the request is sent; after a failure again, with longer and longer pauses.
+Only the metadata log proves the registration. The request is sent as long as the image has no registration of this start, if the
+metadata.version supports registrations. After a failure the request is sent again, with growing pauses.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ logger = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.1
 _LONGEST_RETRY_S = 120.0
 _JITTER = 0.02
-"""ExponentialBackoff(100, 2, 120000, 0.02)."""
+"""Relative jitter: the pauses are those of ExponentialBackoff(100, 2, 120000, 0.02)."""
 
 
 class ControllerRegistrar:
-    """A publisher of the metadata loader: registers this node whenever the image shows that it is not registered."""
+    """Publisher of the metadata loader: registers this node whenever the image has no registration of it."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ControllerRegistrar:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        """`incarnation_id` must be new with each start; `listeners` are those of the controller."""
+        """Remember the arguments. `incarnation_id` must be new with each start; `listeners` are the controller's listeners."""
         self._node_id = node_id
         self._incarnation_id = incarnation_id
         self._listeners = listeners
@@ -67,7 +67,7 @@ class ControllerRegistrar:
 
     @property
     def registered(self) -> bool:
-        """Whether the image that was published last knows this start of the node."""
+        """Whether the last published image contains the registration of this start of the node."""
         mine = None if self._image is None else self._image.cluster.controllers.get(self._node_id)
         return mine is not None and mine.incarnation_id == self._incarnation_id
 
@@ -78,7 +78,7 @@ class ControllerRegistrar:
             self._send_if_needed()
 
     def stop(self) -> None:
-        """No more requests."""
+        """Send no further request."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -139,7 +139,7 @@ class ControllerRegistrar:
 
 
 class RegisterController(Step[None]):
-    """Begins to register this controller with the active one, in the background."""
+    """Step that begins to register this controller with the active controller, in the background."""
 
     name = "controller_registration"
 

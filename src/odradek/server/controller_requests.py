@@ -1,12 +1,13 @@
-"""Requests to the active controller: they wait until there is one, and move with it (NodeToControllerRequestThread).
+"""Requests to the active controller. A request waits until a controller is known, and follows a change of the controller
+(NodeToControllerRequestThread).
 
     waiting --a controller is known--> sent --answered--> done
        ^--NOT_CONTROLLER, lost, late-----|
 
-A request ends with the first answer other than NOT_CONTROLLER, whoever it was sent to by then, or at its deadline with REQUEST_TIMED_OUT.
-Whatever was sent may have been executed, more than once: all that brokers ask of controllers bears that, and clients' requests that are
-forwarded are sent again after a lost connection by Kafka as well. A request that is under way to a controller which is stopped and keeps
-its connections, is not: Kafka waits for that one's answer. Here the next controller is asked as soon as it is known.
+A request ends with the first response other than NOT_CONTROLLER, from whichever controller, or at its deadline with REQUEST_TIMED_OUT. A
+controller may have executed a sent request, even more than once. All requests of brokers to controllers tolerate that; Kafka, too, resends
+clients' forwarded requests after a lost connection. One case differs from Kafka: a request under way to a stopped controller that keeps its
+connections. Kafka waits for the response of that controller. Here the next controller is asked as soon as it is known.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _MOST_PENDING = 10_000
 _AGAIN = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 
 Send = Callable[[Address, "Message", int, float], "Deferred[Message]"]
-"""(controller, request, highest version, time limit in seconds) -> the response."""
+"""(controller, request, highest version, timeout in seconds) -> the response."""
 
 
 class _Pending:
-    """`attempt` counts how often the request was sent; `sent_to` is who has it now, None while it waits."""
+    """A request without a response. `attempt` counts how often it was sent; `sent_to` is the node that has it now, None while it waits."""
 
     __slots__ = ("at_most", "attempt", "deadline_s", "number", "pause_s", "problem", "request", "result", "retry", "sent_to", "timer")
 
@@ -50,11 +51,13 @@ class _Pending:
 
 
 class ControllerRequests:
-    """All of a node."""
+    """Pending requests of a node to the active controller."""
 
     def __init__(self, clock: Clock, controller: Callable[[], Address | None], send: Send, *, attempt_timeout_s: float = 30.0) -> None:
-        """`controller` says who leads the metadata quorum as far as this node knows. `send` must not call back while it is being called
-        for this node itself. `attempt_timeout_s` (controller.socket.timeout.ms) bounds the wait for one answer.
+        """Remember the arguments.
+
+        `controller` returns the leader of the metadata quorum as far as this node knows it. `send` must not call back during the call when
+        the leader is this node. `attempt_timeout_s` (controller.socket.timeout.ms) bounds the wait for one response.
         """
         self._clock = clock
         self._controller = controller
@@ -67,8 +70,8 @@ class ControllerRequests:
         return len(self._pending)
 
     def send(self, request: Message, at_most: int, timeout_s: float) -> Deferred[Message]:
-        """The answer of whoever is the active controller in time. Fails with KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, or
-        NETWORK_EXCEPTION when too many requests wait already.
+        """Return the response of the active controller within `timeout_s`. The Deferred fails with KafkaError: REQUEST_TIMED_OUT,
+        UNSUPPORTED_VERSION, or NETWORK_EXCEPTION when too many requests are pending.
         """
         if len(self._pending) >= _MOST_PENDING:
             return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{_MOST_PENDING} requests wait for the active controller"))
@@ -80,7 +83,7 @@ class ControllerRequests:
         return pending.result
 
     def controller_changed(self) -> None:
-        """Another controller may be known than before: what it does not have yet goes to it now."""
+        """Send to the current controller all requests that were not sent to it."""
         controller = self._controller()
         if controller is None:
             return
@@ -90,7 +93,7 @@ class ControllerRequests:
                 self._attempt(pending)
 
     def close(self) -> None:
-        """Nothing is sent any more; what waits fails, what is under way is still answered."""
+        """Fail the waiting requests; requests under way are still answered."""
         for pending in list(self._pending.values()):
             if pending.sent_to is None:
                 self._fail(pending, KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed"))
@@ -125,7 +128,7 @@ class ControllerRequests:
                 return
             error = KafkaError(ErrorCode.NOT_CONTROLLER)
         if attempt != pending.attempt:
-            return  # it has been sent to somebody else since
+            return  # a later attempt has replaced this one
         if not isinstance(error, KafkaError) or error.code not in _AGAIN:
             self._fail(pending, error)
             return

@@ -1,6 +1,6 @@
-"""The coordinators of a broker: made when they are first needed, told of leadership and of each new image.
+"""Coordinators of a broker: made on first use, updated with leadership changes and each new image.
 
-A broker that nobody asks for a group or a transaction, and that leads no partition of their topics, does not even load their code.
+A broker without group or transaction requests that leads no partition of their topics does not even import their code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Changed = Mapping[TopicPartition, "PartitionInfo"]
 
 
 class _Runtime(Protocol):
-    """What the runtimes of all coordinators have in common."""
+    """Common interface of the runtimes of all coordinators."""
 
     def load(self, topic_partition: TopicPartition, leader_epoch: int, /) -> None: ...
 
@@ -42,7 +42,7 @@ class _Runtime(Protocol):
 
 
 class Coordinators:
-    """One per broker; a listener to leadership (`MetadataChanges.on_leadership`) and a part of `BrokerPublisher`."""
+    """Coordinators of one broker; a listener to leadership (`MetadataChanges.on_leadership`) and a part of `BrokerPublisher`."""
 
     def __init__(self, services: Services, run_job: RunJob) -> None:
         self._services = services
@@ -52,27 +52,27 @@ class Coordinators:
         self._verifier: ChannelVerifier | None = None
         self._awaited: dict[Deferred[None], str] = {}
         self._turns = Turns(services.clock)
-        """Of transactions: verification, decisions and markers."""
+        """Loop iterations shared by the parts of transactions: verification, decisions and markers."""
         self._closed = False
 
     @property
     def made_verifier(self) -> ChannelVerifier | None:
-        """What asks coordinators about transactions, if that was needed."""
+        """Verifier that asks transaction coordinators; None before its first use."""
         return self._verifier
 
     @property
     def made_groups(self) -> GroupCoordinator | None:
-        """The coordinator of groups if somebody has needed it."""
+        """Coordinator of groups; None before its first use."""
         return self._groups
 
     @property
     def made_transactions(self) -> TransactionCoordinator | None:
-        """The coordinator of transactions if somebody has needed it."""
+        """Coordinator of transactions; None before its first use."""
         return self._transactions
 
     @property
     def groups(self) -> GroupCoordinator:
-        """Made on first use; after `close` it answers NOT_COORDINATOR."""
+        """Coordinator of groups, made on first use; after `close` it answers NOT_COORDINATOR."""
         if self._groups is None:
             self._groups = _new_group_coordinator(self._services, self._run_job)
             if self._closed:
@@ -81,7 +81,7 @@ class Coordinators:
 
     @property
     def transactions(self) -> TransactionCoordinator:
-        """As `groups`."""
+        """Coordinator of transactions, made on first use; after `close` it answers NOT_COORDINATOR."""
         if self._transactions is None:
             self._transactions = _new_transaction_coordinator(self._services, self._run_job, self._turns)
             if self._closed:
@@ -97,13 +97,15 @@ class Coordinators:
         support: Support,
         again: Again | None = None,
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
-        """See `replication.verification.TransactionVerifier`: asks the transaction's coordinator, wherever it is."""
+        """Ask the transaction's coordinator, on any broker (`replication.verification.TransactionVerifier`)."""
         if self._verifier is None:
             self._verifier = _new_verifier(self._services, self._turns)
         return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support, again)
 
     def _made(self, topic: str, *, make: bool) -> _Runtime | None:
-        """The runtime of the coordinator whose state the topic holds, if it is there or to be made."""
+        """Return the runtime of the coordinator whose state is in the topic. With `make` a missing coordinator is made, else the result is
+        None.
+        """
         if topic == GROUP_METADATA_TOPIC:
             return self.groups.runtime if make or self._groups is not None else None
         if topic == TRANSACTION_STATE_TOPIC:
@@ -111,7 +113,10 @@ class Coordinators:
         return None
 
     def leadership_changed(self, leaders: Changed, followers: Changed, deleted: Collection[TopicPartition] = ()) -> None:
-        """This broker leads some partitions and follows others, since now or in a new epoch; deleted ones it may lead anew, empty."""
+        """Load the shards of partitions that this broker now leads, and unload those of followed and deleted partitions.
+
+        A partition may be led or followed already, in an older epoch. A deleted partition may be led again, empty.
+        """
         for topic_partition in sorted(deleted):
             if (runtime := self._made(topic_partition.topic, make=False)) is not None:
                 runtime.unload(topic_partition, None)
@@ -123,7 +128,7 @@ class Coordinators:
                 runtime.unload(topic_partition, info.partition.leader_epoch)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """After the partitions have taken their roles."""
+        """Hand the image to the coordinators, after the partitions have taken their roles."""
         for coordinator in (self._groups, self._transactions):
             if coordinator is not None:
                 coordinator.publish(delta, image)
@@ -131,7 +136,9 @@ class Coordinators:
             self._arrived([wait for wait, topic in self._awaited.items() if topic in image.topics.by_name])
 
     def await_topic(self, topic: str, timeout_s: float) -> Deferred[None]:
-        """Completes when this broker knows the topic and has taken its roles in it, when the time is over, or with `close`."""
+        """Return a Deferred that completes when this broker knows the topic and has taken its roles in it, after `timeout_s`, or with
+        `close`.
+        """
         wait: Deferred[None] = Deferred()
         if self._closed or topic in self._services.metadata.image.topics.by_name:
             wait.complete(None)
@@ -147,17 +154,17 @@ class Coordinators:
                 wait.complete(None)
 
     def abort_timed_out_transactions(self) -> None:
-        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+        """Abort timed-out transactions; called every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
         if self._transactions is not None:
             self._transactions.abort_timed_out()
 
     def remove_expired_transactional_ids(self) -> None:
-        """Every transaction.remove.expired.transaction.cleanup.interval.ms."""
+        """Remove expired transactional ids; called every transaction.remove.expired.transaction.cleanup.interval.ms."""
         if self._transactions is not None:
             self._transactions.remove_expired()
 
     def close(self) -> None:
-        """Whoever waits is sent to another coordinator."""
+        """Close the coordinators. Waiting clients are sent to another coordinator."""
         self._closed = True
         for coordinator in (self._groups, self._transactions):
             if coordinator is not None:
@@ -213,7 +220,7 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
 
 
 class _Leaders:
-    """Where markers go: the leaders in the current image."""
+    """Destinations of markers: the leaders in the current image."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -241,7 +248,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
         clock=clock,
         options=RuntimeOptions(
             load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
-            # Each of them is decoded, which takes the loop ten times as long as the bulk of a group coordinator's records.
+            # The loop decodes each record, which takes ten times as long as the bulk of a group coordinator's records.
             load_slice_records=200,
         ),
         settings=TransactionSettings(
@@ -282,13 +289,18 @@ def _new_verifier(services: Services, clock: Clock) -> ChannelVerifier:
 
 
 def partition_count(services: Services, topic: str, key: str) -> int:
-    """Of a coordinator's topic; what it will be created with (`key`) while it does not exist."""
+    """Return the number of partitions of a coordinator's topic; before its creation, the value of `key`, with which the topic will be
+    created.
+    """
     found = services.metadata.image.topics.by_name.get(topic)
     return services.config.integer(key) if found is None else len(found.partitions)
 
 
 def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffsetCommitRequest, int], Deferred[object | None]]:
-    """Has the producer's transaction coordinator confirm that the offsets belong to its transaction, as for records (KIP-890)."""
+    """Return a function that verifies offsets with the producer's transaction coordinator.
+
+    The coordinator confirms that the offsets belong to the producer's transaction, as for records (KIP-890).
+    """
     from odradek.base.errors import ErrorCode, KafkaError
     from odradek.replication.verification import support_of_offset_commit
 

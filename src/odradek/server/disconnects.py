@@ -1,27 +1,26 @@
-"""Brokers whose process is gone are fenced at once, not when their session has run out. Ours; Kafka has only the session.
+"""Immediate fencing of brokers whose process is gone. Kafka has no such mechanism: its controllers fence at the end of the session.
 
-A broker sends its heartbeats over one connection. When that connection ends and the broker has not beaten over another one within the
-grace time, its process is gone, or nobody can reach the controller from there: the active controller fences it. What is merely slow, paused
-or cut off keeps its connection, and its session decides, as in Kafka.
+A broker sends its heartbeats over one connection. When that connection ends, and the broker sends no heartbeat over another one within the
+grace time, its process is gone or its host cannot reach the controller. The active controller then fences the broker. A broker that is
+slow, paused or partitioned keeps its connection, and its session decides, as in Kafka.
 
-Where the process has ended, its system refuses connections. So when a heartbeat connection ends, and for every broker that a new active
-controller takes over, somebody looks whether anybody listens where the broker has registered. When that is refused, the broker is fenced
-without any grace time. All that follows is for brokers of which this cannot be told.
+The operating system of an ended process refuses connections. So the controller probes the registered address of a broker when its heartbeat
+connection ends, and the address of every broker when a new active controller takes over. When the connection is refused, the broker is
+fenced without grace time. The rest of this text is about brokers for which the probe is not conclusive.
 
-A connection may also end between two heartbeats of a broker that is well: JVM brokers notice with the next one. So nobody is fenced before
-the next heartbeat is overdue by half the grace time. A broker that was fenced too early all the same is unfenced with its next heartbeat.
+A connection may also end between two heartbeats of a healthy broker: JVM brokers notice with the next heartbeat. So a broker is fenced only
+after its next heartbeat is overdue by half the grace time. A broker that was fenced too early is unfenced with its next heartbeat.
 
-Whoever did not listen may not judge. Brokers that are well end their connections themselves when they wait too long for an answer, so that
-connections end just when the controller has the least time for new ones:
+A controller that did not read its sockets must not judge. Healthy brokers close their connections when they wait too long for a response,
+so connections end when the controller has the least time for new ones:
 
-- Grace time is time in which the loop runs. When it has stood still, nobody is judged for as long again: those who found nobody listening
-  have backed off. A loop that does little else does not judge at all, and leaves that to the session.
-- What waits in sockets when the grace time is over is served first; loops run timers before they read.
-- A heartbeat counts from when the controller works it off, not from when it is answered, which waits for the disk and the quorum. The
-  question whether to fence takes its turn among the controller's operations, behind the heartbeats that came before it, and is asked anew
-  then. A heartbeat whose connection has ended meanwhile begins the grace time anew, and does not take back the end.
-- What was heard under one leader of the quorum does not count under the next: brokers leave a deposed controller, which may soon be active
-  again.
+- Grace time counts only while the loop runs. After a stall of the loop no broker is judged for the length of the stall: brokers whose
+  connections were refused have backed off. A loop that is always busy never judges, and leaves the decision to the session.
+- Requests that wait in sockets at the end of the grace time are served first; loops run timers before they read.
+- A heartbeat counts from the time when the controller processes it. Its response comes later, after the disk and the quorum. The decision
+  to fence is queued among the controller's operations, behind the heartbeats that came before it, and checked again when its turn comes. A
+  heartbeat whose connection has ended before it is processed restarts the grace time, and does not undo the end of the connection.
+- Heartbeats under one leader of the quorum do not count under the next: brokers leave a deposed controller, which may soon be active again.
 """
 
 from __future__ import annotations
@@ -39,17 +38,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.25
-"""How often the loop is looked at while brokers are heard of."""
+"""Seconds between two looks at the loop while brokers are known."""
 _NEXT_S = 0.001
-"""The pause before the next look, at least; timers may come that much too early."""
+"""Seconds before the next look, at least; timers may fire early by that time."""
 _STALL_S = 0.125
-"""A loop whose timers are later than that has stood still."""
+"""Seconds; a loop whose timers are later than this has stalled."""
 
 Fence = Callable[[int, int, Callable[[], bool]], Deferred[bool]]
-"""(broker id, broker epoch, whether it is back, to be asked among the controller's operations) -> whether the broker was fenced by it."""
+"""(broker id, broker epoch, function that returns whether the broker is back, called among the controller's operations) -> whether this
+call fenced the broker.
+"""
 
 NobodyListens = Callable[[int], Deferred[bool]]
-"""Broker id -> whether connections are refused where the broker has registered."""
+"""Broker id -> whether the registered address of the broker refuses connections."""
 
 
 class _Heard(NamedTuple):
@@ -59,10 +60,12 @@ class _Heard(NamedTuple):
 
 
 class HeartbeatConnections:
-    """Over which connection each broker was heard of last. Times are the clock's monotonic seconds."""
+    """Last heartbeat connection of each broker. Times are the clock's monotonic seconds."""
 
     def __init__(self, clock: Clock, fence: Fence, nobody_listens: NobodyListens, grace_s: float, interval_s: float) -> None:
-        """`grace_s`: broker.session.disconnect.timeout.ms; `interval_s`: broker.heartbeat.interval.ms, which brokers keep to."""
+        """Remember the arguments. `grace_s`: broker.session.disconnect.timeout.ms; `interval_s`: broker.heartbeat.interval.ms of the
+        brokers.
+        """
         self._clock = clock
         self._fence = fence
         self._nobody_listens = nobody_listens
@@ -70,23 +73,25 @@ class HeartbeatConnections:
         self._overdue_s = interval_s + grace_s / 2
         self._heard: dict[int, _Heard] = {}
         self._open: dict[str, int | None] = {}
-        """Connections over which heartbeats have come, and which broker's last came over it, if any's."""
+        """Open connections that have carried heartbeats -> broker whose last heartbeat came over the connection, None when there is no such
+        broker.
+        """
         self._missing: dict[int, float] = {}
-        """Brokers whose connection has ended, and when their grace time is over."""
+        """Broker whose connection has ended -> end of its grace time."""
         self._term = object()
-        """Stands for the time between two calls of `forget`."""
+        """Identity of the time between two calls of `forget`."""
         self._not_before_s = 0.0
-        """When it has been long enough since the loop stood still last."""
+        """Time before which no broker is judged, because of the last stall of the loop."""
         self._timer: TimerHandle | None = None
 
     @property
     def connections(self) -> int:
-        """Open connections over which heartbeats have come."""
+        """Number of open connections that have carried heartbeats."""
         return len(self._open)
 
     @property
     def known(self) -> frozenset[int]:
-        """Brokers that this controller has heard of since it became the active one."""
+        """Brokers that have sent heartbeats since this controller became active."""
         return frozenset(self._heard)
 
     @property
@@ -95,11 +100,11 @@ class HeartbeatConnections:
         return frozenset(self._missing)
 
     def arrived(self, connection_id: str) -> None:
-        """A heartbeat has come in; whose is not known before it is worked off."""
+        """Note that a heartbeat has arrived; its broker is known only when the heartbeat is processed."""
         self._open.setdefault(connection_id)
 
     def heard(self, broker_id: int, broker_epoch: int, connection_id: str) -> None:
-        """A heartbeat that had `arrived` was accepted."""
+        """Note that a heartbeat that had `arrived` was accepted."""
         before = self._heard.get(broker_id)
         if before is not None and before.connection_id in self._open:
             self._open[before.connection_id] = None
@@ -113,13 +118,13 @@ class HeartbeatConnections:
             self._look_later()
 
     def disconnected(self, connection_id: str) -> None:
-        """A connection to this controller has ended, whoever ended it."""
+        """Note that a connection to this controller has ended, whichever side closed it."""
         broker_id = self._open.pop(connection_id, None)
         if broker_id is not None:
             self._ended(broker_id)
 
     def forget(self) -> None:
-        """What was heard so far means nothing any more: fences nobody for it."""
+        """Forget all heartbeats, and fence no broker because of them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -129,7 +134,7 @@ class HeartbeatConnections:
         self._term = object()
 
     def taken_over(self, brokers: Iterable[tuple[int, int]]) -> None:
-        """This controller has become active, with these unfenced brokers (broker id, broker epoch), few of which have beaten here yet."""
+        """Probe the unfenced brokers (broker id, broker epoch) of a new active controller, few of which have sent heartbeats to it yet."""
         for broker_id, broker_epoch in brokers:
             if broker_id not in self._heard:
                 self._look_for(broker_id, broker_epoch, None)
@@ -142,7 +147,7 @@ class HeartbeatConnections:
         self._look_for(broker_id, heard.broker_epoch, heard)
 
     def _look_for(self, broker_id: int, broker_epoch: int, heard: _Heard | None) -> None:
-        """Judges the broker at once when nobody listens there, unless it has been heard of again since it was `heard`."""
+        """Judge the broker at once when its address refuses connections, unless the broker has sent a heartbeat since `heard`."""
         term = self._term
 
         def looked(refused: Deferred[bool]) -> None:
@@ -159,7 +164,7 @@ class HeartbeatConnections:
         self._timer = self._clock.call_later(due_s - now_s, self._look, due_s, READING_TURNS)
 
     def _look(self, due_s: float, turns: int) -> None:
-        """Who is gone by now? Asked again after so many turns of the loop before anybody is judged."""
+        """Judge the brokers whose grace time is over, after `turns` further loop iterations and a second check."""
         self._timer = None
         now_s = self._clock.monotonic()
         late_s = now_s - due_s
@@ -173,7 +178,7 @@ class HeartbeatConnections:
         judged = [(broker_id, self._heard[broker_id]) for broker_id in gone]
         for broker_id in gone:
             del self._missing[broker_id]
-        for broker_id, heard in judged:  # which may lead to `forget` at once
+        for broker_id, heard in judged:  # a judgement may call `forget` at once
             self._judge(broker_id, heard.broker_epoch, heard, "its connection has ended, and it has not come back")
         if self._heard and self._timer is None:
             self._look_later()
@@ -185,7 +190,7 @@ class HeartbeatConnections:
             return self._term is not term or self._heard.get(broker_id) is not heard
 
         def done(fenced: Deferred[bool]) -> None:
-            # Another node may be the active controller by now: it has connections of its own to judge by.
+            # Another node may be the active controller by now: it judges by its own connections.
             if fenced.error is None and fenced.result():
                 logger.warning("fenced broker %d: %s", broker_id, why)
 

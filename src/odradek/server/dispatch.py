@@ -1,10 +1,10 @@
-"""From a frame to a handler and back.
+"""Path of a request from a frame to a handler, and of its response to a frame.
 
     header -> route (API key and listener scope) -> version -> body -> handler -> response or Deferred -> frame
 
-What cannot be answered closes the connection: an unknown or unserved key, a version out of range, a malformed body.
-One exception, Kafka's own: ApiVersions in a version too new is answered in version 0 with error 35 and the range, so that the client can
-try again. A handler's KafkaError becomes the error response of its API; any other exception is logged with its traceback and becomes
+A request that cannot be answered closes the connection: an unknown or unserved API key, a version out of range, a malformed body. One
+exception is Kafka's: ApiVersions in an unsupported version is answered in version 0 with error 35 and the range, so that the client can try
+again. A handler's KafkaError becomes the error response of its API. Any other exception is logged with its traceback and becomes
 UNKNOWN_SERVER_ERROR.
 """
 
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 _DEBUG = logging.DEBUG
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
-"""How the frame of a Produce request begins."""
+"""First bytes of the frame of a Produce request."""
 _FIRST = frozenset(
     int(api_key).to_bytes(2, "big")
     for api_key in (
@@ -71,7 +71,9 @@ _FIRST = frozenset(
         ApiKey.VOTE,
     )
 )
-"""How frames on controller listeners begin that wait for no client (`FrameHandler.goes_first`). A controlled shutdown is a heartbeat."""
+"""First bytes of frames that controller listeners serve before clients' requests (`FrameHandler.goes_first`). A controlled shutdown is a
+heartbeat.
+"""
 _OF_BROKERS = frozenset(
     {
         ApiKey.ALLOCATE_PRODUCER_IDS,
@@ -81,11 +83,11 @@ _OF_BROKERS = frozenset(
         ApiKey.CONTROLLER_REGISTRATION,
     }
 )
-"""What the nodes of the cluster ask the controller: whoever waits for these waits for no image."""
+"""Requests of the cluster's nodes to the controller: their responses do not wait for the publication of an image."""
 
 
 class ApiRange(NamedTuple):
-    """A line of ApiVersions; versions are inclusive."""
+    """Entry of ApiVersions; versions are inclusive."""
 
     api_key: int
     min_version: int
@@ -93,8 +95,10 @@ class ApiRange(NamedTuple):
 
 
 class Route:
-    """How requests of one API on one listener scope are served. The modules are imported with the first request,
-    or before it (`server.handler_loading`)."""
+    """Route of requests of one API on one listener scope.
+
+    Its modules are imported with the first request, or before it (`server.handler_loading`).
+    """
 
     __slots__ = (
         "api_key",
@@ -116,7 +120,7 @@ class Route:
         self.count_errors: CountErrors = count_nothing
         self.scope = scope
         self.forward = scope not in api.deciders
-        """Whether the active controller answers; the API's shape for errors is needed here too."""
+        """Whether the active controller answers; the API's error response is needed here, too."""
         self.decider = api.deciders[CONTROLLER if self.forward else scope]
         self.min_version = api.min_version
         self.max_version = max_version
@@ -125,13 +129,13 @@ class Route:
         self.error_response: Callable[[Message, KafkaError], Message] | None = None
 
     def import_modules(self) -> None:
-        """Import all that `load` needs. Any thread; what it raises, `load` raises as well."""
+        """Import all modules that `load` needs. May run in any thread. Raises the import errors that `load` would raise."""
         import_module(self.decider.module)
         request_class(self.api_key)
         response_class(self.api_key)
 
     def load(self) -> None:
-        """Imports what answers; AttributeError when the table names a function that is not there."""
+        """Load the handler and the message classes. Raises AttributeError when the table names a function that does not exist."""
         module = import_module(self.decider.module)
         self.request_class = request_class(self.api_key)
         self.count_errors = error_counter(response_class(self.api_key))
@@ -144,7 +148,7 @@ class Route:
 
 
 def _for_those_who_may(checks: Sequence[Check], function: HandlerFunction) -> HandlerFunction:
-    """The handler, behind what the API requires of the whole request."""
+    """Return the handler behind the access checks that the API requires of the whole request."""
 
     def handle(context: RequestContext, request: Message, services: Services) -> Message | Deferred[Any] | Entries[Any] | None:
         for check in checks:
@@ -155,7 +159,7 @@ def _for_those_who_may(checks: Sequence[Check], function: HandlerFunction) -> Ha
 
 
 def _on_active_controller(operation: Operation, *, shown: bool) -> HandlerFunction:
-    """The handler of an API that the controller's core decides; `shown` as in `KRaftNode.submit`."""
+    """Return the handler of an API that the controller's core decides; `shown` as in `KRaftNode.submit`."""
 
     def handle(context: RequestContext, request: Message, services: Services) -> Deferred[Message]:
         version = context.api_version
@@ -178,9 +182,9 @@ def _on_active_controller(operation: Operation, *, shown: bool) -> HandlerFuncti
 def build_routes(
     scope: str, *, unstable: bool, requests: Requests | None = None, optional: bool = False
 ) -> tuple[dict[int, Route], list[ApiRange]]:
-    """The routes of a listener scope, and what ApiVersions says about them (unstable.api.versions.enable).
+    """Return the routes of a listener scope and their ranges in ApiVersions.
 
-    `optional`: whether the APIs are named that stand in the table as such.
+    `unstable`: unstable.api.versions.enable. `optional`: whether ApiVersions lists the APIs that the table marks as optional.
     """
     requests = requests or Requests()
     routes: dict[int, Route] = {}
@@ -199,7 +203,7 @@ def build_routes(
 
 
 class Dispatcher:
-    """Serves the frames of all listeners (`network.acceptor.FrameHandler`)."""
+    """Handler of the frames of all listeners (`network.acceptor.FrameHandler`)."""
 
     def __init__(self, services: Services, *, unstable_versions: bool = False) -> None:
         self._services = services
@@ -214,13 +218,13 @@ class Dispatcher:
                 scope, unstable=unstable_versions, requests=self.requests, optional=services.telemetry is not None
             )
         self.forward: Forward | None = None
-        """Set by the wiring on nodes with broker listeners: sends a request on to the active controller."""
+        """Function that forwards a request to the active controller; set by the wiring on nodes with broker listeners."""
         self.throttling: Throttling | None = None
-        """Only while clients have quotas."""
+        """Quotas of clients; None while no client has a quota."""
 
     @property
     def routes(self) -> list[Route]:
-        """The routes of all listener scopes."""
+        """Routes of all listener scopes."""
         return [route for routes in self._routes.values() for route in routes.values()]
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
@@ -259,7 +263,7 @@ class Dispatcher:
         return answer
 
     def _waited(self, context: RequestContext, size: int, parked: float, _: Deferred[Sequence[Chunk] | None]) -> None:
-        """The answer that a request waited for has come."""
+        """Measure a request whose response was delayed and is complete now."""
         now = self._clock.monotonic()
         if context.measured is not None:
             context.measured.waited(context.api_version, size, context.received_at, parked, now)
@@ -269,11 +273,13 @@ class Dispatcher:
             log_request(context, size, parked, now)
 
     def may_follow(self, frame: memoryview) -> bool:
-        """Produce requests that wait for replicas let others follow: what they append is in the order of their frames all the same."""
+        """Return whether the frame is a Produce request. Other requests may follow it while it waits for replicas, because appends keep the
+        order of their frames.
+        """
         return bytes(frame[:2]) == _PRODUCE
 
     def goes_first(self, connection: Connection, head: bytes) -> bool:
-        """Return whether a request is the quorum's or a broker's sign of life, or how a connection for these begins."""
+        """Return whether a request belongs to the quorum, keeps a broker's session alive, or begins a connection for such requests."""
         return connection.listener.scope == CONTROLLER and head in _FIRST
 
     def _dispatch_metered(
@@ -293,7 +299,9 @@ class Dispatcher:
             meter.end()
 
     def dispatch(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int) -> Answer:
-        """The answer to the request whose body begins at `offset`, a frame in chunks; ProtocolError where the connection must close."""
+        """Return the response frame, in chunks, to the request whose body begins at `offset`. Raises ProtocolError when the connection must
+        close.
+        """
         route = self._route(context)
         if route is None:
             return self._unsupported_api_versions(context)
@@ -311,7 +319,9 @@ class Dispatcher:
         return self._serve(context, route, request, len(frame))
 
     def _route(self, context: RequestContext) -> Route | None:
-        """None for ApiVersions in a version that is not served."""
+        """Return the route of the request; None for ApiVersions in a version that is not served. Raises ProtocolError for any other
+        unserved request.
+        """
         scope, version = context.listener_scope, context.api_version
         route = self._routes[scope].get(context.api_key)
         if route is None:
@@ -393,7 +403,7 @@ class Dispatcher:
         return frame_chunks(header, response.encode_chunks(version))
 
     def refusal(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int, error: KafkaError) -> Sequence[Chunk]:
-        """What the request is answered when it fails so, without being served; ProtocolError where that closes the connection."""
+        """Return the error response to a request that is refused without being served. Raises ProtocolError when the connection must close."""
         route = self._route(context)
         if route is None:
             return self._unsupported_api_versions(context)
@@ -402,8 +412,10 @@ class Dispatcher:
         return self.error_frame(context, route, request, error)
 
     def error_frame(self, context: RequestContext, route: Route, request: Message, error: BaseException) -> Sequence[Chunk]:
-        """The API's answer to an error; ProtocolError (close) where the API has no shape for one. That the controller is another node is
-        raised for a request that came in an envelope: the broker that forwarded it asks that one.
+        """Return the API's response to an error.
+
+        Raises ProtocolError, which closes the connection, when the API has no error response. Raises NOT_CONTROLLER for a request in an
+        Envelope: the broker that forwarded the request then asks the other controller.
         """
         if context.forwarded and isinstance(error, KafkaError) and error.code is ErrorCode.NOT_CONTROLLER:
             raise error
@@ -430,7 +442,7 @@ class Dispatcher:
             response.error_message = error.message  # pyright: ignore[reportAttributeAccessIssue]
         return response
 
-    # -- requests that did not come through a socket of their own --------------------------------------------------------------------
+    # -- requests without their own socket -----------------------------------------------------------------------------------------------
 
     def handle_embedded(
         self,
@@ -443,8 +455,9 @@ class Dispatcher:
         connection_id: str = LOOPBACK,
         forwarded: bool = False,
     ) -> tuple[RequestHeader, Answer]:
-        """Serves a request (header and body, no size) that came in an Envelope (`forwarded`: then NOT_CONTROLLER is raised, or fails the
-        answer) or through the loopback of the inter-broker channel.
+        """Serve a request (header and body, no size) from an Envelope or from the loopback of the inter-broker channel.
+
+        For a `forwarded` request NOT_CONTROLLER is raised, or fails the Deferred.
         """
         view = memoryview(frame)
         header, offset = decode_request_header(view)

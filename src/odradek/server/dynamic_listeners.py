@@ -1,11 +1,11 @@
-"""Listeners that come and go while a broker runs (kafka.server.DynamicListenerConfig).
+"""Listeners that are added and removed while a broker runs (kafka.server.DynamicListenerConfig).
 
-What is set for such a listener, and the keys of TLS and SASL for all of them, are read when it comes: the keys that Kafka lets change, and
-that do nothing to a listener that is there, do it here. The registration of a broker stays what it was when it started, as in every Raft
-cluster: others are not told of the new listener, so that clients of it are answered and find no leaders through it.
+A new listener reads its own settings and the general TLS and SASL keys when it is added. Some of these are keys that Kafka allows to
+change, and that have no effect on an existing listener. The registration of a broker does not change after its start, as in every KRaft
+cluster. Other nodes do not learn of the new listener: its clients get responses, but find no leaders through it.
 
-What is kept of a listener goes with it (`BindListeners.forget`, `Acceptor.remove`): one that comes back under its name is another listener,
-with the protocol and the keys of its own time. Who asks for a listener's protocol asks the configuration as it is now.
+All state of a listener is removed with it (`BindListeners.forget`, `Acceptor.remove`). A listener that is added again under the same name
+is a new listener, with the protocol and keys of that time. Code that needs the protocol of a listener reads the current configuration.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class DynamicListeners:
-    """Follows `listeners` once it is told to; before that, and after `stop`, it only judges changes."""
+    """Follower of the key `listeners`. Before `follow` and after `stop` it only validates changes."""
 
     def __init__(self, node: Node, binding: BindListeners) -> None:
         self._node = node
@@ -44,19 +44,19 @@ class DynamicListeners:
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self) -> None:
-        """From now on what is bound is what is configured."""
+        """Bind and close listeners by the configuration from now on."""
         self._following = True
         self._changed()
         if self._task is not None:
             await self._task
 
     async def stop(self) -> None:
-        """Nothing comes or goes any more."""
+        """Stop following the configuration; wait for a change under way."""
         self._following = False
         if self._task is not None:
             await self._task
 
-    # -- before ------------------------------------------------------------------------------------------------------------------------
+    # -- validation of changes --------------------------------------------------------------------------------------------------------
 
     def _check(self, new: BrokerConfig) -> None:
         old = self._config.current
@@ -78,17 +78,18 @@ class DynamicListeners:
         for name in after.keys() - before.keys():
             self._node.services.tls.try_serving(new, name)
 
-    # -- after -------------------------------------------------------------------------------------------------------------------------
+    # -- application of changes -------------------------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
         if self._following and (self._task is None or self._task.done()) and self._differences() != ([], []):
             self._task = self._node.loop.create_task(self._adjust())
 
     def _differences(self) -> tuple[list[str], list[Endpoint]]:
-        """The names of listeners to close, and the listeners to open."""
+        """Return the names of listeners to close, and the listeners to open."""
         wanted = {each.listener: each for each in self._config.current.broker_listeners}
         bound = {each.name: each for each in self._binding.listeners.bound if each.scope == BROKER}
-        # One that went and came back with another address before this was looked at is another one; those of the file stay where they are.
+        # A listener may have been removed and added with another address since the last check: it is a new listener. Listeners of the
+        # static configuration keep their address.
         ours = {each.listener for each in self._config.static.listeners}
         places = {name: (each.host, each.listener.port) for name, each in bound.items()}
         same = {name for name in bound if name in wanted and (name in ours or places[name] == wanted[name][2:])}
@@ -129,7 +130,7 @@ class DynamicListeners:
         while True:
             config = self._config.current
             made = await as_future(node.loop, node.jobs.apart(partial(tls.read, config, listener)))
-            # Stores may have changed while they were read: a renewal knows only what is served.
+            # Stores may have changed while they were read: a renewal covers only served listeners.
             if self._config.current is config:
                 return tls.serve(listener, made)
 

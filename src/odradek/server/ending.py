@@ -11,17 +11,19 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def take(loop: asyncio.AbstractEventLoop, handle: Callable[[str], object]) -> None:
-    """Call `handle(name of the signal)` on the loop at each of them. SIGHUP stays ignored where it is (nohup)."""
+    """Call `handle(name of the signal)` on the loop for each signal. SIGHUP (or another signal) that the process ignores already, as under
+    nohup, stays ignored.
+    """
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, handle, number.name)
 
 
 def ignore(loop: asyncio.AbstractEventLoop) -> None:
-    """Ignore them until the process ends, as it is ending in order.
+    """Ignore the signals until the process ends, because an orderly end is under way.
 
-    A loop that closes gives signals their default action back: another SIGTERM, a supervisor's or that of somebody who is impatient, would
-    then end the process with the exit status of one that was killed.
+    A loop that closes restores the default action of signals. Another SIGTERM, sent by a supervisor or an impatient user, would then end
+    the process with the exit status of a killed process.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:

@@ -1,17 +1,17 @@
-"""Copies from the leaders what this broker follows (kafka.server.ReplicaFetcherManager, ReplicaFetcherThread; ADR 9).
+"""Fetchers that copy the followed partitions from their leaders (kafka.server.ReplicaFetcherManager, ReplicaFetcherThread; ADR 9).
 
-The partitions that are led by one broker are spread over num.replica.fetchers fetchers, by Kafka's rule. A fetcher has one connection and
-one request at a time, round after round:
+The partitions of one leader are spread over num.replica.fetchers fetchers, by Kafka's rule. A fetcher has one connection and one request at
+a time. Each round has these steps:
 
-1. It asks for what is new since the last answer, in an incremental session (`replication.fetching.plan`).
-2. The answer is sorted (`replication.fetching.answer`). What is to be appended is appended at once, one write a partition.
-3. The next request goes out. It tells the leader, by the positions in it, what has arrived; nothing is fsynced for that, as in Kafka, but
-   for what flush.messages wants to be durable: the request waits for those flushes, beside the loop.
-4. What has to be cut is cut at once and made durable in one job for the whole answer; where the leader's log lies is asked for what has to
-   be reset. These partitions are left out of requests until that is done.
+1. The fetcher requests the records after the last response, in an incremental session (`replication.fetching.plan`).
+2. The response is sorted (`replication.fetching.answer`). New records are appended at once, one write per partition.
+3. The next request is sent. Its positions tell the leader which records have arrived. As in Kafka, nothing is fsynced for that, except
+   where flush.messages requires it: the request waits for these flushes, off the loop.
+4. Diverging logs are truncated at once, and the truncations of a whole response are fsynced in one executor call. For partitions to be
+   reset, the leader is asked for the bounds of its logs. Requests leave out these partitions until that is done.
 
-A leader that cannot be reached is asked again after replica.fetch.backoff.ms; other leaders have other fetchers. A partition that its
-leader does not know of yet is asked for again much sooner at first: a new topic, or a new leader, would wait that long for its followers.
+A leader that cannot be reached is asked again after replica.fetch.backoff.ms; other leaders have other fetchers. The first pauses are much
+shorter for a partition that its leader does not know yet: followers of a new topic or a new leader would otherwise wait that long.
 """
 
 from __future__ import annotations
@@ -46,21 +46,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHORT_WAIT_MS = 10
-"""How long a fetch waits at most while partitions that it leaves out are about to come back, or when it begins a session."""
+"""Most milliseconds that a fetch may wait at the leader while it leaves out partitions that will be back soon, or when it begins a session.
+"""
 _SHORTEST_PAUSE_S = 0.01
-"""Even with replica.fetch.backoff.ms=0 a leader that cannot be reached must not keep the loop busy."""
+"""Seconds; least pause, so that an unreachable leader does not keep the loop busy with replica.fetch.backoff.ms=0."""
 _THROTTLED_PAUSE_S = 0.1
-"""After which it is seen again whether a throttled partition may be fetched."""
+"""Seconds before a throttled partition is considered again."""
 _FIRST_PAUSE_S = 0.02
-"""Before a partition is asked for again that its leader does not know yet; each further pause is twice as long."""
+"""Seconds before the second request for a partition that its leader does not know yet; each further pause is twice as long."""
 _LIST_OFFSETS_VERSION = 4
-"""The first in which ListOffsets tells the leader epoch."""
+"""First version of ListOffsets with the leader epoch."""
 _NAMED = 3
-"""Partitions that a line of the log names."""
+"""Most partitions that one log line names."""
 
 
 class SendToBroker(Protocol):
-    """Sends over the connection to a broker that is kept for `purpose`, in the highest version that both know within the bounds."""
+    """Sender of requests over the connection to a broker for `purpose`, in the highest version within the bounds that both sides know."""
 
     def __call__(
         self, broker_id: int, purpose: str, request: Message, *, at_least: int, at_most: int | None, timeout_s: float
@@ -68,7 +69,7 @@ class SendToBroker(Protocol):
 
 
 class _CutLog(NamedTuple):
-    """A partition that waits until the cut of its log is durable."""
+    """Partition that waits until the truncation of its log is fsynced."""
 
     fetcher: Fetcher
     followed: Followed
@@ -76,7 +77,7 @@ class _CutLog(NamedTuple):
 
 
 class ReplicaFetchers:
-    """See the module's text; the `FollowerFetchers` of `replication.metadata_changes`. Everything runs on the loop."""
+    """Fetchers of a broker (see the module); the `FollowerFetchers` of `replication.metadata_changes`. Everything runs on the loop."""
 
     def __init__(
         self,
@@ -92,7 +93,9 @@ class ReplicaFetchers:
         flush: Callable[[Partition], Deferred[None]],
         drain: Callable[[], object],
     ) -> None:
-        """`flush` makes a partition's log durable (`Flusher.flush`); `drain` answers the requests that waited for what was appended."""
+        """Remember the arguments. `flush` fsyncs a partition's log (`Flusher.flush`); `drain` answers the requests that waited for appended
+        records.
+        """
         self.local_id = local_id
         self.clock = clock
         self.config = config
@@ -108,9 +111,9 @@ class ReplicaFetchers:
         self._fetcher_of: dict[TopicPartition, Fetcher] = {}
         self._closed = False
         self.quota: ReplicationQuota | None = None
-        """follower.replication.throttled.rate; None while nobody is held back."""
+        """Quota of follower.replication.throttled.rate; None while no partition is throttled."""
 
-    # -- what is followed ------------------------------------------------------------------------------------------------------------
+    # -- followed partitions -------------------------------------------------------------------------------------------------------------
 
     def start(self, partitions: Sequence[Partition]) -> None:
         """See `FollowerFetchers`."""
@@ -147,7 +150,7 @@ class ReplicaFetchers:
                 fetcher.wake()
 
     def resize(self) -> None:
-        """num.replica.fetchers has changed: the partitions are spread anew."""
+        """Spread the partitions anew after a change of num.replica.fetchers."""
         partitions = [
             partition
             for topic_partition in self._fetcher_of
@@ -157,7 +160,7 @@ class ReplicaFetchers:
         self.start(partitions)
 
     def close(self) -> None:
-        """Nothing is fetched any more; what is on its way is dropped when it comes."""
+        """Stop all fetching; responses under way are dropped when they arrive."""
         self._closed = True
         for fetcher in self._fetchers.values():
             fetcher.close()
@@ -165,18 +168,20 @@ class ReplicaFetchers:
         self._fetcher_of.clear()
 
     def followed(self, topic_partition: TopicPartition) -> Followed | None:
-        """How it stands with the copying of a partition; None when it is not followed."""
+        """Return the fetch state of a partition; None when the partition is not followed."""
         fetcher = self._fetcher_of.get(topic_partition)
         return None if fetcher is None else fetcher.table.get(topic_partition)
 
     def lag(self, topic_partition: TopicPartition) -> int | None:
-        """Records that the leader has committed and this broker lacks, by the last answer; None while that is not known."""
+        """Return the number of records that the leader has committed and this broker lacks, by the last response; None while that is
+        unknown.
+        """
         followed = self.followed(topic_partition)
         return None if followed is None else followed.lag
 
     def lags(self) -> Iterator[tuple[str, TopicPartition, int]]:
-        """Each partition that is followed, with the name of what fetches it, as JVM Kafka's threads are called, and its lag (0 while that
-        is not known).
+        """Yield each followed partition with the name of its fetcher, as that of JVM Kafka's threads, and its lag in records (0 while
+        unknown).
         """
         for (leader_id, number), fetcher in list(self._fetchers.items()):
             for followed in list(fetcher.table):
@@ -184,7 +189,7 @@ class ReplicaFetchers:
 
     @property
     def failed(self) -> int:
-        """Partitions that are not fetched any more in their leader epoch."""
+        """Number of partitions that are no longer fetched in their leader epoch."""
         return sum(followed.state is FetchState.FAILED for fetcher in self._fetchers.values() for followed in fetcher.table)
 
     def _fetcher_for(self, leader_id: int, topic_partition: TopicPartition) -> Fetcher:
@@ -195,7 +200,7 @@ class ReplicaFetchers:
         return fetcher
 
     def discard(self, fetcher: Fetcher) -> None:
-        """It follows nothing any more."""
+        """Close and remove a fetcher without partitions."""
         if self._fetchers.get(fetcher.key) is fetcher:
             del self._fetchers[fetcher.key]
         fetcher.close()
@@ -203,14 +208,14 @@ class ReplicaFetchers:
     # -- for the fetchers --------------------------------------------------------------------------------------------------------------
 
     def partition_of(self, followed: Followed) -> Partition | None:
-        """The replica that is followed, None when it is not that any more."""
+        """Return the followed replica; None when this broker no longer follows it in that leader epoch."""
         partition = self._hosted.by_name.get(followed.topic_partition)
         if partition is None or partition.role is not Role.FOLLOWER or partition.leader_epoch != followed.leader_epoch:
             return None
         return partition if partition.topic_id == followed.topic_id else None
 
     def limits(self) -> FetchLimits:
-        """By the configuration as it is now."""
+        """Return the limits of a fetch by the current configuration."""
         config = self.config
         return FetchLimits(
             max_wait_ms=config.integer("replica.fetch.wait.max.ms"),
@@ -228,14 +233,14 @@ class ReplicaFetchers:
         return self.config.integer("replica.socket.timeout.ms") / 1000
 
     def harden(self, cuts: list[_CutLog]) -> None:
-        """Makes the cuts durable in one job; after that the partitions are fetched again."""
+        """Fsync the truncations in one executor call; afterwards the partitions are fetched again."""
         hardening = self._log_manager.begin_hardening([each.log for each in cuts])
         if hardening is not None:
             self._run_job(hardening.run).add_callback(lambda job: self._hardened(hardening, cuts, job.error))
 
     def _hardened(self, hardening: Hardening, cuts: list[_CutLog], error: BaseException | None) -> None:
         if error is not None:
-            # The next write to each of these logs does it by itself, and fails by itself.
+            # The next write to each of these logs fsyncs the truncation itself, and reports a failure.
             logger.error("truncations could not be made durable", exc_info=error)
         else:
             self._log_manager.finish_hardening(hardening)
@@ -244,7 +249,7 @@ class ReplicaFetchers:
 
 
 class Fetcher:
-    """Follows what one leader leads, or one of num.replica.fetchers parts of it."""
+    """Fetcher of the partitions of one leader, or of one of num.replica.fetchers shares of them."""
 
     def __init__(self, owner: ReplicaFetchers, leader_id: int, number: int) -> None:
         self._owner = owner
@@ -254,25 +259,25 @@ class Fetcher:
         self._session = FollowerSession()
         self._purpose = f"fetch-{number}"
         self._asking = False
-        """A fetch is under way."""
+        """Whether a fetch is under way."""
         self._flushes = 0
-        """Under way: what the next fetch would tell the leader is not durable yet."""
+        """Flushes under way: records whose receipt the next fetch would confirm are not durable yet."""
         self._refused = False
-        """The last fetch was refused as a whole."""
+        """Whether the last fetch was refused as a whole."""
         self._unreachable = False
         self._pause_until = 0.0
         self._timer: TimerHandle | None = None
         self._closed = False
 
-    # -- one round after the other -----------------------------------------------------------------------------------------------------
+    # -- rounds --------------------------------------------------------------------------------------------------------------------------
 
     def start_soon(self) -> None:
-        """There is something new to fetch, which is reason enough to try a leader again that could not be reached."""
+        """Fetch soon, even from a leader that could not be reached: there is a new partition to fetch."""
         self._pause_until = 0.0
         self.wake()
 
     def wake(self) -> None:
-        """Asks in the next turn of the loop, unless a fetch is under way."""
+        """Fetch in the next loop iteration, unless a fetch is under way."""
         if not self._asking:
             self._later(0.0)
 
@@ -312,16 +317,18 @@ class Fetcher:
             self._later(due - now)
 
     def _throttle(self, quota: ReplicationQuota, now: float) -> None:
-        """Leaves out for a while what is throttled and not in sync, when too much of it was fetched."""
+        """Leave out for `_THROTTLED_PAUSE_S` the throttled partitions that are not in sync, while the quota is exceeded."""
         if quota.exceeded(int(now * 1000)):
             for followed in list(self.table):
                 fetched = followed.state is FetchState.FETCHING and followed.lag != 0
                 if fetched and quota.holds_for(*followed.topic_partition):
                     self.table.delay(followed, now + _THROTTLED_PAUSE_S)
-                    followed.delays -= 1  # nothing is wrong with it
+                    followed.delays -= 1  # a throttled partition has no error
 
     def _wait_ms(self, most: int, now: float) -> int:
-        """A fetch that the leader parks must not keep partitions waiting that will be back before it."""
+        """Return the milliseconds that a fetch may wait at the leader: it must not delay partitions that are left out now and due before
+        its end.
+        """
         if self.table.unsettled or self._session.begins:
             most = min(most, _SHORT_WAIT_MS)
         due = self.table.next_due
@@ -354,7 +361,7 @@ class Fetcher:
             self._refused = False
             self._take(response)
             return
-        # Twice in a row means that asking anew at once does not help.
+        # A second refusal in a row means that another request at once does not help.
         if verdict is Verdict.REFUSED or self._refused:
             self._pause()
         self._refused = True
@@ -375,7 +382,7 @@ class Fetcher:
             self._unreachable = False
             logger.info("broker %d is fetched from again", self.key[0])
 
-    # -- what an answer asks for -------------------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------------------------------------
 
     def _take(self, response: FetchResponse) -> None:
         answer = sort_answer(response, self.table)
@@ -404,7 +411,7 @@ class Fetcher:
             )
         except KafkaError as error:
             if error.code is ErrorCode.CORRUPT_MESSAGE:
-                # Nothing of it was appended. Damaged on the way it will be right the next time.
+                # Nothing was appended. If the damage happened in transit, the next response will be intact.
                 logger.error("%s: %s", followed.topic_partition, error)
                 self._delay([Problem(followed, error.code)])
             else:
@@ -422,18 +429,18 @@ class Fetcher:
             followed.delays = followed.resets = 0
 
     def flush_if_due(self, partition: Partition, log: Log) -> None:
-        """Where flush.messages asks for it the log becomes durable before the leader is told of its end, which counts from then on."""
+        """Fsync the log, where flush.messages requires it, before the leader is told of the log's end."""
         if log.flush_due:
             self._flushes += 1
             self._owner.flush(partition).add_callback(self._flushed)
 
     def _flushed(self, _: Deferred[None]) -> None:
-        # A disk that has failed has taken its partitions with it, and the others go on.
+        # A failed disk has taken its partitions offline; the other partitions continue.
         self._flushes -= 1
         self.wake()
 
     def _replica(self, followed: Followed) -> tuple[Partition, Log] | tuple[None, None]:
-        """What is followed and its log, as long as that is where it was when the leader was asked."""
+        """Return the followed replica and its log; (None, None) when the metadata has changed or the log's end has moved since the request."""
         partition = self._owner.partition_of(followed)
         log = None if partition is None else partition.log
         if partition is None or log is None:
@@ -455,7 +462,7 @@ class Fetcher:
         self._change(followed, log, lambda: partition.truncate_to_divergence(cut.epoch, cut.end_offset), cuts)
 
     def _change(self, followed: Followed, log: Log, change: Callable[[], object], cuts: list[_CutLog]) -> None:
-        """Cuts the log, which may turn out to change nothing."""
+        """Truncate the log by `change`, which may turn out to change nothing."""
         high_watermark = log.high_watermark
         try:
             change()
@@ -473,7 +480,7 @@ class Fetcher:
             self.table.become(followed, FetchState.TRUNCATING)
             cuts.append(_CutLog(self, followed, log))
         elif position != followed.position or followed.resets == 0:
-            # Only epochs went, or the leader has gone on meanwhile: worth one more fetch at once.
+            # Only epochs were removed, or the leader has advanced since: one more fetch at once is worthwhile.
             followed.resets = 0 if position != followed.position else 1
             self.table.moved(followed, position)
             self._fetch(followed)
@@ -481,7 +488,7 @@ class Fetcher:
             self._delay([Problem(followed, ErrorCode.OFFSET_OUT_OF_RANGE)])
 
     def settled(self, followed: Followed) -> None:
-        """Its cut is durable: it is fetched again from where its log ends."""
+        """Fetch a partition from the end of its log again, now that its truncation is fsynced."""
         if self._closed or not self.table.holds(followed) or followed.state is not FetchState.TRUNCATING:
             return
         partition = self._owner.partition_of(followed)
@@ -498,10 +505,10 @@ class Fetcher:
         else:
             self.table.news[followed.key] = None
 
-    # -- out of range --------------------------------------------------------------------------------------------------------------------
+    # -- offsets out of range ------------------------------------------------------------------------------------------------------------
 
     def _reset(self, out_of_range: list[Followed]) -> None:
-        """Asks where the leader's logs begin and end: on the same connection, ahead of the next fetch."""
+        """Ask for the start and end offsets of the leader's logs, on the same connection, ahead of the next fetch."""
         resetting: list[Followed] = []
         for followed in out_of_range:
             if followed.awaits_answer:
@@ -512,7 +519,7 @@ class Fetcher:
             return
         latest = self._send(self._list_offsets(resetting, LATEST), _LIST_OFFSETS_VERSION, None)
         earliest = self._send(self._list_offsets(resetting, EARLIEST), _LIST_OFFSETS_VERSION, None)
-        # On one connection the answers come in the order of the requests; a connection that breaks fails both.
+        # Responses on one connection come in the order of the requests; a broken connection fails both.
         earliest.add_callback(lambda _: latest.add_callback(lambda _: self._bounds_known(resetting, earliest, latest)))
 
     def _list_offsets(self, resetting: Iterable[Followed], timestamp: int) -> ListOffsetsRequest:
@@ -563,7 +570,7 @@ class Fetcher:
         )
         self._change(followed, log, lambda: partition.reset(bounds.start_offset, bounds.end_offset), cuts)
 
-    # -- not now, or not any more --------------------------------------------------------------------------------------------------------
+    # -- delays and failures --------------------------------------------------------------------------------------------------------------
 
     def _delay(self, problems: Sequence[Problem]) -> None:
         now, longest = self._clock.monotonic(), self._owner.backoff_s
@@ -581,7 +588,9 @@ class Fetcher:
             logger.info("broker %d cannot be fetched from for a while: %s%s", self.key[0], names, more)
 
     def _give_up(self, problem: Problem) -> None:
-        """The leader will not serve the partition in this leader epoch. A leader that knows a later one has only heard of it first."""
+        """Give up a partition that the leader will not serve in this leader epoch. With FENCED_LEADER_EPOCH the leader only knows a later
+        epoch earlier than this broker.
+        """
         followed, error = problem
         level = logging.INFO if error is ErrorCode.FENCED_LEADER_EPOCH else logging.ERROR
         self._fail(followed, f"the leader answers {error.name}", level)
@@ -594,12 +603,12 @@ class Fetcher:
 
 
 def position_of(log: Log) -> Position:
-    """Where a fetch of it goes on."""
+    """Return the position from which a fetch of the log continues."""
     return Position(log.log_end_offset, log.latest_epoch, log.log_start_offset)
 
 
 def fetcher_number(topic_partition: TopicPartition, fetchers: int) -> int:
-    """Which of a leader's fetchers a partition belongs to: as in Kafka (AbstractFetcherManager.getFetcherId)."""
+    """Return the number of the leader's fetcher for the partition, as Kafka does (AbstractFetcherManager.getFetcherId)."""
     number = (31 * _java_hash(topic_partition.topic) + topic_partition.partition) & 0xFFFF_FFFF
     if number >= 0x8000_0000:
         number = 0x1_0000_0000 - number
@@ -608,7 +617,7 @@ def fetcher_number(topic_partition: TopicPartition, fetchers: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _java_hash(text: str) -> int:
-    """String.hashCode, without its sign; names of topics are ASCII."""
+    """Return String.hashCode of the text as an unsigned number; topic names are ASCII."""
     number = 0
     for unit in text.encode():
         number = (31 * number + unit) & 0xFFFF_FFFF

@@ -1,7 +1,7 @@
-"""Client requests that came in on a broker listener go to the active controller (KIP-590, kafka.server.ForwardingManager).
+"""Forwarding of client requests from broker listeners to the active controller (KIP-590, kafka.server.ForwardingManager).
 
-Each travels in an Envelope with the client's principal and address. It waits for an active controller as long as Kafka's does, 60 s,
-through elections and broken connections; then the client is told REQUEST_TIMED_OUT.
+Each request travels in an Envelope with the client's principal and address. The request waits 60 s for an active controller, as in Kafka,
+through elections and broken connections. Then the client gets REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FORWARD_TIMEOUT_S = 60.0
 
 
 class Forwarder:
-    """Wraps requests that came in on a broker listener and sends them to the active controller (KIP-590)."""
+    """Wraps requests from a broker listener and sends them to the active controller (KIP-590)."""
 
     def __init__(self, channel: InterBrokerChannel, dispatcher: Dispatcher) -> None:
         self._channel = channel
@@ -37,12 +37,14 @@ class Forwarder:
         self.under_way = 0
         """Requests that the controller has not answered yet."""
         self.times_ms = Histogram()
-        """How long it took to answer."""
+        """Milliseconds until the response."""
 
     def forward(
         self, context: RequestContext, frame: memoryview | bytes, route: Route, request: Message
     ) -> Deferred[Sequence[Chunk] | None]:
-        """The answer to the forwarded request; REQUEST_TIMED_OUT, in the shape of its API, when no active controller gave one in time."""
+        """Return the response to the forwarded request; the API's error response with REQUEST_TIMED_OUT when no active controller answers
+        in time.
+        """
         result: Deferred[Sequence[Chunk] | None] = Deferred()
 
         def answered(done: Deferred[bytes]) -> None:
@@ -59,7 +61,9 @@ class Forwarder:
         return result
 
     def ask(self, context: RequestContext, request: Message) -> Deferred[Message]:
-        """The active controller's response to `request`, a part of what came in with `context`; fails as `forward` answers."""
+        """Return the active controller's response to `request`, a part of the client's request in `context`. The Deferred fails with the
+        errors that `forward` returns.
+        """
         result: Deferred[Message] = Deferred()
         api_key, version = context.api_key, context.api_version
 
@@ -79,7 +83,7 @@ class Forwarder:
         return result
 
     def _exchange(self, context: RequestContext, frame: memoryview | bytes) -> Deferred[bytes]:
-        """The frame of the answer, without its size."""
+        """Return the response frame, without its size."""
         result: Deferred[bytes] = Deferred()
 
         begun = context.services.clock.monotonic()
@@ -115,18 +119,20 @@ def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:
     try:
         address = ip_address(context.peer_host.partition("%")[0]).packed
     except ValueError:
-        address = ip_address("127.0.0.1").packed  # virtual networks have names for hosts
+        address = ip_address("127.0.0.1").packed  # hosts of virtual networks have names
     return EnvelopeRequest(request_data=bytes(frame), request_principal=principal, client_host_address=address)
 
 
 def _envelope_error(code: ErrorCode) -> Exception:
-    """What the client sees of an error on the envelope: its own request was never judged."""
+    """Return the client's error for an error of the envelope: its own request was never judged."""
     if code is ErrorCode.UNSUPPORTED_VERSION:
         return ProtocolError("the controller does not serve this version of the request")
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _as_seen_by_the_client(error: BaseException) -> BaseException:
-    """The envelope had no answer: a client must not take a connection between nodes for its own."""
+    """Return the client's error when the envelope had no response: a client must not mistake an error between nodes for one of its own
+    connection.
+    """
     late = isinstance(error, KafkaError) and error.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no active controller answered in time") if late else error

@@ -1,7 +1,8 @@
-"""Handlers that are imported before their first request.
+"""Import of handlers before their first request.
 
-Imports would make the start slower, so they begin when the node has been ready for a moment: one API after the other, in the loop's
-executor. The first client of an API does not wait for them, and a request finds its handler when no descriptor is free to import it with.
+Imports would make the start slower. So they begin `FIRST_AFTER_S` after the node is ready: one API after the other, in the loop's executor.
+The first client of an API then does not wait for its import. A request also finds its handler when no free descriptor is left to import it
+with.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ logger = logging.getLogger(__name__)
 
 FIRST_AFTER_S: Final = 1.0
 PAUSE_S: Final = 0.02
-"""Between two APIs, so that what is imported costs the first clients at most half of a core."""
+"""Seconds between the imports of two APIs; imports then cost the first clients at most half of a core."""
 
 
 class HandlerLoader:
-    """Loads routes from `start` to `stop`."""
+    """Loader of routes, active from `start` to `stop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, routes: Iterable[Route]) -> None:
         self._loop = loop
@@ -34,11 +35,11 @@ class HandlerLoader:
         self._stopped = False
 
     def start(self) -> None:
-        """Begin in a moment."""
+        """Begin to import after `FIRST_AFTER_S` seconds."""
         self._timer = self._clock.call_later(FIRST_AFTER_S, self._next)
 
     def stop(self) -> None:
-        """Begin no further import; the one under way goes on to its end."""
+        """Begin no further import; an import under way runs to its end."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -53,7 +54,7 @@ class HandlerLoader:
             return
         error = done.exception()
         if error is not None:
-            # The first request tries again, and is told.
+            # The first request of the API tries again, and gets the error.
             logger.warning("the handler of %s cannot be loaded yet: %s", route.api_key.name, error)
         elif route.function is None:
             route.load()

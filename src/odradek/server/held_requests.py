@@ -1,12 +1,12 @@
-"""Requests that are not decoded while answers to others of their API wait.
+"""Requests that are not decoded while responses to other requests of their API wait.
 
-The answer to such a request waits for something that the loop cannot hurry (a job that asks the disk), and the decoded request waits with
-it. Decoded, a request takes up to 30 times its bytes.
+Such a response waits for work that the loop cannot speed up (an executor call that reads the disk), and its decoded request waits, too. A
+decoded request takes up to 30 times its bytes.
 
-1. While answers of an API wait, their requests have `most` bytes at most. One request alone may have more.
-2. A further request to this API stays in the receive buffer of its connection, where queued.max.request.bytes bounds it. Its client sees
-   an answer that takes longer, as with JVM Kafka, where the request waits for a thread (num.io.threads).
-3. When an answer is done, the connections that wait go on in the order in which their requests came, as far as there is room.
+1. While responses of an API wait, their requests have at most `most` bytes. A single request may have more.
+2. A further request to this API stays in the receive buffer of its connection, where queued.max.request.bytes bounds it. Its client sees a
+   slower response, as with JVM Kafka, where the request waits for a thread (num.io.threads).
+3. When a response is complete, the waiting connections continue in the order in which their requests came, within the bound.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock
 
 _LEAST_COUNTED: Final = 1024
-"""Bytes that a request counts at least: a small one consists of objects as well."""
+"""Bytes that each request counts at least, because a small request consists of objects as well."""
 _FEW: Final = 64
 _TURN_S: Final = 0.001
 
@@ -37,25 +37,25 @@ class WaitingRequests:
 
     def __init__(self) -> None:
         self.decoded = 0
-        """Bytes of the decoded requests whose answers wait."""
+        """Bytes of the decoded requests whose responses wait."""
         self.held: deque[tuple[_Connection, int]] = deque()
         """Connections whose requests are not decoded, with the bytes of the request."""
         self.next_look = _FEW
-        """Length of `held` at which it is searched for connections that are gone."""
+        """Length of `held` at which closed connections are removed from it."""
         self.called = False
 
 
 class HeldRequests:
-    """The requests that wait, by API."""
+    """Waiting requests, by API."""
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
         self._most = most
         self.waiting: dict[int, WaitingRequests] = {}
-        """API key -> its requests. Mostly empty: then `hold` need not be asked."""
+        """API key -> its requests. Usually empty: then callers can skip `hold`."""
 
     def begin(self, api_key: int, size: int) -> None:
-        """Count a decoded request of `size` bytes on the wire whose answer waits from now on."""
+        """Count a decoded request of `size` bytes on the wire whose response waits from now on."""
         self.waiting.setdefault(api_key, WaitingRequests()).decoded += max(size, _LEAST_COUNTED)
 
     def end(self, api_key: int, size: int) -> None:
@@ -64,7 +64,9 @@ class HeldRequests:
         self._call(api_key)
 
     def hold(self, connection: _Connection, api_key: int, size: int) -> bool:
-        """Return whether a request must stay in the receive buffer of its connection. `Connection.go_on` is called when there is room."""
+        """Return whether a request must stay in the receive buffer of its connection. If so, `Connection.go_on` is called when the bound
+        allows the request.
+        """
         waiting = self.waiting.get(api_key)
         if waiting is None or self._has_room(waiting, size):
             return False
@@ -78,7 +80,7 @@ class HeldRequests:
         return not waiting.decoded or waiting.decoded + max(size, _LEAST_COUNTED) <= self._most
 
     def _call(self, api_key: int) -> None:
-        """Schedule a turn for the requests that have room now."""
+        """Schedule a loop iteration for the requests that the bound now allows."""
         waiting = self.waiting[api_key]
         if waiting.held:
             if not waiting.called and self._has_room(waiting, waiting.held[0][1]):

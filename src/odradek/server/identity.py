@@ -1,4 +1,4 @@
-"""Who this node is: cluster id, node id and directory ids, as meta.properties says in the log directories."""
+"""Identity of this node: cluster id, node id and directory ids from the meta.properties of the log directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 class NodeIdentity(NamedTuple):
-    """`directory_ids` by path; `unusable` are directories whose meta.properties could not be read or written, with the reason."""
+    """Identity of a node. `directory_ids` maps paths to ids. `unusable` maps each directory whose meta.properties could not be read or
+    written to the reason.
+    """
 
     cluster_id: str
     directory_ids: Mapping[str, UUID]
@@ -26,14 +28,18 @@ class NodeIdentity(NamedTuple):
 
 
 class ReadIdentity(Step[NodeIdentity]):
-    """Reads the meta.properties of every directory in log.dirs and of metadata.log.dir, whatever the node's roles (as KafkaRaftServer
-    does): one that belongs to another cluster or node shows that the configuration is not this node's.
+    """Reader of the meta.properties of metadata.log.dir and of every directory in log.dirs.
+
+    The node's roles do not matter (KafkaRaftServer): a directory of another cluster or node shows that the configuration is not this
+    node's.
     """
 
     name = "identity"
 
     def __init__(self, node: Node, *, format_if_empty: bool) -> None:
-        """`format_if_empty`: a node that is alone and whose directories are all unformatted formats them, as a cluster of its own."""
+        """Remember the arguments. `format_if_empty`: the node formats its directories as a new cluster when it is alone and all of them are
+        unformatted.
+        """
         self._node = node
         self._format_if_empty = format_if_empty
 
@@ -46,7 +52,7 @@ class ReadIdentity(Step[NodeIdentity]):
             identities = read_identities(node.disk, directories)
         verify_identities(identities, metadata_directory=config.metadata_log_dir, node_id=config.node_id)
         complete = complete_identities(node.disk, identities, lambda: random_uuid(node.random))
-        # Once more: to complete them may have failed, in the metadata directory of all.
+        # Verify again: completing the identities may have failed in some directories, perhaps in the metadata directory.
         verify_identities(identities, metadata_directory=config.metadata_log_dir, node_id=config.node_id)
         cluster_id = complete[config.metadata_log_dir].cluster_id
         node.services.cluster_id = cluster_id

@@ -1,4 +1,4 @@
-"""The channel on which nodes and their roles talk to each other, the connections behind it, and the forwarding of client requests."""
+"""Channel between nodes and their roles, the connections behind it, and the forwarding of client requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OpenChannel(Step[InterBrokerChannel]):
-    """Makes the channel and the connections of this node to others; at the end what waits on them fails."""
+    """Step that makes the channel and the connections to other nodes. Its stop fails the requests that wait on them."""
 
     name = "dispatch"
 
@@ -62,7 +62,7 @@ class OpenChannel(Step[InterBrokerChannel]):
 
 
 class NodeLogins:
-    """How this node says to others who it is, listener by listener; nothing where there is no SASL."""
+    """Logins of this node at other nodes, by listener; empty without SASL."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._logins: dict[str, NodeLogin] = {}
@@ -70,7 +70,7 @@ class NodeLogins:
         self.read(config)
 
     def read(self, config: BrokerConfig) -> None:
-        """As the configuration has it from now on: connections that are there have logged in already."""
+        """Read the logins from the configuration. Existing connections are not affected, as they have logged in already."""
         controllers = config.controller_listener_names[0]
         names = [controllers, config.inter_broker_listener_name] if config.is_broker else [controllers]
         if not any("SASL" in config.listener_security_protocols.get(listener, "") for listener in names):
@@ -89,14 +89,14 @@ class NodeLogins:
             self._kerberos = {listener: KerberosLogin(login) for listener, login in kerberos.items()}
 
     def principal(self, listener: str) -> Principal | None:
-        """As whom it logs in there, which is also whom its requests to itself come from; None without a login."""
+        """Return the principal of this node on `listener`, also used for looped-back requests; None without a login."""
         login = self._logins.get(listener)
         if login is None:
             return None
         return Principal(USER, login.name if login.kerberos is None else self._kerberos[listener].name)
 
     def client(self, listener: str, host: str) -> SaslClient | None:
-        """The client's side of a new exchange with the node at `host`."""
+        """Return the client's side of a new SASL exchange with the node at `host`; None without a login."""
         login = self._logins.get(listener)
         if login is None:
             return None
@@ -114,7 +114,7 @@ class NodeLogins:
 
 
 def peer_settings(config: BrokerConfig) -> PeerSettings:
-    """Of the keys that connections to other nodes have."""
+    """Return the settings of connections to other nodes."""
     idle_ms = config.integer("connections.max.idle.ms")
     return PeerSettings(
         setup_timeout_s=config.integer("socket.connection.setup.timeout.ms") / 1000,
@@ -124,14 +124,14 @@ def peer_settings(config: BrokerConfig) -> PeerSettings:
 
 
 def broker_address(services: Services, broker_id: int, listener: str) -> Address | None:
-    """Where the broker says, in the metadata published to this node, that others reach it."""
+    """Return the address of a broker's listener in the metadata published to this node; None when the metadata has none."""
     broker = services.metadata.image.cluster.brokers.get(broker_id)
     endpoint = None if broker is None else broker.endpoint(listener)
     return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port, listener)
 
 
 def controller_address(services: Services) -> Address | None:
-    """Of the leader of the metadata quorum, as far as this node knows it."""
+    """Return the address of the leader of the metadata quorum; None while this node knows no leader."""
     kraft = services.kraft
     endpoint = kraft.leader_endpoint()
     if endpoint is None:

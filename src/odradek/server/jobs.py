@@ -1,4 +1,4 @@
-"""Slow work off the loop, regular work on it."""
+"""Executor calls for slow work, and periodic tasks on the loop."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Work = Callable[[], Deferred[None] | None]
-"""A run of a task; a Deferred where it goes on in an executor."""
+"""One run of a task; returns a Deferred when the run continues in an executor."""
 
 Pool = Callable[[Callable[[], None]], Deferred[None]]
-"""Runs a job in a thread of a pool."""
+"""Function that runs an executor call in a thread pool."""
 
 
 class Jobs:
@@ -33,16 +33,17 @@ class Jobs:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.throttling: Throttling | None = None
-        """Only while clients have quotas: what a request has done here counts."""
+        """Quotas of clients, which count the work of requests in executor calls; None while no client has a quota."""
 
     def run(self, job: Callable[[], T]) -> Deferred[T]:
-        """The result of `job`, which runs in another thread; callbacks run on the loop."""
+        """Return the result of `job`, which runs in another thread; callbacks run on the loop."""
         return self._run(None, job)
 
     def apart(self, job: Callable[[], T]) -> Deferred[T]:
-        """As `run`, in a thread of its own that ends with the job: for what waits for others (an HTTP server, a name server).
+        """Return the result of `job`, which runs in its own thread that ends with the job. Use it for work that waits for an external
+        system (an HTTP server, a name server).
 
-        TLS, SCRAM and fsync share the threads of `run`; nobody outside may hold one of those.
+        TLS, SCRAM and fsync share the threads of `run`; no external system may block those.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -54,7 +55,7 @@ class Jobs:
 
     @contextmanager
     def pool(self, threads: int) -> Generator[Pool]:
-        """As `run`, in threads that nobody else uses and that go when the block ends."""
+        """Yield a function like `run`, with a pool of `threads` threads that shuts down at the end of the block."""
         from concurrent.futures import ThreadPoolExecutor
 
         executor = ThreadPoolExecutor(threads, "pool")
@@ -81,7 +82,7 @@ class Jobs:
 
 
 class Task:
-    """Work that comes back every `interval_s`; counted from the end of the last run, so that runs never overlap."""
+    """Task that runs every `interval_s` seconds, counted from the end of the last run, so that runs never overlap."""
 
     def __init__(self, name: str, interval_s: float, work: Work, clock: Clock, *, delay_s: float | None = None) -> None:
         self.name = name
@@ -93,7 +94,7 @@ class Task:
         self._timer: TimerHandle | None = clock.call_later(interval_s if delay_s is None else delay_s, self._run)
 
     def stop(self) -> None:
-        """No further runs; one in an executor goes on to its end."""
+        """Begin no further run; a run in an executor continues to its end."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -122,7 +123,7 @@ class Task:
 
 
 def as_future(loop: asyncio.AbstractEventLoop, deferred: Deferred[T]) -> asyncio.Future[T]:
-    """For coroutines of boot and shutdown that wait for a Deferred."""
+    """Return a future of the Deferred, for coroutines of start and stop."""
     future: asyncio.Future[T] = loop.create_future()
 
     def finished(done: Deferred[T]) -> None:

@@ -1,4 +1,4 @@
-"""Kerberos of a node: the key by which it reads its clients' tickets, and its own tickets for other nodes."""
+"""Kerberos of a node: its key for clients' tickets, and its own tickets for other nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class KerberosAcceptor:
-    """The server's side of a listener. Everything runs on the loop, but for the reading and the steps of exchanges."""
+    """Server's side of a listener with GSSAPI. Everything runs on the loop, except for reading the key and for the steps of exchanges."""
 
     def __init__(self, listener: str, settings: KerberosSettings, jobs: Jobs) -> None:
         self._key = listener_key(listener, "sasl.jaas.config", GSSAPI)
@@ -29,7 +29,7 @@ class KerberosAcceptor:
         self._namer: KerberosShortNamer | None = None
 
     def load(self) -> Deferred[tuple[Service, KerberosShortNamer]]:
-        """Reads the key; fails with ConfigError."""
+        """Read the key. The Deferred fails with ConfigError."""
         loading = self._jobs.run(self._read)
 
         def loaded(done: Deferred[tuple[Service, KerberosShortNamer]]) -> None:
@@ -40,7 +40,7 @@ class KerberosAcceptor:
         return loading
 
     def exchange(self) -> GssapiServer:
-        """A new one."""
+        """Return a new exchange; `load` must have completed."""
         assert self._service is not None
         assert self._namer is not None
         return GssapiServer(self._service.context, self._namer.name)
@@ -54,10 +54,12 @@ class KerberosAcceptor:
 
 
 class KerberosLogin:
-    """As whom a node logs in to others."""
+    """Login of a node at other nodes."""
 
     def __init__(self, login: NodeLogin) -> None:
-        """ConfigError for a keytab that cannot be read, and for a principal that the rules have no name for."""
+        """Read the keytab and derive the node's name. Raises ConfigError when the keytab cannot be read, or when the rules have no name for
+        the principal.
+        """
         settings = login.kerberos
         assert settings is not None
         self._service = login.service
@@ -70,5 +72,5 @@ class KerberosLogin:
             raise ConfigError(f"sasl.kerberos.principal.to.local.rules: this node has no name itself: {error}") from None
 
     def client(self, host: str) -> GssapiClient:
-        """The client's side of a new exchange with the node at `host`."""
+        """Return the client's side of a new exchange with the node at `host`."""
         return GssapiClient(partial(self._tickets.context, self._service, host))

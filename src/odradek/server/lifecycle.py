@@ -1,10 +1,10 @@
-"""The states of a broker, as a table (org.apache.kafka.metadata.BrokerState).
+"""States of a broker, as a table (org.apache.kafka.metadata.BrokerState).
 
     NOT_RUNNING -> STARTING -> RECOVERY -> RUNNING -> PENDING_CONTROLLED_SHUTDOWN -> SHUTTING_DOWN -> NOT_RUNNING
 
-STARTING: the log directories are loaded, the registration is on its way. RECOVERY: registered and catching up with the metadata log.
-RUNNING: unfenced; clients are served. PENDING_CONTROLLED_SHUTDOWN: leaders are being moved away. From every state but the first a failure
-leads to SHUTTING_DOWN.
+STARTING: the broker loads its log directories and sends its registration. RECOVERY: the broker is registered and catches up with the
+metadata log. RUNNING: the broker is unfenced and serves clients. PENDING_CONTROLLED_SHUTDOWN: the controller moves leaders away. A failure
+leads from every state but NOT_RUNNING to SHUTTING_DOWN.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.base.telling import tell_each
 
 
 class BrokerState(IntEnum):
-    """The values are those of Kafka's metric BrokerState."""
+    """State of a broker, with the value of Kafka's metric BrokerState."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -37,22 +37,22 @@ TRANSITIONS: dict[BrokerState, frozenset[BrokerState]] = {
     BrokerState.SHUTTING_DOWN: frozenset({BrokerState.NOT_RUNNING}),
     BrokerState.UNKNOWN: frozenset(),
 }
-"""State -> the states that may follow it."""
+"""State -> states that may follow it."""
 
 
 class IllegalTransition(OdradekError):
-    """A change of state that the table does not have: a programming error."""
+    """Change of state that `TRANSITIONS` does not contain: a programming error."""
 
 
 class BrokerStateMachine:
-    """The current state; listeners are told of every change."""
+    """Current state of a broker; `listeners` are called with every new state."""
 
     def __init__(self) -> None:
         self.state = BrokerState.NOT_RUNNING
         self.listeners: list[Callable[[BrokerState], object]] = []
 
     def to(self, state: BrokerState) -> None:
-        """Changes the state; IllegalTransition when the table does not have that change."""
+        """Change the state. Raises IllegalTransition when `TRANSITIONS` does not contain the change."""
         if state not in TRANSITIONS[self.state]:
             raise IllegalTransition(f"a broker cannot go from {self.state.name} to {state.name}")
         self.state = state

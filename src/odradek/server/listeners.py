@@ -1,4 +1,4 @@
-"""The listeners of a node: bound early, so that a taken port is noticed before anything is done; served when there is something to say."""
+"""Listeners of a node: bound early, so that a used port is noticed first; served when the node is ready for requests."""
 
 from __future__ import annotations
 
@@ -40,30 +40,32 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHUTDOWN_TIMEOUT_S = 300.0
-"""KafkaBroker.shutdown: how long the controller may take to move the leaders away."""
+"""Seconds that the controller may take to move the leaders away (KafkaBroker.shutdown)."""
 
 _LOOK_S = 1.0
-"""A broker's listener that keeps a connection for so long is alive."""
+"""Seconds after which a broker's listener that keeps a connection open counts as alive."""
 
 
 class Listeners:
-    """What is bound, and the acceptor behind it."""
+    """Bound listeners, and their acceptor."""
 
     def __init__(self, acceptor: Acceptor) -> None:
         self.acceptor = acceptor
         self.bound: list[BoundListener] = []
-        """In the order of the configuration, those that were added while the node runs behind them."""
+        """Bound listeners in the order of the configuration, followed by those added while the node runs."""
         self.dynamic: DynamicListeners
 
     def port(self, name: str) -> int:
-        """KeyError when no listener has this name."""
+        """Return the port of a listener. Raises KeyError when no listener has this name."""
         for bound in self.bound:
             if bound.name == name:
                 return bound.port
         raise KeyError(name)
 
     def reached_at(self, endpoints: Sequence[Endpoint]) -> list[AdvertisedListener]:
-        """The endpoints as others are told of them: with this machine's name, and the port chosen by the system, where they name none."""
+        """Return the endpoints as advertised to others. A missing host becomes this machine's name, and port 0 the port that the system has
+        chosen.
+        """
         return [
             AdvertisedListener(
                 each.listener,
@@ -75,14 +77,14 @@ class Listeners:
         ]
 
     async def serve(self, scope: str) -> None:
-        """Answers on the listeners of `scope` from now on."""
+        """Serve the listeners of `scope` from now on."""
         for bound in self.bound:
             if bound.scope == scope:
                 await self.acceptor.serve(bound)
 
 
 class BindListeners(Step[Listeners]):
-    """Binds all listeners, without answering yet; at the end closes what connections are left."""
+    """Step that binds all listeners without serving them. Its stop closes the remaining connections."""
 
     name = "listeners"
 
@@ -125,7 +127,9 @@ class BindListeners(Step[Listeners]):
         return self.listeners
 
     def authenticate(self, listener: str, config: BrokerConfig) -> list[Deferred[object]]:
-        """Asks SASL of a listener that was not there at the start; what has to be read before it is served. ConfigError."""
+        """Require SASL on a listener that did not exist at the start. Return Deferreds that must complete before it is served. Raises
+        ConfigError.
+        """
         from odradek.config.sasl import listener_sasl
 
         acceptor = self.listeners.acceptor
@@ -135,7 +139,7 @@ class BindListeners(Step[Listeners]):
         return self._authentication.add(listener, listener_sasl(config, listener))
 
     def forget(self, listener: str) -> None:
-        """Forgets what SASL and TLS keep of a listener that is gone."""
+        """Forget the SASL and TLS state of a removed listener."""
         if self._authentication is not None:
             self._authentication.remove(listener)
         self._node.services.tls.forget(listener)
@@ -147,7 +151,7 @@ class BindListeners(Step[Listeners]):
 
 
 def authentication(node: Node, handler: FrameHandler) -> SaslFrames | None:
-    """What stands before the handler of requests where a listener asks for SASL."""
+    """Return the SASL handler in front of `handler`; None when no listener requires SASL."""
     asking = [each.listener for each in node.config.listeners if each.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")]
     if not asking:
         return None
@@ -157,7 +161,7 @@ def authentication(node: Node, handler: FrameHandler) -> SaslFrames | None:
 
 
 def sasl_frames(node: Node, handler: FrameHandler, listeners: dict[str, ListenerSasl]) -> SaslFrames:
-    """What stands before the handler of requests, for these listeners and those that are added."""
+    """Return a SASL handler in front of `handler`, for these listeners and listeners that are added later."""
     from odradek.server.authentication import SaslFrames
 
     return SaslFrames(
@@ -171,7 +175,9 @@ def sasl_frames(node: Node, handler: FrameHandler, listeners: dict[str, Listener
 
 
 class ServeControllers(Step[None]):
-    """Answers on the controller listeners; at the end hands the lead of the quorum to others first, who need this node's vote for that."""
+    """Step that serves the controller listeners. Its stop first hands the leadership of the quorum to other controllers, which need this
+    node's vote.
+    """
 
     name = "controller_listeners"
     stop_timeout_s = 30.0
@@ -188,7 +194,7 @@ class ServeControllers(Step[None]):
         await self._listeners.serve(CONTROLLER)
 
     def _watch_connections(self) -> None:
-        """Brokers whose process is gone are fenced, unless broker.session.disconnect.timeout.ms is negative."""
+        """Fence brokers whose process is gone, unless broker.session.disconnect.timeout.ms is negative."""
         node, kraft, services = self._node, self._kraft, self._node.services
         grace_s = node.config.integer("broker.session.disconnect.timeout.ms") / 1000
         if grace_s < 0:
@@ -222,7 +228,7 @@ class ServeControllers(Step[None]):
             self._node.services.heartbeat_connections.forget()
             self._node.services.heartbeat_connections = None
         self._probes.close()
-        # Who can be asked at all has answered by the time that a request may take.
+        # Every reachable controller has answered by the request timeout.
         patience_s = self._node.config.integer("controller.quorum.request.timeout.ms") / 1000
         left = as_future(self._node.loop, self._kraft.leave())
         done, _ = await asyncio.wait((left, self._node.haste), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
@@ -232,7 +238,7 @@ class ServeControllers(Step[None]):
 
 
 class ServeClients(Step[None]):
-    """Answers clients; at the end has the leaders moved away and takes no new requests."""
+    """Step that serves clients. Its stop first has the leaders moved away, and then accepts no new requests."""
 
     name = "broker_listeners"
     stop_timeout_s = _SHUTDOWN_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""What a broker does about its log directories: failures are made known, cordons too, and with the last one the process ends."""
+"""Reactions of a broker to changes of its log directories: failures and cordons are reported, and the last failure ends the process."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirectories:
-    """Between the log manager, which notices, and who has to know. `replica_manager` and `registrar` are set when they are there."""
+    """Link between the log manager, which notices changes, and the parts that must know. `replica_manager` and `registrar` are set when
+    they exist.
+    """
 
     def __init__(
         self, config: DynamicBrokerConfig, log_manager: LogManager, ids: Mapping[str, UUID], fatal: Callable[[BaseException], object]
     ) -> None:
-        """`ids` are the directory ids by path; `fatal` ends the process."""
+        """Watch the log manager. `ids` are the directory ids by path; `fatal` ends the process."""
         self._config = config
         self.log_manager = log_manager
         self._ids = ids
@@ -38,9 +40,9 @@ class LogDirectories:
         self.replica_manager: ReplicaManager | None = None
         self.registrar: BrokerRegistrar | None = None
         self.loaded = False
-        """Whether the logs are in memory: only then can they be closed, and may be called closed."""
+        """Whether the logs are in memory: only then can they be closed, and be marked as closed cleanly."""
         self.offline_ids: list[UUID] = []
-        """What heartbeats report."""
+        """Offline directories for heartbeats."""
         own = set(config.static.log_dirs) if config.static.is_broker else set[str]()
         for directory in log_manager.directories:
             directory.takes_logs = directory.path in own
@@ -50,16 +52,16 @@ class LogDirectories:
 
     @property
     def online_ids(self) -> list[UUID]:
-        """The directories to register: those of log.dirs that work."""
+        """Ids of the working directories of log.dirs, to be registered."""
         return [self._ids[each.path] for each in self.log_manager.online_directories if each.takes_logs and each.path in self._ids]
 
     @property
     def cordoned_ids(self) -> list[UUID]:
-        """What heartbeats report of cordoned.log.dirs."""
+        """Ids of the cordoned directories (cordoned.log.dirs), for heartbeats."""
         return [self._ids[each.path] for each in self.log_manager.online_directories if each.cordoned and each.path in self._ids]
 
     def failed(self, path: str, error: Exception) -> None:
-        """A log directory has just gone offline."""
+        """Report a log directory that has gone offline, or end the node when it cannot go on without the directory."""
         static = self._config.static
         if self._failure is not None:
             return
@@ -81,16 +83,16 @@ class LogDirectories:
         self._fatal(self._failure)
 
     def raise_failure(self) -> None:
-        """StorageError when the node cannot go on without the directories that have failed."""
+        """Raise StorageError when the node cannot go on without the failed directories."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """Closes the loaded logs and writes the clean-shutdown markers; blocks."""
+        """Close the loaded logs and write the clean-shutdown markers. Blocks."""
         self.log_manager.shutdown(-1 if self.registrar is None else self.registrar.broker_epoch)
 
     def release(self) -> None:
-        """Unlocks the directories."""
+        """Unlock the directories."""
         for directory in self.log_manager.directories:
             directory.release()
 
@@ -107,7 +109,7 @@ class LogDirectories:
 
 
 class LockDirectories(Step[LogDirectories]):
-    """Locks the log directories; at the end closes all logs, writes the clean-shutdown markers and unlocks."""
+    """Step that locks the log directories. Its stop closes all logs, writes the clean-shutdown markers and unlocks."""
 
     name = "directories"
     stop_timeout_s = 300.0

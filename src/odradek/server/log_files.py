@@ -1,4 +1,4 @@
-"""The log in files: `broker.log`, and as it grows `broker.log.1`, `broker.log.2`, ... with what was written before."""
+"""Log output in files: `broker.log`; as it grows, older lines move to `broker.log.1`, `broker.log.2`, ..."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from logging.handlers import RotatingFileHandler
 
 
 class LogFiles(RotatingFileHandler):
-    """A disk that does not take the log keeps nobody from working: lines are dropped, and the first is said on standard error."""
+    """Rotating log file that drops lines when its disk fails. The first dropped line is reported on standard error."""
 
     def __init__(self, path: str, max_bytes: int, files: int) -> None:
-        """At most `files` files of `max_bytes` each. OSError when the first cannot be opened."""
+        """Open the first of at most `files` files of `max_bytes` bytes each. Raises OSError when the file cannot be opened."""
         super().__init__(path, maxBytes=max_bytes, backupCount=files - 1, encoding="utf-8", errors="backslashreplace")
         self.dropped = 0
 

@@ -1,4 +1,4 @@
-"""The logs of a broker are loaded at its start: opened where they were closed cleanly, recovered where not."""
+"""Loading of a broker's logs at its start: cleanly closed logs are opened, others are recovered."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PROGRESS_INTERVAL_S = 5.0
 
 
 class LoadLogs(Step[None]):
-    """Loads the logs of all directories at once, each with num.recovery.threads.per.data.dir threads of its own.
+    """Step that loads the logs of all directories in parallel, each with its own num.recovery.threads.per.data.dir threads.
 
-    A log whose topic or replica the metadata no longer has here is set aside as stray.
+    A log is set aside as stray when the metadata no longer has its topic, or its replica on this broker.
     """
 
     name = "logs"
@@ -62,7 +62,7 @@ class LoadLogs(Step[None]):
         node = self._node
         loading = self._directories.log_manager.begin_loading(directory, self._topic_config, self._report)
         workers = node.services.dynamic_config.integer("num.recovery.threads.per.data.dir")
-        # A pool for each directory: a slow disk does not take the threads from the others.
+        # Each directory has a pool, so that a slow disk does not take threads from the others.
         with node.jobs.pool(workers) as run:
             await as_future(node.loop, run(loading.open))
             await asyncio.gather(*[as_future(node.loop, run(loading.work)) for _ in range(workers)])
@@ -76,7 +76,7 @@ class LoadLogs(Step[None]):
         return config
 
     def _replica_here(self, topic_partition: TopicPartition, topic_id: UUID | None) -> PartitionRegistration | None:
-        """The partition, if the metadata has a replica of it on this broker."""
+        """Return the partition if the metadata has a replica of it on this broker, else None."""
         partition = None if topic_id is None else self._image.topics.partition_by_id(topic_id, topic_partition.partition)
         return partition if partition is not None and self._node.config.node_id in partition.replicas else None
 
@@ -89,7 +89,7 @@ class LoadLogs(Step[None]):
 
     def _report(self, progress: LoadProgress) -> None:
         self._progress[progress.directory] = progress
-        """Says every few seconds how far loading is; runs in the loading threads."""
+        """Log the progress of loading every `_PROGRESS_INTERVAL_S` seconds. Runs in the loading threads."""
         now = self._node.clock.monotonic()
         if now >= self._progress_at:
             self._progress_at = now + _PROGRESS_INTERVAL_S

@@ -1,11 +1,11 @@
-"""Where a broker's log goes, and in which form: standard error or files, text or JSON.
+"""Destination and format of a broker's log: standard error or files, text or JSON.
 
-JSON is one object a line: `time` (UTC), `level` (Kafka's names), `logger`, `message`, `node`, `error` where there is a traceback, and what
-the message is about as fields of its own (of requests: api, client_id, total_ms, ...). Nothing that a client or an operator keeps secret
-is logged in either form: requests are told of by their headers, never by their bodies.
+JSON is one object per line: `time` (UTC), `level` (Kafka's names), `logger`, `message`, `node`, `error` where there is a traceback, and the
+facts of the message as separate fields (of requests: api, client_id, total_ms, ...). Neither format contains secrets of clients or
+operators: requests are described by their headers, never by their bodies.
 
-Clients choose names that are logged. No text of theirs begins a line or moves a cursor: the formatters here escape what is not printable,
-and indent tracebacks. `server.audit` escapes its lines itself as well, for hosts of embedded brokers that format otherwise.
+Clients choose some logged names. Such a name must not begin a line or move a cursor: the formatters here escape unprintable characters, and
+indent tracebacks. `server.audit` also escapes its lines itself, for hosts of embedded brokers with other formatters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OWN: Final = frozenset({"time", "level", "logger", "message", "node", "error"})
 
 
 class TextFormatter(logging.Formatter):
-    """A record as one line; behind it, indented, its traceback."""
+    """Formatter of a record as one line, followed by its indented traceback."""
 
     def __init__(self) -> None:
         super().__init__(_TEXT)
@@ -48,7 +48,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON. What its `fields` hold stands beside the rest, under their own names."""
+    """Formatter of a record as one line of JSON. Entries of the record's `fields` become top-level fields."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__()
@@ -68,12 +68,12 @@ class JsonFormatter(logging.Formatter):
             told |= {key: value for key, value in cast("dict[str, object]", fields).items() if key not in _OWN}
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)
-        # All that JSON does not escape of what terminals obey.
+        # JSON escapes all other control characters that terminals interpret.
         return json.dumps(told, default=str).replace("\x7f", "\\u007f")
 
 
 def set_up(config: BrokerConfig, *, quiet: bool) -> None:
-    """Gives the root logger its handler; ConfigError where the file cannot be written. What was set up before is left alone."""
+    """Give the root logger its handler. Do nothing when it has handlers already. Raises ConfigError when the file cannot be written."""
     root = logging.getLogger()
     if root.handlers:
         return

@@ -1,7 +1,7 @@
-"""Long answers, made in turns of the loop, so that requests of other clients are served in between.
+"""Long responses, made in several loop iterations, so that requests of other clients are served in between.
 
-A handler whose work grows with what its request names is a generator. It yields the structs of its response's array, in the order of the
-answer, and returns the response without them:
+A handler whose work grows with the items in its request is a generator. The handler yields the structs of its response's array, in order,
+and returns the response without them:
 
     def handle(context, request, services) -> Entries[DescribeGroupsResponse]:
         for group_id in answered(request.groups):
@@ -9,17 +9,17 @@ answer, and returns the response without them:
         return DescribeGroupsResponse()
 
 The handler may also yield a Deferred of such a struct: `LongAnswers` waits for it. After work that makes no struct the handler yields None.
-The loop may serve other requests at each `yield`. A struct is encoded as soon as it is yielded: what waits is bytes and not objects.
+The loop may serve other requests at each `yield`. A struct is encoded as soon as it is yielded: bytes wait, not objects.
 
-1. The first turn is at once: nearly all answers are made in it, and nothing waits.
-2. A turn ends after `TURN_S` or `TURN_BYTES`. What is left stands in line. All answers in line share one turn in each iteration of the
-   loop.
-3. An answer of more than `MOST_BYTES` is refused with INVALID_REQUEST. While all answers under way hold more than `TOGETHER_BYTES`, only
-   the oldest one goes on.
-4. An answer whose connection is gone is not made any further.
-5. Requests of answers under way wait decoded. When they had more than `REQUEST_BYTES`, the next answer is made in one go, and its
-   connection owes the answer (`network.owed`).
-6. An answer that waits for a Deferred cannot be made in one go: beyond the same bound requests are not even decoded
+1. The first slice runs at once. Nearly all responses are completed in it and never wait.
+2. A slice ends after `TURN_S` or `TURN_BYTES`. An unfinished response is queued. All queued responses share one slice in each loop
+   iteration.
+3. A response of more than `MOST_BYTES` is refused with INVALID_REQUEST. While all responses under way hold more than `TOGETHER_BYTES`, only
+   the oldest continues.
+4. A response whose connection is gone is abandoned.
+5. Requests of responses under way stay decoded. When these requests have more than `REQUEST_BYTES`, the next response is made in a single
+   slice, and its connection owes the response (`network.owed`).
+6. A response that waits for a Deferred cannot be made in a single slice: beyond the same bound requests are not even decoded
    (`server.held_requests`).
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Message)
 Entries: TypeAlias = Generator[Struct | Deferred[Any] | None, None, M]
-"""Return type of a handler that makes its answer in turns."""
+"""Return type of a handler that makes its response in slices."""
 
 TURN_S: Final = 0.001
 TURN_BYTES: Final = 256 * 1024
@@ -56,7 +56,7 @@ REQUEST_BYTES: Final = 4 * 1024 * 1024
 
 
 class _Making:
-    """An answer under way."""
+    """Response under way."""
 
     __slots__ = ("context", "count", "errors", "field", "has_waited", "held", "made", "request_size", "result", "steps", "waiting")
 
@@ -69,12 +69,12 @@ class _Making:
         self.result: Deferred[Message] = Deferred()
         self.made: list[bytes] = []
         self.field = ""
-        """The array of the response that the structs stand in."""
+        """Name of the response's array of the structs."""
         self.held = 0
         """Bytes of `made`."""
         self.waiting = False
         self.has_waited = False
-        """Whether a Deferred was waited for, also when the wait is over."""
+        """Whether the response has waited for a Deferred; stays true after the wait."""
 
     @property
     def gone(self) -> bool:
@@ -82,7 +82,7 @@ class _Making:
         return connection is not None and connection.closed
 
     def take(self, entry: Struct) -> int:
-        """Encode one struct; returns its size in bytes. KafkaError when the answer has become too large."""
+        """Encode one struct and return its size in bytes. Raises KafkaError when the response exceeds `MOST_BYTES`."""
         if not self.field:
             self.field = _array_of(entry)
             self.count = error_counter(type(entry))
@@ -102,7 +102,7 @@ class _Making:
 
 
 class LongAnswers:
-    """The answers that are made in turns, oldest first."""
+    """Responses under way, oldest first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -111,15 +111,15 @@ class LongAnswers:
         self._called = False
         self._held = 0
         self._requested = 0
-        """Bytes of the requests whose answers are under way."""
+        """Bytes of the requests whose responses are under way."""
         self.held_requests = HeldRequests(clock, REQUEST_BYTES)
 
     def __len__(self) -> int:
-        """How many answers are under way."""
+        """Return the number of responses under way."""
         return len(self._making)
 
     def serve(self, context: RequestContext, request_size: int, steps: Entries[Any]) -> Deferred[Any]:
-        """Return the response (`Message`) to a request of so many bytes, made as far as one turn goes.
+        """Return the response (`Message`) to a request of `request_size` bytes, and make its first slice.
 
         The error codes of its structs are counted with the request's.
         """
@@ -136,7 +136,7 @@ class LongAnswers:
         self._call()
 
     def _call(self) -> None:
-        """Schedule the next turn, if answers stand in line."""
+        """Schedule the next slice if responses are queued."""
         if not self._called and self._line:
             self._called = True
             self._clock.call_later(0, self._turn)
@@ -170,7 +170,9 @@ class LongAnswers:
             self._line.append(making)
 
     def _go_on(self, making: _Making, until: float) -> bool:
-        """Make the next structs of one answer; returns whether it is done. `until` is on the monotonic clock, infinite for all of them."""
+        """Make the next structs of one response. Return whether it is complete. `until` is in monotonic seconds; infinity means all
+        structs.
+        """
         meter = making.context.meter
         if meter is not None:
             meter.begin()

@@ -1,6 +1,6 @@
-"""Counting what the dispatcher answers: the error codes of a response, and what is written about a request in the logs.
+"""Statistics and logs of the dispatcher's responses: error codes of a response, and log lines of a request.
 
-A response counts each of its error codes, zeros too (ErrorsPerSec of RequestMetrics, AbstractResponse.errorCounts).
+Each error code of a response is counted, including zeros (ErrorsPerSec of RequestMetrics, AbstractResponse.errorCounts).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from odradek.server.context import RequestContext
 
 REQUEST_LOGGER: Final = "kafka.request.logger"
-"""Each request, with its header and times, at DEBUG. The name that Kafka's configurations of loggers have."""
+"""Logger of each request, with its header and times, at DEBUG; the name is that of Kafka's logger configurations."""
 SLOW_LOGGER: Final = "odradek.slow_requests"
 
 request_log = logging.getLogger(REQUEST_LOGGER)
-request_log.setLevel(logging.WARNING)  # whatever the level of the loggers above it
+request_log.setLevel(logging.WARNING)  # independent of the level of parent loggers
 slow_log = logging.getLogger(SLOW_LOGGER)
 
 WAITS_AS_ASKED: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""APIs whose requests wait because their clients want them to."""
+"""APIs whose requests wait because their clients ask for it."""
 MOST: Final = 100
 EACH_S: Final = 10.0
 
@@ -33,19 +33,19 @@ Errors = dict[int, int]
 CountErrors = Callable[[Any, Errors], None]
 
 _NOT_INTO: Final = frozenset({"MetadataResponseTopic.partitions", "DescribeTopicPartitionsResponseTopic.partitions"})
-"""Lists that are not counted, unlike in Kafka: there may be hundreds of thousands of them in one answer."""
+"""Lists that are not counted, unlike in Kafka: one response may contain hundreds of thousands of them."""
 
 
 def count_nothing(response: Any, errors: Errors) -> None:
-    """For a response without an error code."""
+    """Count nothing, for a response without an error code."""
 
 
 @cache
 def error_counter(response: type[Struct]) -> CountErrors:
-    """Return a function that adds the error codes of a response, or of a struct in it, to what it is given.
+    """Return a function that adds the error codes of a response, or of a struct in it, to a dict of counts.
 
-    The function is generated, as the codecs are: a loop over the lists that have codes, and nothing else. Zeros, which nearly all codes
-    are, are added together.
+    The function is generated, like the codecs: it only loops over the lists with error codes. Nearly all codes are zeros, which it adds up
+    and counts once.
     """
     lines: list[str] = []
     _count_struct(response, "response", 1, lines)
@@ -76,13 +76,13 @@ def _count_struct(struct: type[Struct], name: str, depth: int, lines: list[str])
             if inner:
                 lines.append(f"{indent}for each{depth} in {name}.{field.name} or ():")
                 if depth == 1:
-                    # Encoded, and counted, already (`server.long_answers`).
+                    # Encoded and counted already (`server.long_answers`).
                     lines.append(f"{indent}    if each1.__class__ is bytes: continue")
                 lines += inner
 
 
 def times_of(context: RequestContext, size: int, parked: float, now: float) -> dict[str, object]:
-    """A request as the logs tell of it: where it came from and how long it took, in ms. Never its fields, which may be secrets."""
+    """Return the log fields of a request: origin and times in milliseconds. Never include fields of its body, which may be secrets."""
     return {
         "api": API_INFO[ApiKey(context.api_key)].name,
         "version": context.api_version,
@@ -103,13 +103,13 @@ def _as_text(told: dict[str, object]) -> str:
 
 
 def log_request(context: RequestContext, size: int, parked: float, now: float) -> None:
-    """What kafka.request.logger says at DEBUG."""
+    """Log a request to kafka.request.logger at DEBUG."""
     told = times_of(context, size, parked, now)
     request_log.debug("Completed request: %s", _as_text(told), extra={"fields": told})
 
 
 class SlowRequests:
-    """Tells of requests that took longer than `threshold_s`, but of no more than `MOST` in `EACH_S`: when all is slow, a few say enough."""
+    """Logger of requests that took longer than `threshold_s` seconds, at most `MOST` per `EACH_S` seconds."""
 
     __slots__ = ("_begun", "_held_back", "_told", "threshold_s")
 
@@ -120,7 +120,7 @@ class SlowRequests:
         self._held_back = 0
 
     def look(self, context: RequestContext, size: int, parked: float, now: float) -> None:
-        """The request has taken longer than the threshold, all in all; is it the broker that is slow?"""
+        """Log a request that took longer than the threshold, unless it waited only because its client asked for that."""
         if context.api_key in WAITS_AS_ASKED and parked - context.received_at <= self.threshold_s:
             return
         if now - self._begun >= EACH_S:

@@ -1,7 +1,7 @@
-"""Gives freed memory back to the system (ADR 7).
+"""Return of freed memory to the operating system (ADR 7).
 
-glibc keeps what was freed in the middle of its heaps. `malloc_trim` gives the whole pages among it back: in some tens of milliseconds for
-100 MB, and in a tenth of a millisecond where there is nothing to give. Where the C library has no such function nothing is done.
+glibc keeps freed memory in the middle of its heaps. `malloc_trim` returns the whole pages in it. The call takes some tens of milliseconds
+for 100 MB, and a tenth of a millisecond when no page can be returned. Without such a function in the C library, this module does nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INTERVAL_S = 10.0
 
 
 def find_trim() -> Callable[[], object] | None:
-    """What gives the freed pages back; None where the C library has no malloc_trim."""
+    """Return a function that returns freed pages to the system; None where the C library has no malloc_trim."""
     import ctypes
 
     try:
@@ -26,12 +26,12 @@ def find_trim() -> Callable[[], object] | None:
         return None
     malloc_trim.argtypes = (ctypes.c_size_t,)
     malloc_trim.restype = ctypes.c_int
-    # A call by ctypes does not hold the interpreter's lock.
+    # ctypes releases the interpreter's lock during the call.
     return lambda: malloc_trim(0)
 
 
 class MemoryKeeper:
-    """Trims every `INTERVAL_S` in the loop's executor, from `start` to `stop`."""
+    """Timer that trims the heap every `INTERVAL_S` seconds in the loop's executor, from `start` to `stop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, trim: Callable[[], object] | None) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""The broker's view of the cluster: the last image that was published to it."""
+"""View of the cluster of a broker: the last image published to it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ if TYPE_CHECKING:
 
 
 class MetadataCache:
-    """Holds the current immutable image. Read `image` once per request, so that one answer comes from one state of the cluster.
+    """Holder of the current immutable image. Read `image` once per request, so that a response describes one state of the cluster.
 
-    It also knows which brokers clients are told of. A broker whose process is gone is fenced here long before its session would end, and
-    clients count on the longer time: librdkafka forgets a broker that is not listed any more, and requests that wait for it to come back
-    wait in vain. So a broker stays listed for the time of a session after it was fenced. One that has announced its end goes at once.
+    The cache also decides which brokers clients see. A broker whose process is gone is fenced here long before the end of its session, but
+    clients rely on the longer time. librdkafka forgets an unlisted broker, and requests that wait for its return wait in vain. So a fenced
+    broker stays listed for the length of a session. A broker that has announced its shutdown is removed at once.
     """
 
     __slots__ = ("_linger_s", "_listed_until_s", "image")
 
     def __init__(self, image: MetadataImage, linger_s: float = 0.0) -> None:
-        """`linger_s`: broker.session.timeout.ms, where brokers are fenced before that is over."""
+        """Remember the image. `linger_s`: broker.session.timeout.ms in seconds when brokers are fenced before the end of their session,
+        else 0.
+        """
         self.image = image
         self._linger_s = linger_s
         self._listed_until_s: dict[int, float] = {}
-        """Of fenced brokers."""
+        """Fenced broker -> monotonic seconds until which it is listed."""
 
     def publish(self, image: MetadataImage, now_s: float) -> None:
-        """Takes the next image, at a time of the monotonic clock in seconds."""
+        """Take the next image. `now_s`: monotonic seconds."""
         before, self.image = self.image.cluster.brokers, image
         brokers = image.cluster.brokers
         if brokers is before:
@@ -43,7 +45,7 @@ class MetadataCache:
                 self._listed_until_s[broker_id] = now_s + self._linger_s
 
     def listed(self, now_s: float) -> list[BrokerRegistration]:
-        """The brokers that clients are told of, by id."""
+        """Return the brokers that clients see, sorted by id."""
         brokers, listed = self.image.cluster.brokers, self._listed_until_s
         if not listed:
             return list(self.image.cluster.alive_brokers())

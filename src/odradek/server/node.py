@@ -1,4 +1,4 @@
-"""What every step of a node's start is made with, and how a problem of the machine becomes one line."""
+"""State shared by all steps of a node's start, and the conversion of machine errors to one-line errors."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from odradek.server.services import Services
 
     Gate = Callable[[Services, Dispatcher], FrameHandler]
-    """What stands between the listeners and the dispatcher, for tests."""
+    """Factory of a frame handler between the listeners and the dispatcher, for tests."""
 
 
 class StartError(OdradekError):
-    """The node cannot be started; one line."""
+    """Error that prevents the start of a node; its message is one line."""
 
 
 class Node:
-    """The configuration of a node, and the clock, disk, randomness and loop it runs on."""
+    """Configuration of a node, and the clock, disk, random source and event loop on which the node runs."""
 
     __slots__ = ("clock", "config", "disk", "fatal", "gate", "haste", "jobs", "loop", "random", "services", "states")
 
@@ -47,7 +47,9 @@ class Node:
         fatal: Callable[[BaseException], None],
         gate: Gate | None = None,
     ) -> None:
-        """`fatal` is told what keeps the node from going on: during the start it ends the start, later the node."""
+        """Remember the parts of a node. `fatal` is called with each error after which the node cannot go on. During the start such an error
+        ends the start, later the node.
+        """
         self.config = config
         self.loop = loop
         self.clock = clock
@@ -59,7 +61,7 @@ class Node:
         self.fatal = fatal
         self.gate = gate
         self.haste: asyncio.Future[None] = loop.create_future()
-        """Done when a stop is to wait for no other node any more."""
+        """Completed when a stop must no longer wait for other nodes."""
 
     def hurry(self) -> None:
         """Complete `haste`."""
@@ -68,9 +70,11 @@ class Node:
 
 
 def problem_of(error: BaseException, directory: str | None = None) -> OdradekError:
-    """The error as one line. One of the disk names its file, or else `directory`, and has the OSError as its cause."""
+    """Return the error as an OdradekError with a one-line message. For an OSError the message begins with its file name, or else with
+    `directory`, and the OSError is its cause.
+    """
     if isinstance(error, KafkaError) and isinstance(error.__cause__, OSError):
-        # A log has turned what its disk said into an answer for clients.
+        # A log has converted the OSError of its disk into an error for clients.
         error = error.__cause__
     if isinstance(error, OdradekError):
         return error

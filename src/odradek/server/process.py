@@ -1,4 +1,4 @@
-"""A broker as a process of its own: event loop, signals, log output, exit status."""
+"""A broker as its own process: event loop, signals, log output, exit status."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _COLLECT_AFTER = 10_000
-"""Objects made and not freed between two collections of the youngest generation."""
+"""Number of allocations minus deallocations after which the garbage collector collects the youngest generation."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return uvloop's event loop where it is installed, else asyncio's."""
+    """Return an event loop of uvloop where uvloop is installed, else one of asyncio."""
     try:
         import uvloop
     except ImportError:
@@ -38,24 +38,26 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error of the loop. Without a free descriptor asyncio tells of each connection that it cannot accept, every second; it goes on
-    listening by itself, and `network.acceptor` says in time that descriptors run out. uvloop closes such connections, and tells nothing.
+    """Log an error of the loop, except for missing file descriptors.
+
+    Without a free descriptor asyncio reports each connection that it cannot accept, every second, and continues to listen.
+    `network.acceptor` warns in time that descriptors run out. uvloop closes such connections and reports nothing.
     """
     if not out_of_descriptors(context.get("exception")):
         loop.default_exception_handler(context)
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Runs `main` on a new event loop."""
+    """Run `main` on a new event loop and return its result."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
 def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_ready: Callable[[Broker], object] | None = None) -> None:
-    """Run a broker until a signal; a second one keeps the shutdown from waiting for other nodes.
+    """Run a broker until a signal; a second signal keeps the shutdown from waiting for other nodes.
 
-    The process is the broker's: its soft limit on descriptors is raised to the hard one. Raises OdradekError when the broker cannot start
-    or go on, after all that was started has been stopped.
+    The broker owns the process: its soft limit on descriptors is raised to the hard limit. Raises OdradekError when the broker cannot start
+    or go on, after all started parts have been stopped.
     """
     raise_limit()
     set_up(config, quiet=quiet)
@@ -63,9 +65,10 @@ def run(config: BrokerConfig, *, format_if_empty: bool, quiet: bool = False, on_
 
 
 def _settle_memory() -> None:
-    """What exists by now lives as long as the process: the garbage collector, off while starting, need not look at it again.
+    """Exempt all current objects from garbage collection, and enable the collector, which is disabled during the start.
 
-    Hot paths make no cycles; full collections of everything would be pauses of tens of milliseconds for nothing.
+    Current objects live as long as the process. Hot paths make no cycles, so that full collections of these objects would cost pauses of
+    tens of milliseconds and free no memory.
     """
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
@@ -98,7 +101,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     broker = Broker(config, disk=disk, format_if_empty=format_if_empty)
 
     def resize() -> None:
-        """The new executor takes what comes; the old one ends what it has."""
+        """Give new work to a new executor; the old executor finishes the work that it has."""
         nonlocal executor
         old, executor = executor, ThreadPoolExecutor(broker.services.dynamic_config.integer("background.threads"), "background")
         loop.set_default_executor(executor)
@@ -132,4 +135,4 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
         await broker.stop()
         ending.ignore(loop)
         if stopped.done():
-            stopped.exception()  # is raised, or is the same as what ended the start
+            stopped.exception()  # retrieves the exception, which has been raised already or is the error that ended the start

@@ -1,4 +1,4 @@
-"""Where a node's metrics come from, and how they are served: a module for each room that tells something, `exporter` for HTTP.
+"""Sources of a node's metrics, a module for each package, and their HTTP server (`exporter`).
 
-All of it is loaded only where odradek.metrics.listener is set; the counts themselves are kept always.
+These modules are imported only when odradek.metrics.listener is set; the counts themselves are always kept.
 """

@@ -1,13 +1,13 @@
-"""Metrics and health over HTTP: one small server of its own, for Prometheus and for whoever watches processes.
+"""Metrics and health over HTTP, with a small separate server, for Prometheus and for process monitors.
 
     GET /metrics        all metrics as Prometheus text 0.0.4
-    GET /mbeans         the same as JSON: MBean -> its attributes, as JMX shows them, rates too
+    GET /mbeans         the same as JSON: MBean -> its attributes, as JMX shows them, including rates
     GET /health/live    200 while the event loop answers
-    GET /health/ready   200 while the node does what it is there for, else 503 with the reason
+    GET /health/ready   200 while the node is ready, else 503 with the reason
 
-A scrape is made piece by piece: after each the loop serves others, and a piece is made when the peer has taken those before. Nothing is
-unbounded: so many connections at once, so many bytes of a request, so many seconds from the first byte to the last. When all connections
-are taken, the one that has owed its request for longest gives way to a new one: who sends nothing keeps nobody from the health checks.
+A scrape is made in chunks. The loop serves other work between chunks, and a chunk is made when the peer has received the earlier ones.
+Connections, bytes of a request and seconds of a request and response are bounded. When all connections are in use, a new connection
+replaces the one that has waited longest without a request: silent peers cannot block the health checks.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64
 MOST_SCRAPES: Final = 4
-"""Texts that are being made at once: what is beyond gets 503."""
+"""Scrapes under way, at most; a further scrape gets 503."""
 REQUEST_BYTES: Final = 8 * 1024
 REQUEST_S: Final = 5.0
-"""Within which a request must have come."""
+"""Seconds within which a request must arrive."""
 ANSWER_S: Final = 30.0
-"""Within which an answer must have been taken."""
+"""Seconds within which the peer must have received the response."""
 _SLICE_S: Final = 0.001
 _SEND_AT: Final = 32 * 1024
 
 Problems = Callable[[], list[str]]
-"""Why the node is not ready; nothing when it is."""
+"""Reasons why the node is not ready; empty when it is ready."""
 
 
 class _Refused(Exception):
@@ -49,7 +49,7 @@ class _Refused(Exception):
 
 
 class Exporter:
-    """Serves on one address, from `start` to `close`."""
+    """HTTP server on one address, from `start` to `close`."""
 
     def __init__(self, registry: Registry, clock: Clock, problems: Problems) -> None:
         self._registry = registry
@@ -58,18 +58,18 @@ class Exporter:
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._asking: dict[asyncio.Task[None], asyncio.WriteTransport] = {}
-        """Those of `_serving` whose request has not come, oldest first."""
+        """Tasks of `_serving` whose request has not arrived, oldest first."""
         self._scrapes = 0
         self.refused = 0
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """OSError when the address cannot be had."""
+        """Bind the address. Raises OSError when the address is not available."""
         self._server = await asyncio.start_server(self._connected, host, port, limit=REQUEST_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Ends the server and what it is sending."""
+        """Stop the server and its responses."""
         if self._server is None:
             return
         self._server.close()
@@ -116,7 +116,7 @@ class Exporter:
             self._asking.pop(task, None)
 
     def _make_way(self) -> bool:
-        """Close the connection that has owed its request for longest; returns whether there was one."""
+        """Close the connection that has waited longest without a request. Return whether there was such a connection."""
         longest = next(iter(self._asking), None)
         if longest is None:
             return False
@@ -157,7 +157,7 @@ class Exporter:
             self._scrapes -= 1
 
     async def _send(self, writer: asyncio.StreamWriter, pieces: Iterator[str]) -> None:
-        """The pieces as chunks of HTTP, each after a turn of the loop when the last turn has taken long enough."""
+        """Send the text as chunks of HTTP; yield to the loop when making them has taken `_SLICE_S` seconds."""
         waiting: list[bytes] = []
         size = 0
         begun = self._clock.monotonic()
@@ -187,7 +187,7 @@ def _head(status: str, content_type: str, length: int | None) -> bytes:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str]:
-    """Method and path of a request without a body; what is more is refused."""
+    """Return method and path of a request without a body. Raises _Refused for any other request."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:

@@ -1,4 +1,4 @@
-"""The coordinators of groups and of transactions, where there are any yet."""
+"""Metrics of the group and transaction coordinators; zeros before these exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLASSIC: Final = {
     "Dead": "Dead",
     "Empty": "Empty",
 }
-"""State of a classic group -> the end of its metric's name."""
+"""State of a classic group -> suffix of its metric's name."""
 _CONSUMER: Final = {"Empty": "empty", "Assigning": "assigning", "Reconciling": "reconciling", "Stable": "stable", "Dead": "dead"}
 """State of a consumer group -> its tag."""
 _AT_ONCE: Final = 1000
@@ -43,7 +43,7 @@ def _add_load_times(
 
 
 def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | None], clock: Clock) -> None:
-    """Groups are counted by protocol and state; what is being changed by operations under way counts."""
+    """Register the metrics of groups, by protocol and state, and of transactions. Uncommitted changes of operations under way are included."""
 
     def shards() -> list[GroupShard]:
         made = coordinators()

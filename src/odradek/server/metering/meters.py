@@ -1,4 +1,4 @@
-"""All of a node's metrics in one registry, and the look at their rates every few seconds."""
+"""Registry of all metrics of a node, and the periodic sampling of their rates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SLICE_S = 0.001
 
 
 class Meters:
-    """What a node tells of itself; rooms that are made later are asked for when a metric is read."""
+    """Metrics of a node. Parts that are made later are looked up when a metric is read."""
 
     def __init__(self, node: Node, acceptor: Acceptor) -> None:
         self._node = node
@@ -72,7 +72,7 @@ class Meters:
         return found if isinstance(found, ReplicaFetchers) else None
 
     def follow(self, kraft: KRaftNode) -> None:
-        """The quorum is there: it is told of, and asked whether the node is ready."""
+        """Add the metrics of the quorum, and consider it in `problems`."""
         self._kraft = kraft
         config = self._node.config
         add_raft(self.registry, kraft, self._node.clock, self._idleness)
@@ -84,8 +84,10 @@ class Meters:
             kraft.add_publisher(cluster)
 
     def problems(self) -> list[str]:
-        """Why the node is not ready: a broker until it is unfenced and serves clients, and from when it leaves; a controller while it knows
-        no leader of the quorum.
+        """Return the reasons why the node is not ready.
+
+        A broker is ready while it is unfenced, serves clients and is not shutting down. A controller is ready while it knows a leader of
+        the quorum.
         """
         config = self._node.config
         found: list[str] = []

@@ -1,4 +1,4 @@
-"""Connections, the memory of requests, and how busy the loop is."""
+"""Metrics of connections, of the memory of requests, and of the load of the loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORTEST_S = 1.0
 
 
 class Idleness:
-    """The share of time in which this thread, the loop's, did not compute; from one look to the next, at least a second later."""
+    """Share of time in which the loop's thread was idle, measured between two readings at least a second apart."""
 
     def __init__(self, clock: Clock, cpu: Callable[[], float] = time.thread_time) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class Idleness:
         self._share = 1.0
 
     def share(self) -> float:
-        """Between 0 and 1."""
+        """Return the idle share, between 0 and 1 inclusive."""
         now = self._clock.monotonic()
         passed = now - self._at
         if passed >= _SHORTEST_S:
@@ -39,7 +39,7 @@ class Idleness:
 
 
 class LastMinute:
-    """The rate of a count over the last minute, as far as it is looked at: for Kafka's metrics that are rates themselves."""
+    """Rate of a count over the last minute, for Kafka metrics that are rates; measured when they are read."""
 
     def __init__(self, count: Callable[[], int], clock: Clock) -> None:
         self._count = count
@@ -52,7 +52,7 @@ class LastMinute:
 
 
 def add_network(registry: Registry, acceptor: Acceptor, idleness: Idleness) -> None:
-    """What the acceptor and its connections tell."""
+    """Register the metrics of the acceptor and its connections."""
 
     def by_listener(counts: dict[str, int]) -> Iterator[Series]:
         for name, count in counts.items():

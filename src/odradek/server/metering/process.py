@@ -1,4 +1,4 @@
-"""The process, the state of the node, and what its clients push."""
+"""Metrics of the process, of the node's state, and of client telemetry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def add_process(registry: Registry, clock: Clock) -> None:
-    """Uptime, CPU, memory, descriptors; the last two only where the system has /proc."""
+    """Register uptime, CPU, memory and descriptors; memory and open descriptors only where the system has /proc."""
     begun = clock.monotonic()
 
     def add(name: str, of: Callable[[], float | None]) -> None:
@@ -39,7 +39,7 @@ def add_process(registry: Registry, clock: Clock) -> None:
 
 
 def add_clients(registry: Registry, telemetry: Callable[[], ClientTelemetry | None]) -> None:
-    """client-metrics; nothing where clients are not asked for metrics."""
+    """Register client-metrics; they have no values unless clients are asked for metrics."""
 
     def add(name: str, of: Callable[[Telemetry], int]) -> None:
         def read() -> Iterator[Series]:
@@ -70,7 +70,7 @@ def _disk(field: str) -> Callable[[], Iterator[Series]]:
 
 
 def add_state(registry: Registry, states: BrokerStateMachine, services: Services) -> None:
-    """BrokerState, and what else stands under KafkaServer."""
+    """Register BrokerState and the other metrics of KafkaServer."""
     server = "kafka.server:type=KafkaServer,name="
     registry.add(server + "ClusterId", lambda: [((), (), getattr(services, "cluster_id", ""))])
     registry.add(server + "linux-disk-read-bytes", _disk("read_bytes:"))

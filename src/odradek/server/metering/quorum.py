@@ -1,4 +1,4 @@
-"""The metadata quorum, and what the metadata say of the cluster."""
+"""Metrics of the metadata quorum, and of the cluster in the metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOPICS_AT_ONCE = 200
 
 
 def add_raft(registry: Registry, kraft: KRaftNode, clock: Clock, idleness: Idleness) -> None:
-    """raft-metrics."""
+    """Register raft-metrics."""
 
     def add(name: str, of: Callable[[], Value]) -> None:
         registry.add(f"kafka.server:type=raft-metrics.{name}", lambda: [((), (), of())])
@@ -50,7 +50,7 @@ def add_raft(registry: Registry, kraft: KRaftNode, clock: Clock, idleness: Idlen
         return 0 if leading is None else len(leading.progress.observers)
 
     def grown(*, leading: bool) -> Callable[[], int]:
-        """Counts records of the log while this node leads, or while it does not."""
+        """Return a counter of the log's records while this node leads, or while it does not."""
         seen, counted = raft.log_end.offset, 0
 
         def count() -> int:
@@ -88,13 +88,13 @@ def add_raft(registry: Registry, kraft: KRaftNode, clock: Clock, idleness: Idlen
 
     add("commit-latency-avg", lambda: commits().mean)
     add("commit-latency-max", lambda: commits().largest)
-    # Raft's own clock: ms of the monotonic one.
+    # Raft's own clock counts monotonic milliseconds.
     add("election-latency-avg", lambda: raft.election_times_ms.read(raft.now_ms / 1000).mean)
     add("election-latency-max", lambda: raft.election_times_ms.read(raft.now_ms / 1000).largest)
 
 
 def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: bool, controller: bool) -> None:
-    """How far this node has read the metadata log."""
+    """Register the position of this node in the metadata log, and related metrics."""
 
     def offset() -> int:
         return kraft.image.provenance.last_contained_offset
@@ -139,18 +139,18 @@ def add_metadata(registry: Registry, kraft: KRaftNode, clock: Clock, *, broker: 
 
 
 def _camel(name: str) -> str:
-    """eligible.leader.replicas.version -> eligibleLeaderReplicasVersion, as this metric has it."""
+    """Return eligibleLeaderReplicasVersion for eligible.leader.replicas.version, as in this metric."""
     first, *others = name.split(".")
     return first + "".join(word.capitalize() for word in others)
 
 
 def ignores_static_voters(kraft: KRaftNode) -> int:
-    """Whether the configuration names voters, and others count: those of the quorum's own records."""
+    """Return 1 when the configuration names voters but the quorum uses those of its own records, else 0."""
     return int(kraft.names_static_voters and kraft.kraft_version >= 1)
 
 
 def add_rules(registry: Registry, kraft: KRaftNode) -> None:
-    """What the metadata allow, and what this node serves."""
+    """Register the number of ACLs, and the feature levels that this node supports."""
     registry.add("kafka.server:type=authorizer-metrics.acls-total-count", lambda: [((), (), len(kraft.image.acls.entries))])
     levels = supported_features()
     node = "kafka.server:type=node-metrics."
@@ -165,7 +165,7 @@ def add_rules(registry: Registry, kraft: KRaftNode) -> None:
 
 
 class Counts(NamedTuple):
-    """What is counted of all partitions of the cluster."""
+    """Counts over all partitions of the cluster."""
 
     partitions: int = 0
     offline: int = 0
@@ -173,7 +173,7 @@ class Counts(NamedTuple):
 
 
 class ClusterSource:
-    """KafkaController of a controller: a `MetadataPublisher`, which counts what changes. The active one and those behind it count alike."""
+    """Metrics KafkaController of a controller, and a `MetadataPublisher` that counts elections. Active and standby controllers count alike."""
 
     def __init__(self, kraft: KRaftNode, clock: Clock) -> None:
         self._kraft = kraft

@@ -1,4 +1,4 @@
-"""The replicas of a broker, their logs, and what copies them."""
+"""Metrics of a broker's replicas, logs and fetchers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ _PARTITION = ("topic", "partition")
 _DIRECTORY = ("logDirectory",)
 _CLIENT = ("clientId",)
 _SLICE = 250
-"""Partitions that are looked at in one go."""
+"""Partitions that are read in one slice."""
 _LATE_MS = 5 * 60 * 1000
-"""How much longer than transaction.max.timeout.ms a transaction may be open (ProducerStateManager.LATE_TRANSACTION_BUFFER_MS)."""
+"""Milliseconds beyond transaction.max.timeout.ms after which an open transaction is late (ProducerStateManager.LATE_TRANSACTION_BUFFER_MS).
+"""
 _FRESH_S = 1.0
-"""For how long what was seen serves the metrics of one scrape."""
+"""Seconds for which one reading of the partitions serves the metrics of a scrape."""
 
 
 class Row(NamedTuple):
-    """A hosted partition, as it was when it was looked at. All but `size` and what follows are 0 where it is not led here."""
+    """Snapshot of a hosted partition. The fields from `led` to `reassigning`, except `offline`, are 0 where the partition is not led here."""
 
     tags: tuple[str, str]
     led: int
@@ -56,8 +57,8 @@ class Row(NamedTuple):
 
 
 def row_of(key: TopicPartition, partition: Partition, late_ms: int, *, moving: bool) -> Row:
-    """What there is to be told of a partition. `moving`: its replicas are, by the metadata. A transaction is late to which nothing was
-    written since `late_ms`.
+    """Return the snapshot of a partition. `moving`: whether the metadata is reassigning its replicas. A transaction is late when its last
+    write is older than `late_ms`.
     """
     log: Log | None = partition.log
     tags = (key.topic, str(key.partition))
@@ -91,7 +92,7 @@ def row_of(key: TopicPartition, partition: Partition, late_ms: int, *, moving: b
 
 
 class ReplicaSource:
-    """ReplicaManager, Partition and Log. All of a scrape is told from one look at every partition, taken in slices."""
+    """Metrics ReplicaManager, Partition and Log. All values of a scrape come from one pass over the partitions, made in slices."""
 
     def __init__(self, manager: Callable[[], ReplicaManager | None], clock: Clock) -> None:
         self._manager = manager
@@ -204,7 +205,7 @@ class ReplicaSource:
 
 
 def add_fetchers(registry: Registry, fetchers: Callable[[], ReplicaFetchers | None]) -> None:
-    """ReplicaFetcherManager and FetcherLagMetrics."""
+    """Register ReplicaFetcherManager and FetcherLagMetrics."""
 
     def lags() -> Iterator[Series | None]:
         now = fetchers()
@@ -235,7 +236,7 @@ def add_fetchers(registry: Registry, fetchers: Callable[[], ReplicaFetchers | No
 def add_waits(
     registry: Registry, replicas: Callable[[], ReplicaManager | None], coordinators: Callable[[], Coordinators | None], clock: Clock
 ) -> None:
-    """What has waited in vain, and for how long others did."""
+    """Register the metrics of expired waits, and of waiting times."""
 
     def fetches() -> Iterator[Series]:
         manager = replicas()
