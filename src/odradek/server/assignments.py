@@ -1,10 +1,10 @@
 """Reports to the controller in which log directory each replica of this broker lies (AssignmentsManager, KIP-858).
 
 One AssignReplicasToDirs request is under way at a time, with all assignments that wait by then. Failed assignments are sent again with
-growing pauses. An assignment completes without a request when the metadata shows it already, or when the replica is no longer on this
-broker. The metadata of this broker may be older than the last request. Until the metadata shows the last request, an assignment is compared
-with that request. Otherwise a replica could keep the wrong directory: a replica that is assigned back because the directory it was to move
-to has failed.
+growing pauses. An assignment completes without a request when the metadata shows it already, or when this broker has lost the replica. The
+metadata of this broker may be older than the last request. Until the metadata shows the last request, an assignment is compared with that
+request. Otherwise a replica could keep the wrong directory: a replica that is assigned back because the directory it was to move to has
+failed.
 """
 
 from __future__ import annotations

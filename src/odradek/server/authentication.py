@@ -93,9 +93,7 @@ class SaslFrames:
         self._look: TimerHandle | None = None
 
     def add(self, name: str, sasl: ListenerSasl) -> list[Deferred[object]]:
-        """Add a listener, or replace the listener of that name. Return the Deferreds of `load` for that listener; an empty list before
-        `load`.
-        """
+        """Add a listener, or replace the listener of that name. Return the Deferreds of `load` for that listener; none before `load`."""
         self.remove(name)
         self._listeners[name] = sasl
         loading: list[BearerKeys | KerberosAcceptor] = []

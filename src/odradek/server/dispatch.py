@@ -403,7 +403,7 @@ class Dispatcher:
         return frame_chunks(header, response.encode_chunks(version))
 
     def refusal(self, context: RequestContext, header: RequestHeader, frame: memoryview, offset: int, error: KafkaError) -> Sequence[Chunk]:
-        """Return the error response to a request that is refused without being served. Raises ProtocolError when the connection must close."""
+        """Return the error response to a request that is refused, not served. Raises ProtocolError when the connection must close."""
         route = self._route(context)
         if route is None:
             return self._unsupported_api_versions(context)

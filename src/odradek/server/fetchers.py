@@ -150,7 +150,7 @@ class ReplicaFetchers:
                 fetcher.wake()
 
     def resize(self) -> None:
-        """Spread the partitions anew after a change of num.replica.fetchers."""
+        """Redistribute the partitions after a change of num.replica.fetchers."""
         partitions = [
             partition
             for topic_partition in self._fetcher_of
@@ -440,7 +440,7 @@ class Fetcher:
         self.wake()
 
     def _replica(self, followed: Followed) -> tuple[Partition, Log] | tuple[None, None]:
-        """Return the followed replica and its log; (None, None) when the metadata has changed or the log's end has moved since the request."""
+        """Return the followed replica and its log; (None, None) when the metadata or the log's end has changed since the request."""
         partition = self._owner.partition_of(followed)
         log = None if partition is None else partition.log
         if partition is None or log is None:

@@ -131,7 +131,7 @@ def _envelope_error(code: ErrorCode) -> Exception:
 
 
 def _as_seen_by_the_client(error: BaseException) -> BaseException:
-    """Return the client's error when the envelope had no response: a client must not mistake an error between nodes for one of its own
+    """Return the client's error when the envelope had no response: a client must not mistake an error between nodes for an error of its
     connection.
     """
     late = isinstance(error, KafkaError) and error.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)

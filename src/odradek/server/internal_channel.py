@@ -124,7 +124,7 @@ def peer_settings(config: BrokerConfig) -> PeerSettings:
 
 
 def broker_address(services: Services, broker_id: int, listener: str) -> Address | None:
-    """Return the address of a broker's listener in the metadata published to this node; None when the metadata has none."""
+    """Return the address of a broker's listener in the metadata published to this node; None when the metadata does not contain it."""
     broker = services.metadata.image.cluster.brokers.get(broker_id)
     endpoint = None if broker is None else broker.endpoint(listener)
     return None if endpoint is None else Address(broker_id, endpoint.host, endpoint.port, listener)

@@ -88,8 +88,8 @@ class LoadLogs(Step[None]):
         return None if partition is None else partition.directory(self._node.config.node_id)
 
     def _report(self, progress: LoadProgress) -> None:
-        self._progress[progress.directory] = progress
         """Log the progress of loading every `_PROGRESS_INTERVAL_S` seconds. Runs in the loading threads."""
+        self._progress[progress.directory] = progress
         now = self._node.clock.monotonic()
         if now >= self._progress_at:
             self._progress_at = now + _PROGRESS_INTERVAL_S

@@ -1,4 +1,4 @@
-"""The listener for metrics, where odradek.metrics.listener asks for one."""
+"""Listener for metrics, if odradek.metrics.listener is set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ServeMetrics(Step["Meters | None"]):
-    """Serves metrics and health from now on, before there is much to tell; nothing is loaded where nobody asks for it."""
+    """Step that serves metrics and health, early in the start. Without odradek.metrics.listener its modules are not imported."""
 
     name = "metrics"
 

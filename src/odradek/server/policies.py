@@ -1,4 +1,4 @@
-"""The policies of a node with the controller role: found before anything is touched, so that a mistake leaves nothing behind."""
+"""Policies of a node with the controller role: loaded before the node changes anything, so that an error leaves no traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LoadPolicies(Step["Policies | None"]):
-    """Makes the policies that the configuration names; at the end, when nobody asks them any more, they are closed."""
+    """Step that makes the policies of the configuration. Its stop closes them, after their last use."""
 
     name = "policies"
 

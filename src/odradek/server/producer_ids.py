@@ -1,7 +1,7 @@
 """Producer ids for idempotent producers, in blocks from the controller (RPCProducerIdManager, KIP-730).
 
-A block is a record in the metadata log before it is used, so an id is never handed out twice, whatever crashes. The next block is asked for
-when nine tenths of the current one are gone.
+A block is a record in the metadata log before its use, so no id is assigned twice, even after a crash. The next block is requested when
+nine tenths of the current block are used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_QUEUE = 10_000
 
 
 class ProducerIdManager:
-    """One per broker."""
+    """Producer ids of one broker."""
 
     def __init__(self, channel: InterBrokerChannel, broker_id: int, broker_epoch: Callable[[], int]) -> None:
         self._channel = channel
@@ -41,7 +41,9 @@ class ProducerIdManager:
         self._waiting: deque[Deferred[int]] = deque()
 
     def next_id(self) -> Deferred[int]:
-        """An id nobody has had. Fails with COORDINATOR_LOAD_IN_PROGRESS (the client retries) when the controller gives no block."""
+        """Return an unused id. The Deferred fails with COORDINATOR_LOAD_IN_PROGRESS (clients retry it) when the controller assigns no
+        block.
+        """
         result: Deferred[int] = Deferred()
         if not self._waiting and self._take(result):
             return result
@@ -84,7 +86,7 @@ class ProducerIdManager:
             start, length = response.producer_id_start, response.producer_id_len
             if response.error_code == ErrorCode.NONE and length > 0:
                 self._next_block = (start, start + length)
-                # `_take` asks for the next block before this one is used up: those that still wait get that one's.
+                # `_take` requests the next block before this block is used up; the remaining requests get ids of that block.
                 while self._waiting and self._take(self._waiting[0]):
                     self._waiting.popleft()
                 return

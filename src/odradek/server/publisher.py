@@ -1,4 +1,4 @@
-"""What a node does with each new image of the cluster."""
+"""Publishers of a node: they apply each new image of the cluster."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RunJob: TypeAlias = "Callable[[Callable[[], SettingsRead]], Deferred[SettingsRead]]"
-"""`Jobs.apart`."""
+"""Type of `Jobs.apart`."""
 _TOPIC, _BROKER = 2, 4
-"""ConfigResource.Type."""
+"""Values of ConfigResource.Type."""
 
 
 class BrokerSettings:
-    """Settings of brokers in the metadata, taken over image by image. Files behind them are read in a thread before the image is published
-    (`MetadataLoader.before_publishing`), so that changes keep their order and the loop does not wait for a disk.
+    """Settings of brokers in the metadata, applied with each image.
+
+    Their files are read in a thread before the image is published (`MetadataLoader.before_publishing`): changes keep their order, and the
+    loop does not wait for a disk.
     """
 
     def __init__(self, config: DynamicBrokerConfig, run_job: RunJob) -> None:
@@ -49,7 +51,9 @@ class BrokerSettings:
         self._read: tuple[ConfigurationsImage, SettingsRead] | None = None
 
     def prepare(self, image: MetadataImage) -> Deferred[None] | None:
-        """Read what `apply` needs of files; None where it needs none. The result never fails: `apply` then reads for itself."""
+        """Read the files that `apply` needs; return None when it needs no file. The Deferred never fails: after an error `apply` reads the
+        files itself.
+        """
         self._read = None
         node, cluster = self._settings(image)
         if not self._config.opens_files(node, cluster):
@@ -67,7 +71,7 @@ class BrokerSettings:
         return prepared
 
     def apply(self, image: MetadataImage) -> None:
-        """Take over what the metadata sets for this broker and for all of them, with a warning for each key that cannot hold."""
+        """Apply the metadata's settings for this broker and for all brokers. Log a warning for each setting that cannot be applied."""
         read, self._read = self._read, None
         if read is not None and read[0] is image.configs:
             lines = self._config.take(read[1])
@@ -81,9 +85,11 @@ class BrokerSettings:
 
 
 class BrokerPublisher:
-    """Publisher of a broker. The image goes first, so that every step sees it; then configurations, the partitions' roles, coordinators and
-    the heartbeat. A step that raises is logged and the next ones follow: no later image would bring what one of them missed.
-    Each error is counted by `count_errors`. (kafka.server.metadata.BrokerMetadataPublisher)
+    """Publisher of a broker (kafka.server.metadata.BrokerMetadataPublisher).
+
+    The image is published first, so that every later step sees it. Configurations, roles of partitions, coordinators and the heartbeat
+    follow. When a step raises, the error is logged and the next steps still run, because no later image would repeat their changes.
+    `count_errors` counts each error.
     """
 
     def __init__(
@@ -111,10 +117,10 @@ class BrokerPublisher:
         self._throttles = throttles
         self._warnings = TopicWarnings()
         self.on_configured: Callable[[MetadataImage], object] | None = None
-        """Called when configurations have changed and hold."""
+        """Called when changed configurations have been applied."""
 
     def prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
-        """What takes time is done before `publish`; see `MetadataLoader.before_publishing`."""
+        """Do slow work before `publish`; see `MetadataLoader.before_publishing`."""
         logs = self._replica_manager.changes.prepare(delta, image)
         settings = None if image.configs is self._cache.image.configs else self.settings.prepare(image)
         if logs is None or settings is None:
@@ -155,7 +161,7 @@ class BrokerPublisher:
 
 
 class FollowMetadata(Step[BrokerPublisher]):
-    """Begins to follow the metadata log: partitions take their roles and coordinators their shards with every image."""
+    """Step that begins to follow the metadata log: each image updates the roles of partitions and the shards of coordinators."""
 
     name = "metadata"
 
@@ -204,14 +210,14 @@ class FollowMetadata(Step[BrokerPublisher]):
     async def stop(self) -> None:
         self._kraft.loader.before_publishing = None
         if self._preparing is not None:
-            # What is being made is to be closed with the other logs.
+            # Logs that are being made must be closed with the other logs.
             await as_future(self._loop, self._preparing)
         self._kraft.loader.remove_publisher(self._publisher)
         self._coordinators.close()
 
 
 class ControllerPublisher:
-    """For a node that is no broker: what it answers about the cluster, and its own dynamic configuration, follow the metadata."""
+    """Publisher of a node without the broker role: updates its view of the cluster and its dynamic configuration."""
 
     def __init__(self, config: DynamicBrokerConfig, cache: MetadataCache, clock: Clock, run_job: RunJob) -> None:
         self._settings = BrokerSettings(config, run_job)
@@ -231,7 +237,7 @@ class ControllerPublisher:
 
 
 class FollowAsController(Step[None]):
-    """Begins to follow the metadata log on a node that is no broker."""
+    """Step that begins to follow the metadata log on a node without the broker role."""
 
     name = "controller_metadata"
 

@@ -1,6 +1,6 @@
-"""The node's part in the metadata quorum: the log is opened, controllers are served, then the log is read up to what is committed.
+"""Part of the node in the metadata quorum: open the log, serve controllers, then read the log up to the committed records.
 
-That order matters where there are several: voters that waited for a leader before they answered one another would never have one.
+The order matters with several controllers: voters that waited for a leader before they answered each other would never elect a leader.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _FIRST_REPORT_S, _NEXT_REPORTS_S = 5.0, 60.0
 
 
 class Quorum(NamedTuple):
-    """The metadata quorum as this node sees it; `problems` says of each address (host, port) that does not answer as it should why."""
+    """Metadata quorum as this node sees it. `problems` maps the address (host, port) of each faulty node to the reason."""
 
     kraft: KRaftNode
     problems: Mapping[tuple[str, int], str]
 
 
 class JoinQuorum(Step[Quorum]):
-    """Opens the metadata log and takes part in the quorum; at the end flushes and closes the log."""
+    """Step that opens the metadata log and joins the quorum. Its stop flushes and closes the log."""
 
     name = "quorum"
     stop_timeout_s = 30.0
@@ -103,10 +103,10 @@ class JoinQuorum(Step[Quorum]):
         return Quorum(kraft, raft_channel.problems)
 
     def _failed(self, error: BaseException) -> None:
-        """End the node: its part in the quorum cannot go on.
+        """End the node, because it can no longer take part in the quorum.
 
-        Without it the node neither leads nor learns who does, so that its end waits for no controller. A disk that failed the metadata log
-        is not written to any more, not by the logs of partitions either.
+        Without the quorum the node neither leads nor learns the leader, so its stop waits for no controller. When a disk error failed the
+        metadata log, the logs of partitions on that disk are not written any more, either.
         """
         node = self._node
         directory = node.config.metadata_log_dir
@@ -124,7 +124,7 @@ class JoinQuorum(Step[Quorum]):
 
 
 class CatchUp(Step["MetadataImage"]):
-    """Waits until the image holds all that is committed, and returns it."""
+    """Step that waits until the image contains all committed records, and returns the image."""
 
     name = "metadata_image"
 
@@ -158,7 +158,7 @@ class CatchUp(Step["MetadataImage"]):
 
 
 def _remarks(kraft: KRaftNode, *, is_controller: bool) -> list[str]:
-    """What an operator should know of a controller that does not vote."""
+    """Return warnings for the operator about a controller that is not a voter."""
     raft = kraft.raft
     voters, local = raft.voters.current, raft.local
     if not is_controller or raft.is_voter:
@@ -177,10 +177,12 @@ def _remarks(kraft: KRaftNode, *, is_controller: bool) -> list[str]:
 
 
 def new_incarnation_id(image: MetadataImage, rng: random.Random) -> UUID:
-    """One that no registration carries: taken for its own past life, which was told to shut down, a broker would stay so for ever."""
+    """Return a random id that no registered node uses. With its old id the controller would treat the broker as the one it told to shut
+    down, and keep it fenced.
+    """
     known = {node.incarnation_id for nodes in (image.cluster.brokers, image.cluster.controllers) for node in nodes.values()}
     while True:
-        # Randomness that begins as in the last start (a test's, a simulation's) would say the same again.
+        # A random source that starts as in the last start (of a test or simulation) would return the same id again.
         incarnation_id = random_uuid(rng)
         if incarnation_id not in known:
             return incarnation_id

@@ -1,6 +1,6 @@
-"""Hands the quotas in the metadata to whoever keeps them (kafka.server.metadata.ClientQuotaMetadataManager).
+"""Publisher of the metadata's quotas to the parts that enforce them (kafka.server.metadata.ClientQuotaMetadataManager).
 
-What keeps the quotas of clients is made, and its modules are imported, when there is the first.
+`Throttling` is imported and made with the first client quota.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _KEPT_S = 3600.0
-"""For so long it is remembered what clients have used when the last quota is gone."""
+"""Seconds for which the usage of clients is remembered after the last quota is removed."""
 
 
 class QuotaPublisher:
-    """Follows the metadata from the beginning: quotas hold before clients are served."""
+    """Publisher that follows the metadata from the beginning: quotas apply before clients are served."""
 
     def __init__(self, services: Services, jobs: Jobs) -> None:
         self._services = services
@@ -58,7 +58,7 @@ class QuotaPublisher:
 
 
 def _changes(before: Entities, after: Entities) -> dict[tuple[tuple[str, str | None], ...], dict[str, float | None]]:
-    """Entity -> key -> what the quota is now, None for one that is gone."""
+    """Return entity -> key -> new quota, None for a removed quota."""
     changes: dict[tuple[tuple[str, str | None], ...], dict[str, float | None]] = {}
     for entity, quotas in after.items():
         old = before.get(entity, {})

@@ -1,7 +1,7 @@
-"""Raft's requests to other nodes, by `network.peers`, and what keeps this node from reaching its quorum, in words.
+"""Raft requests to other nodes by `network.peers`, and descriptions of the problems that keep this node from its quorum.
 
-Fetches have a connection of their own: one is parked on the leader most of the time, and a vote must not wait behind it. What goes wrong
-is logged once for each node and reason, not with each of the many attempts.
+Fetches have a separate connection: the leader delays them most of the time, and a vote must not wait behind them. Each problem is logged
+once for each node and reason, not with each of the many attempts.
 """
 
 from __future__ import annotations
@@ -30,19 +30,21 @@ _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.UNSUPPORTED_VERSION: "it does not know the request: UNSUPPORTED_VERSION",
     ErrorCode.INVALID_REQUEST: "it finds the request invalid: INVALID_REQUEST",
 }
-"""Errors that asking again does not mend, for whoever reads the log."""
+"""Error that retries do not fix -> its meaning for the log's reader."""
 
 
 class PeerRaftChannel:
-    """`controller.kraft.wire.RaftChannel`."""
+    """Implementation of `controller.kraft.wire.RaftChannel`."""
 
     def __init__(self, peers: Peers, *, request_timeout_s: float, listener: str = "") -> None:
-        """`request_timeout_s`: controller.quorum.request.timeout.ms. `listener`: the controllers' by which this node reaches them."""
+        """Remember the arguments. `request_timeout_s`: controller.quorum.request.timeout.ms. `listener`: name of the listener at which
+        controllers are reached.
+        """
         self._peers = peers
         self._request_timeout_s = request_timeout_s
         self._listener = listener
         self.problems: dict[tuple[str, int], str] = {}
-        """What came of the last request to each address (host, port) that did not answer as it should."""
+        """Address (host, port) -> problem with the last request to it; without an entry when the last request succeeded."""
         self._said: set[tuple[str, int, str]] = set()
 
     def send(self, node_id: int, host: str, port: int, api_key: ApiKey, request: Message) -> Deferred[Message]:
@@ -56,7 +58,7 @@ class PeerRaftChannel:
     def _answered(self, node: Address, done: Deferred[Message]) -> None:
         error, place = done.error, node.place
         if error is not None:
-            # That a node cannot be reached is logged by `Peers`.
+            # `Peers` logs that a node cannot be reached.
             self.problems[place] = error.message or str(error) if isinstance(error, KafkaError) else str(error)
             return
         meaning = next((_MEANINGS[code] for code in _errors(done.result()) if code in _MEANINGS), None)
@@ -71,7 +73,7 @@ class PeerRaftChannel:
 
 
 def _errors(response: Message) -> list[ErrorCode]:
-    """Of the whole, and of the one partition."""
+    """Return the error codes of the response and of its partitions."""
     codes = [code_of(getattr(response, "error_code", 0))]
     for topic in getattr(response, "responses" if isinstance(response, FetchResponse) else "topics", []):
         codes += [code_of(partition.error_code) for partition in topic.partitions]

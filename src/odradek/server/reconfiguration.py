@@ -1,6 +1,6 @@
-"""What the parts of a broker do when a key that they were made with changes at run time.
+"""Reactions of a broker's parts to run-time changes of the keys that they were made with (kafka.server.BrokerReconfigurable).
 
-Whatever reads its key each time anew (topic defaults, the cleaner) needs no line here. (kafka.server.BrokerReconfigurable)
+Parts that read their keys at each use (topic defaults, the cleaner) are not listed here.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", _OVERRIDES)
 _UNLIMITED = 1 << 62
 _MOST_HANDSHAKES = 4
 _ANSWERS_PART = 8
-"""Answers may owe this part of the memory that requests may have: they leave as they are made, so long as peers read."""
+"""Divisor: responses may hold this fraction of the memory of requests. They are sent as they are made, as long as peers read."""
 
 
 def acceptor_limits(config: BrokerConfig, resolved: Mapping[str, Collection[str]] = MappingProxyType({})) -> AcceptorLimits:
-    """What listeners allow their peers; `resolved` has the addresses of the host names in max.connections.per.ip.overrides."""
+    """Return the limits of listeners; `resolved` has the addresses of the host names in max.connections.per.ip.overrides."""
     memory = config.integer("queued.max.request.bytes")
     if memory <= 0:
         memory = _UNLIMITED
@@ -60,21 +60,22 @@ def acceptor_limits(config: BrokerConfig, resolved: Mapping[str, Collection[str]
 
 
 def _protected(config: BrokerConfig) -> list[str]:
-    """The listeners of nodes: clients that use up max.connections must not keep them from one another. Where clients use the listener
-    between brokers, there is none to protect.
+    """Return the listeners of nodes: clients that use up max.connections must not keep nodes from each other.
+
+    The inter-broker listener is not among them when clients use it, too.
     """
     others = any(each.listener != config.inter_broker_listener_name for each in config.broker_listeners)
     return [*config.controller_listener_names, *([config.inter_broker_listener_name] if others else [])]
 
 
 def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
-    """The listeners that have a number of their own."""
+    """Return listener -> number, for the listeners with a separate setting."""
     values = {listener: own_value(config, listener, key) for listener in config.listener_security_protocols}
     return {listener: value for listener, value in values.items() if isinstance(value, int)}
 
 
 def _overridden(config: BrokerConfig) -> list[tuple[str, int]]:
-    """Hosts, without the brackets of IPv6, and how many connections each may have."""
+    """Return hosts, without the brackets of IPv6, and their maximum numbers of connections."""
     entries = (entry.strip().rpartition(":") for entry in config.text(_OVERRIDES).split(",") if entry.strip())
     return [(host.strip().removeprefix("[").removesuffix("]"), int(count)) for host, _, count in entries]
 
@@ -89,16 +90,16 @@ def _overrides(config: BrokerConfig, resolved: Mapping[str, Collection[str]]) ->
 
 
 def _addresses(host: str) -> set[str]:
-    """Look a host name up; blocks. Raises OSError, or ValueError for what can be no name."""
+    """Look up a host name. Blocks. Raises OSError, or ValueError for an impossible name."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return {without_scope(host_address(str(address[0]))) for *_, address in found}
 
 
 class ConnectionCounts:
-    """Keeps the limits of an acceptor up with the configuration. New limits hold for connections to come; those that are open stay.
+    """Updates the limits of an acceptor with the configuration. New limits apply to new connections; open connections stay.
 
-    Names of hosts in max.connections.per.ip.overrides are looked up when they are set (as in Kafka's ConnectionQuotas, but all addresses of
-    a name count, not only the first), each in a thread of its own. At the start a name without an address is an error, later a warning.
+    Host names in max.connections.per.ip.overrides are looked up when they are set, each in a separate thread (Kafka's ConnectionQuotas;
+    here all addresses of a name count, not only the first). At the start a name without an address is an error, later a warning.
     """
 
     def __init__(self, config: DynamicBrokerConfig, acceptor: Acceptor, jobs: Jobs) -> None:
@@ -109,7 +110,7 @@ class ConnectionCounts:
         config.subscribe(_CONNECTION_KEYS, self._changed)
 
     def resolve(self) -> list[Deferred[set[str]]]:
-        """Look up the names that are not known yet; each of the results fails with ConfigError for a name without an address."""
+        """Look up the unknown names. Each Deferred fails with ConfigError when the name has no address."""
         names = [host for host, _ in _overridden(self._config.current) if address_of(host) is None]
         self._resolved = {name: known for name, known in self._resolved.items() if name in names}
         return [self._look_up(name) for name in dict.fromkeys(names) if name not in self._resolved]
@@ -147,7 +148,7 @@ def _warn(done: Deferred[set[str]]) -> None:
 
 
 def follow_producer_settings(config: DynamicBrokerConfig, log_manager: LogManager, replica_manager: ReplicaManager) -> None:
-    """When idle producers are forgotten, and whether transactions are verified (kafka.server.DynamicProducerStateManagerConfig)."""
+    """Apply changes of producer expiration and of transaction verification (kafka.server.DynamicProducerStateManagerConfig)."""
 
     def changed() -> None:
         verify = config.flag("transaction.partition.verification.enable")

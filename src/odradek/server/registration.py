@@ -1,14 +1,14 @@
-"""The broker tells the controller that it is there (BrokerLifecycleManager, KIP-631).
+"""Registration and heartbeats of a broker at the controller (BrokerLifecycleManager, KIP-631).
 
-1. BrokerRegistration until the controller accepts it; the answer is the broker epoch.
-2. BrokerHeartbeat every broker.heartbeat.interval.ms, wishing to stay fenced while the metadata log is not replayed up to the registration.
-   What changes the wish is sent at once, not with the next beat.
-3. Once caught up and ready the wish is to be unfenced; the answer that says so makes the broker RUNNING.
-4. For a controlled shutdown the wish is to shut down, until the controller says that no leader is left here.
+1. BrokerRegistration is sent until the controller accepts it; the response has the broker epoch.
+2. BrokerHeartbeat is sent every broker.heartbeat.interval.ms. It asks to stay fenced while the metadata log is not replayed up to the
+   registration. A change of the request is sent at once, not with the next heartbeat.
+3. Once caught up and ready the broker asks to be unfenced; the response that confirms it makes the broker RUNNING.
+4. For a controlled shutdown the broker asks to shut down, until the controller confirms that this broker leads no partition.
 
-A stale broker epoch (the controller restarted without us, or a session expired) means to register anew. When another controller leads, it
-hears of this broker at once. A broker that leaves waits for the controller as long as that answers: one silent for a whole session cannot
-let it go, and has no session of it left to end.
+After a stale broker epoch (the controller restarted without this broker, or a session expired) the broker registers again. A new controller
+hears of this broker at once. A broker that shuts down waits for the controller as long as the controller answers. A controller that is
+silent for a whole session cannot confirm the shutdown, and the session is over anyway.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _FIRST_RETRY_S = 0.05
 _LEAVING_INTERVAL_S = 0.05
 _REFRESH_RETRY_S = 1.0
 _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION})
-"""Refusals that do not change by asking again."""
+"""Errors of the registration that retries do not fix."""
 
 
 class AdvertisedListener(NamedTuple):
-    """Where clients of a listener reach this broker; `security_protocol` is Kafka's number."""
+    """Address at which clients of a listener reach this broker; `security_protocol` is Kafka's number."""
 
     name: str
     host: str
@@ -62,7 +62,7 @@ class AdvertisedListener(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who registers."""
+    """Contents of a registration that stay the same for one start of the broker."""
 
     broker_id: int
     cluster_id: str
@@ -74,7 +74,9 @@ class Identity(NamedTuple):
 
 
 class BrokerRegistrar:
-    """Registers, beats, unfences. `registered` and `running` complete when that has happened, `left` when the controller lets go."""
+    """Registration and heartbeats of a broker. `registered` and `running` complete with these events, `left` when the controller confirms
+    the shutdown.
+    """
 
     def __init__(
         self,
@@ -92,11 +94,12 @@ class BrokerRegistrar:
         failure_timeout_s: float = 30.0,
         on_fatal: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
-        """`finalized` gives the finalized levels of features as this node has read them in the metadata log: the registration comes before
-        any image is published. `cordoned_log_dirs` is None while the metadata.version knows of no cordons: controllers of its time do not
-        read them.
+        """Remember the arguments.
 
-        `failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` when the controller could not be told of a failed directory.
+        `finalized` returns the finalized levels of features that this node has read from the metadata log, because the registration
+        precedes the first published image. `cordoned_log_dirs` returns None while the metadata.version does not support cordons:
+        controllers of that version do not read them. `failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` is called when the
+        controller has not learned of a failed directory within that time.
         """
         self._identity = identity
         self._channel = channel
@@ -113,16 +116,16 @@ class BrokerRegistrar:
         self._failure_timeout_s = failure_timeout_s
         self._on_fatal = on_fatal
         self._known_offline: set[UUID] = set()
-        """Failed directories that the controller has heard of."""
+        """Failed directories that the controller has acknowledged."""
         self._reported: list[UUID] = []
-        """Those in the heartbeat under way."""
+        """Failed directories in the heartbeat under way."""
         self._timer: TimerHandle | None = None
         self._next: Callable[[], None] = self._register
-        """What the timer runs."""
+        """Action of the timer."""
         self._answered_s = clock.monotonic()
-        """When the controller answered last."""
+        """Monotonic seconds of the controller's last response."""
         self.problem = ""
-        """Why the last request was not accepted; "" when it was."""
+        """Reason why the last request was not accepted; "" when it was."""
         self._in_flight = False
         self._again = False
         self._refreshing = False
@@ -138,23 +141,23 @@ class BrokerRegistrar:
     # -- for the wiring --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Sends the registration, again and again until it is accepted or refused for good (`registered` fails)."""
+        """Send the registration until it is accepted or finally refused (then `registered` fails)."""
         self._register()
 
     def ready(self) -> None:
-        """The rest of the broker is ready: ask to be unfenced as soon as the metadata is there."""
+        """Note that the rest of the broker is ready: ask to be unfenced as soon as the metadata is caught up."""
         self._ready = True
         self._beat_now()
 
     def metadata_changed(self, image: MetadataImage) -> None:
-        """A new image was published. Before RUNNING that is worth a heartbeat at once, and it may ask for the registration anew."""
+        """Note a published image. Before RUNNING this sends a heartbeat at once. The image may also require a new registration."""
         if self._states.state in (BrokerState.STARTING, BrokerState.RECOVERY):
             self._beat_now()
         if self._needs_refresh(image):
             self._refresh()
 
     def _needs_refresh(self, image: MetadataImage) -> bool:
-        """Whether the registration dates from a metadata.version that had no room for log directories, and there is room now
+        """Return whether the registration dates from a metadata.version without log directories, and the current version supports them
         (org.apache.kafka.image.publisher.BrokerRegistrationTracker).
         """
         mine = image.cluster.brokers.get(self._identity.broker_id)
@@ -167,7 +170,7 @@ class BrokerRegistrar:
         )
 
     def _refresh(self) -> None:
-        """Registers once more, in the same life and with the same epoch, until the controller has taken it."""
+        """Register again, with the same incarnation and epoch, until the controller accepts."""
         if self._refreshing or self._leaving or self._stopped:
             return
         self._refreshing = True
@@ -184,12 +187,14 @@ class BrokerRegistrar:
         self._send_registration(refreshed)
 
     def directories_changed(self) -> None:
-        """Log directories were cordoned or freed: the controller should know now."""
+        """Send a heartbeat at once, because log directories were cordoned or uncordoned."""
         self._beat_now()
 
     def directory_failed(self, directory_id: UUID) -> None:
-        """A log directory went offline. As long as the controller does not know, clients are sent here for its partitions: when it cannot
-        be told in time the broker ends, so that its session does.
+        """Report a log directory that went offline.
+
+        Until the controller knows of the failure, it sends clients here for the directory's partitions. If the controller does not learn of
+        it within `failure_timeout_s`, the broker ends, so that its session ends.
         """
         self._beat_now()
         self._clock.call_later(self._failure_timeout_s, self._check_told, directory_id)
@@ -200,14 +205,16 @@ class BrokerRegistrar:
             self._on_fatal(StorageError(reason))
 
     def controller_changed(self) -> None:
-        """Another controller leads: what waits for its time is sent now."""
+        """Send at once the request that waits for the timer, because another controller leads."""
         if self._timer is not None and not self._stopped:
             self._retry_s = _FIRST_RETRY_S
             self._run_next()
 
     def leave(self) -> Deferred[None]:
-        """Asks the controller to move the leaders away; completes when it has, or when it has not answered for a whole session (Kafka waits
-        for it without regard to that, for five minutes).
+        """Ask the controller to move the leaders away. The Deferred completes when this is done, or when the controller has not answered
+        for a whole session.
+
+        Kafka waits five minutes for the controller, even if it is silent.
         """
         self._leaving = True
         if self.broker_epoch < 0 or self._stopped:
@@ -218,7 +225,7 @@ class BrokerRegistrar:
         return self.left
 
     def _leave_alone(self) -> None:
-        """Ends the wait for a controller that says nothing."""
+        """Stop waiting for a silent controller."""
         if self.left.done:
             return
         silent_s = self._clock.monotonic() - self._answered_s
@@ -229,7 +236,7 @@ class BrokerRegistrar:
             self._clock.call_later(self._session_timeout_s - silent_s, self._leave_alone)
 
     def stop(self) -> None:
-        """No more requests."""
+        """Send no further request."""
         self._stopped = True
         self._unschedule()
         for deferred in (self.registered, self.running):
@@ -321,7 +328,7 @@ class BrokerRegistrar:
             self._beat()
 
     def _beat(self) -> None:
-        # One at a time, also when the answer to the last has led to another by way of who was told of it.
+        # Only one heartbeat is under way. The response to the last may already have caused another, through callbacks.
         if self._stopped or self._in_flight:
             return
         from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -337,7 +344,7 @@ class BrokerRegistrar:
             want_fence=not (self._ready and caught_up) or (self._leaving and self._states.state < BrokerState.RUNNING),
             want_shut_down=self._leaving,
             offline_log_dirs=self._reported,
-            # Not before RECOVERY: the metadata must have reached the version that knows it.
+            # None before RECOVERY: until then the metadata may not have reached a version with cordons.
             cordoned_log_dirs=self._cordoned_log_dirs() if caught_up else None,
         )
         self._channel.send(TO_CONTROLLER, request.API_KEY, request, 2, timeout_s=self._timeout_s).add_callback(self._beaten)
@@ -370,7 +377,7 @@ class BrokerRegistrar:
             self._schedule(min(self._interval_s, _LEAVING_INTERVAL_S) if self._leaving else self._interval_s, self._beat)
 
     def _follow(self, response: BrokerHeartbeatResponse) -> bool:
-        """Takes the next step that the answer allows; True when that is worth another heartbeat at once."""
+        """Apply the state change that the response allows. Return whether another heartbeat should follow at once."""
         state = self._states.state
         if self._leaving:
             if response.should_shut_down:
@@ -385,7 +392,7 @@ class BrokerRegistrar:
         return False
 
 
-# -- in the start --------------------------------------------------------------------------------------------------------------
+# -- steps of the start -----------------------------------------------------------------------------------------------------------
 
 
 def new_registrar(
@@ -427,11 +434,12 @@ def new_registrar(
 
 
 class Introduce(Step[None]):
-    """Registers with the controller, and waits until the metadata says so; heartbeats go on until the stop.
+    """Step that registers with the controller, and waits until the metadata contains the registration. Heartbeats continue until its stop.
 
-    No partition takes a role before: the metadata may still call this broker a leader that has lost records since, in a power cut, and what
-    it appended in the epoch of then could not be told from what its followers have. With the registration the controller moves leaders
-    away from one that did not end in order (as in Kafka, whose publishers come after it).
+    No partition takes a role before that. The metadata may still name this broker as leader although it has lost records in a power
+    failure. New records that it appended in the same epoch would be indistinguishable from those of its followers. With the registration
+    the controller moves leaders away from a broker that did not shut down cleanly. (As in Kafka, whose publishers come after the
+    registration.)
     """
 
     name = "introduction"
@@ -461,7 +469,7 @@ class Introduce(Step[None]):
         except TimeoutError:
             why = f": {self._registrar.problem}" if self._registrar.problem else ""
             raise StartError(f"the controller did not register this broker within {patience_ms} ms{why}") from None
-        # A publisher would be told of the whole cluster first.
+        # A publisher would first get an image of the whole cluster.
         self._kraft.loader.on_image.append(self._look)
         self._look(self._kraft.image)
         await as_future(loop, self._seen)
@@ -479,7 +487,7 @@ class Introduce(Step[None]):
 
 
 class Register(Step[None]):
-    """Asks to be unfenced, and waits for it."""
+    """Step that asks to be unfenced, and waits until the broker is unfenced."""
 
     name = "registration"
 

@@ -1,4 +1,4 @@
-"""The replicas of a broker: what serves produce and fetch from the loaded logs."""
+"""Replicas of a broker: they serve Produce and Fetch from the loaded logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MakeReplicas(Step[ReplicaManager]):
-    """Makes the replica manager and what copies from leaders; at the end answers what waits and writes the high watermarks."""
+    """Step that makes the replica manager and the fetchers. Its stop answers waiting requests and writes the high watermarks."""
 
     name = "replicas"
     stop_timeout_s = 30.0
@@ -82,5 +82,5 @@ class MakeReplicas(Step[ReplicaManager]):
             self._fetchers.close()
         if self._replica_manager is not None:
             self._replica_manager.close()
-        # The answers that this set free go out before the logs close.
+        # The responses completed by this must be sent before the logs close.
         await self._acceptor.close(BROKER)

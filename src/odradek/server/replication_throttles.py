@@ -1,7 +1,8 @@
-"""Replicas that catch up are held back where the configuration says so (KIP-73; kafka.server.ReplicationQuotaManager in KafkaServer).
+"""Throttling of catching-up replicas by the configuration (KIP-73; kafka.server.ReplicationQuotaManager in KafkaServer).
 
-The rates are keys of brokers (leader.replication.throttled.rate and follower.replication.throttled.rate, at run time only), the replicas
-they hold for are named by topics (leader.replication.throttled.replicas and the follower's). While no rate is set, nothing is counted.
+The rates are broker keys that are only set at run time (leader.replication.throttled.rate and follower.replication.throttled.rate). Topic
+keys name the throttled replicas (leader.replication.throttled.replicas and follower.replication.throttled.replicas). While no rate is set,
+no bytes are counted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _UNLIMITED = 2**63 - 1
 
 
 class ReplicationThrottles:
-    """Keeps both quotas of a broker up with the metadata."""
+    """Updates both replication quotas of a broker with the metadata."""
 
     def __init__(self, config: DynamicBrokerConfig, clock: Clock, manager: ReplicaManager, fetchers: ReplicaFetchers) -> None:
         self._config = config
@@ -38,7 +39,7 @@ class ReplicationThrottles:
         """Side -> topic -> its throttled replicas."""
 
     def configure(self, image: MetadataImage) -> None:
-        """Configurations have changed, of brokers or of topics."""
+        """Apply changed configurations of brokers or topics."""
         config = self._config
         leader = self._quota(
             "leader",
@@ -59,7 +60,7 @@ class ReplicationThrottles:
     def _quota(
         self, side: str, rate: int, replicas_of: Callable[[TopicConfig], list[str]], image: MetadataImage
     ) -> ReplicationQuota | None:
-        """The quota of one side; None while it holds nobody back."""
+        """Return the quota of one side; None while it throttles no replica."""
         quota = self._quotas.get(side)
         if quota is None:
             if rate == _UNLIMITED:
@@ -88,7 +89,7 @@ class ReplicationThrottles:
         )
 
     def _withholds(self, quota: ReplicationQuota, partition: Partition, replica_id: int) -> bool:
-        """Whether a follower gets nothing of the partition for now: it is throttled and not in sync, and too much was sent."""
+        """Return whether a follower gets no records of the partition for now: it is throttled, not in sync, and the quota is exceeded."""
         topic, number = partition.topic_partition
         if not quota.holds_for(topic, number) or replica_id in partition.isr.isr:
             return False

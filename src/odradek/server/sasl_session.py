@@ -1,11 +1,10 @@
-"""The authentication of one connection: which frames are taken in which order, and what they are answered. No IO.
+"""Authentication of one connection: the allowed order of frames, and their responses. No IO.
 
     start --ApiVersions--> versions known --SaslHandshake--> exchange --messages of the mechanism--> authenticated
       \\------------------------SaslHandshake--------------------^
 
-A handshake of version 0 is followed by bare messages in frames, one of version 1 by SaslAuthenticate requests. A session that ends
-begins anew with a handshake for the same mechanism and user (KIP-368).
-(org.apache.kafka.common.security.authenticator.SaslServerAuthenticator)
+Bare messages in frames follow a handshake of version 0; SaslAuthenticate requests follow one of version 1. A session that ends is renewed
+with a handshake for the same mechanism and user (KIP-368). (org.apache.kafka.common.security.authenticator.SaslServerAuthenticator)
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from odradek.security.sasl.errors import SaslError, SaslRefused
 from odradek.security.sasl.server import Identity, ServerExchange
 
 NewExchange = Callable[[str], ServerExchange]
-"""Mechanism -> the server's side of an exchange."""
+"""Mechanism -> the server's side of a new exchange."""
 
 _REAUTHENTICATION_PAUSE_S = 1.0
-"""KafkaChannel: nobody may authenticate more often."""
+"""Seconds; least time between two re-authentications of a connection (KafkaChannel)."""
 
 
 class Outcome(Enum):
-    """What follows a frame."""
+    """Action that follows a frame."""
 
     ANSWER = "the answer goes out, and more is to come"
     AUTHENTICATED = "the answer goes out, and requests are served"
@@ -44,7 +43,7 @@ class Outcome(Enum):
 
 
 class Step(NamedTuple):
-    """What becomes of a frame. `reason` is for the log: why it failed."""
+    """Result of a frame. `reason`: why the authentication failed, for the log."""
 
     outcome: Outcome
     answer: Sequence[bytes] | None = None
@@ -62,7 +61,7 @@ class _State(Enum):
 
 
 class SaslSession:
-    """Of one connection, from its beginning to its end. Times: `now_ms` is Unix time, `now_s` monotonic."""
+    """SASL session of one connection. Times: `now_ms` is Unix time in milliseconds, `now_s` monotonic seconds."""
 
     def __init__(self, mechanisms: Sequence[str], max_reauth_ms: Mapping[str, int], new_exchange: NewExchange) -> None:
         self._mechanisms = mechanisms
@@ -75,9 +74,9 @@ class SaslSession:
         self._waiting: tuple[RequestHeader | None, bytes] | None = None
         self._again_from_s: float | None = None
         self.principal: Principal | None = None
-        """Whom the connection has proved to be."""
+        """Authenticated principal of the connection."""
         self.expires_s: float | None = None
-        """When the session ends; None for never."""
+        """Monotonic seconds of the session's end; None for a session without an end."""
 
     @property
     def authenticated(self) -> bool:
@@ -86,11 +85,13 @@ class SaslSession:
 
     @property
     def mechanism(self) -> str:
-        """The one that was chosen last."""
+        """Mechanism of the last accepted handshake."""
         return self._mechanism
 
     def frame(self, frame: memoryview, now_ms: int, now_s: float) -> Step:
-        """What becomes of a frame while the connection has not (or not again) authenticated. ProtocolError where it closes at once."""
+        """Process a frame while the connection is not authenticated, or re-authenticates. Raises ProtocolError when the connection must
+        close at once.
+        """
         if self._state is _State.EXCHANGE:
             return self._token(bytes(frame), now_ms, now_s)
         if self._state is _State.OTHER_MECHANISM:
@@ -98,12 +99,12 @@ class SaslSession:
         return self._request(frame)
 
     def versions_answered(self, *, without_error: bool) -> None:
-        """ApiVersions was answered; with an error it may come once more."""
+        """Note the dispatcher's answer to ApiVersions; after an error the client may repeat the request."""
         if without_error:
             self._state = _State.HANDSHAKE
 
     def begins_again(self, now_s: float) -> bool:
-        """Whether the handshake that has come on an authenticated connection begins a new session; else it comes out of turn."""
+        """Return whether a handshake on an authenticated connection begins a re-authentication; else it is out of order."""
         if self.expires_s is None or (self._again_from_s is not None and now_s < self._again_from_s):
             return False
         self._again_from_s = now_s + _REAUTHENTICATION_PAUSE_S
@@ -111,7 +112,7 @@ class SaslSession:
         return True
 
     def expired(self, now_s: float) -> bool:
-        """Whether the session is over."""
+        """Return whether the session is over."""
         return self.expires_s is not None and now_s > self.expires_s
 
     # -- before the exchange ---------------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class SaslSession:
         return self._answer(header, message, now_ms, now_s)
 
     def resume(self, now_ms: int, now_s: float) -> Step:
-        """After the work that a step asked for."""
+        """Continue after the work that a step requested."""
         assert self._waiting is not None
         (header, message), self._waiting = self._waiting, None
         return self._answer(header, message, now_ms, now_s)
@@ -214,7 +215,7 @@ class SaslSession:
         self.principal = principal
 
     def _begin_session(self, identity: Identity, now_ms: int, now_s: float) -> int:
-        """How long the session lasts, ms; 0 for ever."""
+        """Set the end of the session. Return its length in milliseconds; 0 for no end."""
         limits = [] if identity.expires_ms is None else [identity.expires_ms - now_ms]
         most = self._max_reauth_ms.get(self._mechanism, 0)
         if most > 0:

@@ -1,4 +1,4 @@
-"""Requests that rooms below the server send through the inter-broker channel, bound to their message types."""
+"""Senders of requests through the inter-broker channel, for packages below the server, bound to their message types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def alter_partition_sender(channel: InterBrokerChannel) -> SendAlterPartition:
-    """How the replica manager reaches the active controller (AlterPartition version 3: topic ids and broker epochs in the ISR)."""
+    """Return the replica manager's sender to the active controller (AlterPartition version 3: topic ids and broker epochs in the ISR)."""
 
     def send(request: object) -> Deferred[AlterPartitionResponse]:
         from odradek.protocol.messages.alter_partition import AlterPartitionRequest
@@ -31,9 +31,9 @@ def alter_partition_sender(channel: InterBrokerChannel) -> SendAlterPartition:
 
 
 def fetch_sender(services: Services, listener: str) -> SendToBroker:
-    """How fetchers reach the leaders: at the address of `listener` in the metadata as it is when the request is sent.
+    """Return the fetchers' sender to leaders, at the address of `listener` in the metadata at the time of the request.
 
-    BROKER_NOT_AVAILABLE when the metadata has no such broker.
+    The Deferred fails with KafkaError BROKER_NOT_AVAILABLE when the metadata has no such broker.
     """
 
     def send(broker_id: int, purpose: str, request: Message, *, at_least: int, at_most: int | None, timeout_s: float) -> Deferred[Message]:

@@ -1,8 +1,8 @@
-"""The wiring: one object that handlers receive, with the rooms they may call.
+"""Services of a node: the object through which handlers reach the node's packages.
 
-Attributes are set once during boot, in the order of `server.boot`; requests come in only when all that their listener scope needs is there.
-A part a node does not have (a broker without the controller role has no `kraft` leader, a controller no replica manager) raises
-`AttributeError` when touched, which is a programming error, not an answer.
+Attributes are set once during the start, in the order of `server.boot`. Requests are served only when everything that their listener scope
+needs is set. Access to a missing part (a broker without the controller role has no `kraft` leader, a controller no replica manager) raises
+`AttributeError`: a programming error, not a response.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """Plain attributes, one per room or fact."""
+    """Plain attributes, one per package or fact."""
 
     config: BrokerConfig
-    """The file's; what may change at run time is read from `dynamic_config`."""
+    """Static configuration; read keys that may change at run time from `dynamic_config`."""
     dynamic_config: DynamicBrokerConfig
     clock: Clock
     random: random.Random
@@ -57,51 +57,53 @@ class Services:
     node_id: int
     incarnation_id: UUID
     authorizer: Authorizer | None = None
-    """None where authorizer.class.name names none: everybody may do everything."""
+    """None unless authorizer.class.name is set: then every access is allowed."""
     token_secret: TokenSecret | None = None
-    """Of delegation tokens; None where there are none (delegation.token.secret.key)."""
+    """Secret of delegation tokens (delegation.token.secret.key); None without delegation tokens."""
     audit: Audit
-    """Only where there is an authorizer."""
+    """Set only with an authorizer."""
 
     meters: Meters | None = None
-    """Metrics and who serves them, where odradek.metrics.listener asks for that."""
+    """Metrics and their server; None unless odradek.metrics.listener is set."""
     quota_series: Callable[[str, str], Iterable[tuple[str, str, float]]] | None = None
-    """What quotas count, for the metrics: (Produce, byte-rate) -> (user, client id, value), with "" for who is not told apart by it."""
+    """Measured quotas for the metrics: (Produce, byte-rate) -> (user, client id, value), with "" for a user or client id that the quota
+    does not distinguish.
+    """
     telemetry: ClientTelemetry | None = None
-    """What clients push of their metrics, where odradek.client.telemetry says where that goes."""
+    """Receiver of clients' metrics; None unless odradek.client.telemetry is set."""
     log_manager: LogManager
     replica_manager: ReplicaManager
     metadata: MetadataCache
-    """The cluster image that has been published to this node: `metadata.image`."""
+    """Holder of the cluster image that was published to this node: `metadata.image`."""
     kraft: KRaftNode
     jobs: Jobs
-    """What blocks runs there: on the loop no file is opened that a request names."""
+    """Executor calls for blocking work; the loop must not open a file that a request names."""
     tls: NodeTls
-    """What listeners are secured with."""
+    """TLS contexts of listeners and of connections to other nodes."""
     peers: Peers
-    """Connections to other nodes; requests of the roles go by `channel`."""
+    """Connections to other nodes; requests between roles use `channel`."""
     channel: InterBrokerChannel
     forwarder: Forwarder
     dispatcher: Dispatcher
     producer_ids: ProducerIdManager
     recovery: dict[str, LoadProgress]
-    """How far the log directories are loaded, by path; those that have recovered something."""
+    """Progress of loading by log directory; only directories that have recovered logs."""
     coordinators: Coordinators
     bound_listeners: list[BoundListener]
     connection_limits: ConnectionLimits
     replication_throttles: ReplicationThrottles
     heartbeat_connections: HeartbeatConnections | None = None
-    """On controllers, unless broker.session.disconnect.timeout.ms says that only sessions count."""
+    """Set on controllers, unless broker.session.disconnect.timeout.ms is negative."""
 
     api_ranges: dict[str, list[ApiRange]]
-    """Listener scope -> what ApiVersions names there."""
+    """Listener scope -> entries of ApiVersions."""
 
     @property
     def groups(self) -> GroupCoordinator:
-        """Made when it is first asked for."""
+        """Coordinator of groups, made on first use."""
         return self.coordinators.groups
 
     @property
     def transactions(self) -> TransactionCoordinator:
-        """Made when it is first asked for."""
+        """Coordinator of transactions, made on first use."""
         return self.coordinators.transactions

@@ -1,11 +1,11 @@
-"""A step of the start, and what has been started so far.
+"""Step of the start, and the list of begun steps.
 
-A step is an object: it is made with what earlier steps returned, `start` returns what it made for those to come, and `stop` takes it back.
-`server.boot` has all of them in their order.
+A step is an object. It is made with the results of earlier steps, `start` returns its result for later steps, and `stop` undoes the step.
+`server.boot` has all steps in their order.
 
-- A step whose start began is stopped, whether the start succeeded or not: `stop` copes with every point at which `start` may have failed.
-- Steps stop in reverse. A stop that fails or takes longer than its time limit is logged and the next one runs: what comes last (flushing
-  the logs, the clean-shutdown marker, the locks) must always have its turn.
+- A step whose start began is stopped, even if the start failed: `stop` must work after a failure at any point of `start`.
+- Steps stop in reverse order. When a stop fails or exceeds its timeout, the error is logged and the next step stops. The last stops
+  (flushing the logs, the clean-shutdown marker, the locks) must always run.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ T = TypeVar("T")
 
 
 class Step(ABC, Generic[T]):
-    """One step; started once, then stopped once."""
+    """Step of the start; started once, then stopped once."""
 
     name: ClassVar[str]
     stop_timeout_s: ClassVar[float] = 5.0
-    """How long `stop` may take."""
+    """Seconds that `stop` may take."""
 
     @abstractmethod
     async def start(self) -> T:
-        """Raises OdradekError or OSError when the node cannot be started."""
+        """Start the step and return its result. Raises OdradekError or OSError when the node cannot be started."""
 
     def waits_for(self) -> str:
-        """What a start that takes too long has been waiting for, for the message that ends it."""
+        """Return a description of the step's wait, for the error message of a start that takes too long."""
         return f"the step {self.name}"
 
     async def stop(self) -> None:
-        """Takes back what `start` has done, as far as it came. Here: nothing."""
+        """Undo `start`, as far as it came. The default does nothing."""
 
 
 class Startup:
-    """The steps that have begun."""
+    """Begun steps."""
 
     def __init__(self) -> None:
         self._begun: list[Step[Any]] = []
 
     async def start(self, step: Step[T]) -> T:
-        """Starts the next step; what it returns and raises."""
+        """Start the next step, and return its result. Raises the errors of `Step.start`."""
         self._begun.append(step)
         return await step.start()
 
     def waits_for(self) -> str:
-        """See `Step.waits_for`, of the step that is being started."""
+        """Return `Step.waits_for` of the step that is being started."""
         return self._begun[-1].waits_for() if self._begun else "its first step"
 
     async def stop(self) -> None:
-        """Stops all that has begun, the last one first."""
+        """Stop all begun steps, in reverse order."""
         while self._begun:
             step = self._begun.pop()
             try:

@@ -1,12 +1,12 @@
-"""Several nodes on one host, each a process of its own, started, watched and stopped together.
+"""Several nodes on one host, each a separate process, started, watched and stopped together.
 
 - A node is ready when it prints a line that begins with `READY` on its standard output, as `odradek start` does.
-- A node that ends by itself after it was ready is started again: at once the first time, then after a pause that doubles with every end
-  within `CALM_S`. One that ends before it was ever ready ends the whole: its configuration or its disk is at fault, and the last line that
-  it wrote says why.
-- The end is in order: one node after the other gets SIGTERM and the time it needs, so that each hands its leaderships to those that are
-  left. The last ones, without one of which the others are no majority that could take a leadership away, end together: whichever is last
-  has nobody left to wait for, and is told so by a second SIGTERM.
+- A node that ends unasked after it was ready is restarted: at once the first time, then after a pause that doubles with every end within
+  `CALM_S`. A node that ends before it is ready ends the whole start: its configuration or its disk is at fault, and its last log line is
+  the reason.
+- The stop is in order. One node after the other gets SIGTERM and the time it needs, so that each hands its leaderships to the remaining
+  nodes. The last nodes, which are just a majority, end together: without one of them, the others could not elect leaders. The very last
+  node has no other node to wait for; a second SIGTERM tells it so.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ logger = logging.getLogger(__name__)
 
 READY = "Odradek is ready"
 CALM_S = 60.0
-"""A node that ran for this long has no past."""
+"""Seconds of running after which earlier ends of a node no longer count."""
 PATIENCE_S = 1.0
-"""How long the last nodes may wait for each other."""
+"""Seconds that the last nodes may wait for each other."""
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _LAST_BYTES = 4096
 
 
 class NodeEnded(OdradekError):
-    """A node ended before it was ready; one line, with what the node said last."""
+    """Error of a node that ended before it was ready; one line, with the last line of the node's log."""
 
 
 class NodeProcess(NamedTuple):
-    """How a node is run: `command` with its standard error appended to the file `log`."""
+    """Process of a node: `command`, with its standard error appended to the file `log`."""
 
     name: str
     command: Sequence[str]
@@ -46,7 +46,7 @@ class NodeProcess(NamedTuple):
 
 
 class Supervisor:
-    """Runs the nodes of one cluster; lives in one event loop."""
+    """Supervisor of the nodes of one cluster; lives in one event loop."""
 
     def __init__(self, nodes: Sequence[NodeProcess], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._nodes = {node.name: node for node in nodes}
@@ -56,11 +56,11 @@ class Supervisor:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that run, by the names of their nodes."""
+        """Running processes, by the names of their nodes."""
         return {name: process.pid for name, process in self._running.items() if process.returncode is None}
 
     async def start(self) -> None:
-        """Starts all nodes at once and returns when every one is ready. NodeEnded when one is not going to be; call `stop` then, too."""
+        """Start all nodes at once; return when all are ready. Raises NodeEnded when a node ends before; call `stop` then, too."""
         starting = [asyncio.create_task(self._start(node)) for node in self._nodes.values()]
         try:
             await asyncio.gather(*starting)
@@ -71,7 +71,7 @@ class Supervisor:
         self._watchers = [asyncio.create_task(self._watch(node)) for node in self._nodes.values()]
 
     async def stop(self) -> None:
-        """Ends the nodes in order, and returns when the last has ended. A node takes as long as its own shutdown does."""
+        """Stop the nodes in order; return when the last has ended. A node may take as long as its own shutdown does."""
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
@@ -86,7 +86,7 @@ class Supervisor:
         log = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             begin = os.lseek(log, 0, os.SEEK_END)
-            # A session of its own: Ctrl-C in a terminal reaches this process alone, which then ends the nodes in order.
+            # In a separate session, so that Ctrl-C in a terminal reaches only this process, which then stops the nodes in order.
             process = await asyncio.create_subprocess_exec(
                 *node.command,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -129,7 +129,7 @@ def _terminate(process: asyncio.subprocess.Process) -> None:
 
 
 async def _end_together(processes: Sequence[asyncio.subprocess.Process]) -> None:
-    """Asks the processes to end, after a while once more those that have not, and returns when all have."""
+    """Send SIGTERM to the processes, and again after `PATIENCE_S` to those still running. Return when all have ended."""
     ends = asyncio.gather(*[process.wait() for process in processes])
     for process in processes:
         _terminate(process)
@@ -141,7 +141,7 @@ async def _end_together(processes: Sequence[asyncio.subprocess.Process]) -> None
 
 
 async def _drain(stream: asyncio.StreamReader) -> None:
-    """Reads what else the node prints, so that it never waits for a reader."""
+    """Read and discard further output of the node, which would otherwise block when the pipe is full."""
     while await stream.read(65536):
         pass
 
@@ -152,7 +152,7 @@ def _forget(task: asyncio.Task[None]) -> None:
 
 
 def _last_line(path: str, begin: int) -> str:
-    """The last line that was written to the file behind `begin`."""
+    """Return the last line written to the file after position `begin`."""
     with open(path, "rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(begin, end - _LAST_BYTES))

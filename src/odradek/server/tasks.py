@@ -1,4 +1,4 @@
-"""The regular tasks of a broker, at Kafka's intervals."""
+"""Periodic tasks of a broker, at Kafka's intervals."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 _DELETE_INTERVAL_S = 10.0
 _RETENTION_SLICE = 50
-"""Logs looked at in one turn of the loop: some milliseconds when their timestamps have to be read."""
+"""Logs that one loop iteration checks: some milliseconds when their timestamps have to be read."""
 _SHORTEST_FLUSH_INTERVAL_S = 0.01
 _TOPIC = 2
-"""ConfigResource.Type.TOPIC."""
+"""Value of ConfigResource.Type.TOPIC."""
 _AGAIN_S = 1.0
-"""Until writes that found no descriptor are tried again."""
+"""Seconds until a retry of writes that failed for lack of a file descriptor."""
 _NEVER_S = 10 * 365 * 86400.0
-"""Intervals of ten years and more mean "off" (log.flush.scheduler.interval.ms is Long.MAX by default)."""
+"""Seconds; intervals of ten years and more mean "off" (log.flush.scheduler.interval.ms is Long.MAX by default)."""
 
 
 class BrokerTasks:
-    """Started once, stopped once."""
+    """Periodic tasks of a broker, started once and stopped once."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class BrokerTasks:
     def _initial_delay_s(self, interval_key: str) -> float:
         """Return seconds until the first run of a task that LogManager.startup schedules.
 
-        It is log.initial.task.delay.ms, which leaves time for the rest of the start. Unless that key is set, it is never longer than the
-        task's own interval.
+        The delay is log.initial.task.delay.ms, which leaves time for the rest of the start. Unless that key is set, the delay is at most
+        the task's own interval.
         """
         delay_ms = self._config.integer("log.initial.task.delay.ms")
         if "log.initial.task.delay.ms" not in self._config.static.given:
@@ -101,9 +101,9 @@ class BrokerTasks:
             self._tasks.append(Task(name, interval_s, work, self._clock, delay_s=delay_s))
 
     def configured(self, image: MetadataImage) -> None:
-        """Configurations have changed: logs are looked at as often as the shortest flush.ms of a topic, or of the broker, asks for.
+        """Apply changed configurations: check logs for flushes at the shortest flush.ms of any topic or of the broker.
 
-        (Kafka looks every log.flush.scheduler.interval.ms only, which is never by default, whatever flush.ms says.)
+        (Kafka checks only every log.flush.scheduler.interval.ms, by default never, whatever the value of flush.ms.)
         """
         shortest_ms = self._config.current.log_flush_interval_ms
         for (kind, topic), overrides in image.configs.resources.items():
@@ -120,7 +120,7 @@ class BrokerTasks:
             self._flush_task = Task("log-flush", interval_s, self._flush, self._clock)
 
     def stop(self) -> None:
-        """No further runs."""
+        """Begin no further run."""
         self._stopped = True
         if self._flush_task is not None:
             self._flush_task.stop()
@@ -136,7 +136,7 @@ class BrokerTasks:
         return done
 
     def _retain(self, steps: Iterator[object], done: Deferred[None]) -> None:
-        """Some logs now, the others after whatever else waits for the loop."""
+        """Check some logs now, and the others in later loop iterations, after other work of the loop."""
         try:
             seen = len(list(islice(steps, _RETENTION_SLICE)))
         except Exception as error:
@@ -154,7 +154,7 @@ class BrokerTasks:
         return self._checkpoint(self._log_manager.begin_log_start_offsets())
 
     def _created(self) -> None:
-        """Logs that come and go within one turn of the loop, or while others are seen to, are made durable together."""
+        """Fsync together all logs that are created or removed within one loop iteration, or while an earlier fsync is under way."""
         if self._new_names is None and not self._syncing_names:
             self._new_names = self._clock.call_later(0, self._sync_new_names)
 
@@ -207,7 +207,7 @@ class BrokerTasks:
             self._flush_log(log)
 
     def _flush_rolled(self, log: Log) -> None:
-        """A finished segment is flushed in the background, as in Kafka, so that recovery never has to read it."""
+        """Flush a finished segment in the background, as in Kafka, so that recovery never has to read the segment."""
         self._clock.call_later(0, self._flush_log, log)
 
     def _flush_log(self, log: Log) -> None:
@@ -217,7 +217,7 @@ class BrokerTasks:
 
 
 class RunTasks(Step[BrokerTasks]):
-    """Begins the regular tasks: retention, checkpoints, deletions, ISR checks."""
+    """Step that begins the periodic tasks: retention, checkpoints, deletions, ISR checks."""
 
     name = "tasks"
 

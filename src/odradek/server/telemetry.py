@@ -1,7 +1,7 @@
-"""Where the metrics go that clients push (KIP-714): to a receiver of OpenTelemetry's protocol over HTTP, or nowhere but into the counts.
+"""Metrics that clients push (KIP-714): forwarded to an OTLP/HTTP receiver, or only counted.
 
-What is pushed is decompressed in the executor, bounded, and labelled with its client; then it waits in a short queue for the receiver,
-which gets one POST after the other. A receiver that is slow or gone costs telemetry, never memory, and no client waits for it.
+A push is decompressed in the executor, within a size limit, and labelled with its client. Then it waits in a short queue for the receiver,
+which gets one POST at a time. A slow or missing receiver costs telemetry, never memory, and no client waits for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COUNTED_ONLY: Final = "counted"
-"""In place of a receiver's address: pushes are taken, checked and counted, and go no further."""
+"""Value in place of a receiver's address: pushes are checked and counted, but not forwarded."""
 MOST_WAITING: Final = 32
 WAITING_BYTES: Final = 32 * 1024 * 1024
 _UNKNOWN: Final = "unknown"
@@ -52,16 +52,17 @@ class ClientTelemetry:
         self._quiet_log = QuietLog(logger, clock)
         self._configs: ConfigurationsImage | None = None
         self._software: dict[str, tuple[str, str]] = {}
-        """Connection id -> what its client has said in ApiVersions."""
+        """Connection id -> the client's software name and version in ApiVersions."""
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._sending = False
         self._closed = False
 
-    # -- who is there, and what is wanted ----------------------------------------------------------------------------------------------
+    # -- clients and subscriptions
+    # ----------------------------------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, leader_and_epoch: LeaderAndEpoch) -> None:
-        """See `controller.kraft.MetadataPublisher`: takes over the subscriptions when configurations have changed."""
+        """Apply the subscriptions when configurations have changed; see `controller.kraft.MetadataPublisher`."""
         if image.configs is self._configs:
             return
         self._configs = image.configs
@@ -71,12 +72,12 @@ class ClientTelemetry:
             try:
                 subscriptions.append(subscription_of(settings))
             except KafkaError as error:
-                # Another implementation has let it in.
+                # Another implementation accepted the invalid subscription.
                 logger.warning("the client-metrics subscription %s is left out: %s", name, error)
         self.telemetry.subscribe(subscriptions)
 
     def introduced(self, connection_id: str, name: str, version: str) -> None:
-        """The client of a connection has said what it is."""
+        """Remember the software name and version of a connection's client."""
         self._software[connection_id] = (name, version)
 
     def disconnected(self, connection_id: str) -> None:
@@ -84,17 +85,19 @@ class ClientTelemetry:
         self.telemetry.disconnected(connection_id)
 
     def client(self, context: RequestContext, instance_id: UUID) -> Client:
-        """Who has sent the request."""
+        """Return the client that sent the request."""
         name, version = self._software.get(context.connection_id, (_UNKNOWN, _UNKNOWN))
-        # local:port-remote:port-index
+        # The format is local:port-remote:port-index.
         port = context.connection_id.rsplit("-", 1)[0].rpartition(":")[2]
         return Client(instance_id, context.client_id or "", name, version, context.peer_host, port)
 
-    # -- what is pushed ----------------------------------------------------------------------------------------------------------------
+    # -- pushes ----------------------------------------------------------------------------------------------------------------------------
 
     def take(self, client: Client, data: bytes | memoryview, compression: int) -> Deferred[None]:
-        """Done when the metrics are on their way. TELEMETRY_TOO_LARGE for what is too much when it is decompressed, INVALID_RECORD for
-        what cannot be read, or when the receiver is too far behind.
+        """Queue pushed metrics for the receiver. The Deferred completes when they are queued.
+
+        Fails with KafkaError: TELEMETRY_TOO_LARGE when the decompressed metrics exceed the limit; INVALID_RECORD when they cannot be read,
+        or when the queue is full.
         """
         limit = self.telemetry.max_bytes
         labels = labels_of(client, uuid_to_string(client.instance_id), self._node_id)
@@ -151,13 +154,13 @@ class ClientTelemetry:
         self._send_next()
 
     def close(self) -> None:
-        """Nothing is sent any more; what is under way ends by itself."""
+        """Send no further metrics; a request under way ends by itself."""
         self._closed = True
         self._waiting.clear()
 
 
 def post(endpoint: str, payload: bytes) -> None:
-    """Sends metrics to an OTLP/HTTP receiver; OSError when it does not take them. Blocks for at most some ten seconds."""
+    """Send metrics to an OTLP/HTTP receiver. Blocks for at most about ten seconds. Raises OSError when they are not accepted."""
     from odradek.network.web import exchange
 
     headers = {"Content-Type": "application/x-protobuf"}

@@ -1,13 +1,12 @@
-"""What requests use of their clients' quotas, and how long a client is muted (KIP-13, 124, 219, 599).
+"""Usage of clients' quotas by requests, and the muting of clients (KIP-13, 124, 219, 599).
 
-While there are quotas, each request has a `Meter`. It counts the time that the request takes on the loop, and in executors where it has
-work done, as percents of a thread; what Produce and Fetch move; and the partitions that the controller creates and deletes. When the answer
-is there the meter says how long the client has to wait, the longest of these. The answer says so and leaves at once, and the connection is
-muted for that time. What the request costs after that counts for the next one.
+While quotas exist, each request has a `Meter`. It measures three things: the time on the loop and in executor calls, as percents of a
+thread; the bytes of Produce and Fetch; the partitions that the controller creates and deletes. When the response is complete, the meter
+returns the client's throttle time, the longest of the three. The response contains the throttle time and is sent at once, and the
+connection is muted for that time. Later costs of the request count for the client's next request.
 
-Exempt are what replicas fetch, transaction markers and, on controllers, the requests of the quorum. A node's requests to itself have no
-meter. A request in an envelope has its client's quotas on the controller, too; the broker that sent it mutes the client.
-
+Exempt are fetches of replicas, transaction markers and, on controllers, the requests of the quorum. A node's requests to itself have no
+meter. A request in an Envelope has its client's quotas on the controller, too; the broker that sent it mutes the client.
 (kafka.server.RequestHandlerHelper, KafkaApis, ControllerApis)
 """
 
@@ -54,15 +53,15 @@ EXEMPT = {
         }
     ),
 }
-"""Listener scope -> the APIs whose time is nobody's."""
+"""Listener scope -> APIs whose time counts for no client."""
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""The version from which on an API has the error THROTTLING_QUOTA_EXCEEDED."""
+"""API -> first version with the error THROTTLING_QUOTA_EXCEEDED."""
 
 _SECONDS_TO_PERCENT = NANOS_TO_PERCENT * 1e9
 
 
 class Throttling:
-    """The quotas of a node's clients, and the meters of the requests that are being served."""
+    """Quotas of a node's clients, and the meters of the requests being served."""
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self.clock = clock
@@ -70,15 +69,15 @@ class Throttling:
         mutations = Window(config.integer("controller.quota.window.num"), config.integer("controller.quota.window.size.seconds") * 1000)
         self.quotas = {scope: ClientQuotas(window, mutations) for scope in (BROKER, CONTROLLER)}
         self.running: Meter | None = None
-        """Whose time it is now."""
+        """Meter of the request that the loop serves now."""
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody has a quota."""
+        """Whether any client has a quota."""
         return self.quotas[BROKER].enabled
 
     def apply(self, changes: Changes) -> None:
-        """The quotas of clients among the changes hold from now on."""
+        """Apply the client quotas among the changes."""
         for quotas in self.quotas.values():
             quotas.apply(changes)
 
@@ -86,12 +85,12 @@ class Throttling:
         return int(self.clock.monotonic() * 1000)
 
     def meter(self, context: RequestContext, size: int, connection: Connection | None) -> Meter:
-        """For a request of so many bytes; without a connection nobody is muted."""
+        """Return a meter for a request of `size` bytes. Without a connection no client is muted."""
         meter = context.meter = Meter(self, self.quotas[context.listener_scope], context, size, connection)
         return meter
 
     def timed(self, job: Callable[[], T]) -> Callable[[], T]:
-        """The job, to be run in another thread, whose time is that of the request which is being served."""
+        """Return the job, to be run in another thread, with its time added to the request that is being served now."""
         meter, clock = self.running, self.clock
         if meter is None:
             return job
@@ -107,7 +106,7 @@ class Throttling:
 
 
 class Meter:
-    """What one request uses. All of it runs on the loop but `elsewhere`, to which other threads add."""
+    """Usage of one request. Everything runs on the loop, except that other threads append to `elsewhere`."""
 
     __slots__ = (
         "_api_key",
@@ -143,7 +142,7 @@ class Meter:
         self._size = size
         self._seconds = 0.0
         self._counted = 0.0
-        """Of the seconds those that the quota knows of."""
+        """Part of `_seconds` that the quota has recorded."""
         self._since = 0.0
         self._interrupted: Meter | None = None
         self._depth = 0
@@ -152,13 +151,13 @@ class Meter:
         self.exempt = context.api_key in EXEMPT[context.listener_scope]
         self.mutations: MutationQuota | None = None
         self.settled = False
-        """Whether it is known how long the client waits."""
+        """Whether the throttle time is decided."""
         self.throttle_ms = 0
 
     # -- time ------------------------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """From now on the loop works for this request; whatever it did before stands still meanwhile."""
+        """Start measuring loop time for this request; an interrupted request is paused until `end`."""
         throttling = self._throttling
         if throttling.running is self:
             self._depth += 1
@@ -171,7 +170,7 @@ class Meter:
         self._since = now
 
     def end(self) -> None:
-        """It does no more. What came after the answer counts for the next request."""
+        """Stop measuring. Time after the response counts for the client's next request."""
         throttling = self._throttling
         if self._depth:
             self._depth -= 1
@@ -186,7 +185,7 @@ class Meter:
             self._quotas.request.note(self._user, self._client_id, self.percent(), throttling.now_ms())
 
     def percent(self) -> float:
-        """Of a thread's second, what has not been counted yet."""
+        """Return the time not counted yet, as percents of a thread's second, and mark it as counted."""
         seconds = self._seconds
         if self._throttling.running is self:
             seconds += self._throttling.clock.monotonic() - self._since
@@ -200,18 +199,22 @@ class Meter:
     # -- what is used ------------------------------------------------------------------------------------------------------------------
 
     def most_to_fetch(self) -> float:
-        """More bytes than this would be throttled in any case."""
+        """Return the most bytes of a fetch that would not certainly be throttled."""
         return self._quotas.fetch.most_at_once(self._user, self._client_id, self._throttling.now_ms())
 
     def produced(self, acks: int) -> int:
-        """The request is served. Its time is nobody's where the client gets no answer (acks=0)."""
+        """Record a served Produce request; return its throttle time in milliseconds. With acks=0 (without a response) its time counts for
+        no client.
+        """
         now_ms = self._throttling.now_ms()
         bandwidth_ms = self._quotas.produce.record(self._user, self._client_id, self._size, now_ms)
         self.exempt = acks == 0
         return self._settle(bandwidth_ms, now_ms)
 
     def fetched(self, size: int) -> int:
-        """An answer of so many bytes is there; when the client has to wait it must get an empty one, which counts as nothing."""
+        """Record a Fetch response of `size` bytes; return its throttle time in milliseconds. A throttled client must get an empty response,
+        whose bytes do not count.
+        """
         now_ms = self._throttling.now_ms()
         bandwidth_ms = self._quotas.fetch.record(self._user, self._client_id, size, now_ms)
         throttle_ms = self._settle(bandwidth_ms, now_ms)
@@ -220,8 +223,10 @@ class Meter:
         return throttle_ms
 
     def counter(self) -> Callable[[int], None] | None:
-        """What the controller calls for each topic with the partitions that it creates or deletes; None without such a quota. It raises
-        THROTTLING_QUOTA_EXCEEDED where they may not be.
+        """Return a function that the controller calls with the number of partitions to create or delete of each topic; None without such a
+        quota.
+
+        The function raises KafkaError THROTTLING_QUOTA_EXCEEDED when the quota does not allow the partitions.
         """
         strict_since = STRICT_SINCE.get(ApiKey(self._api_key))
         if strict_since is None:
@@ -232,10 +237,10 @@ class Meter:
         return None if quota is None else lambda partitions: quota.record(partitions, now_ms())
 
     def answer(self, response: Message) -> None:
-        """The response is there: it is told how long the client has to wait."""
+        """Write the throttle time into a complete response."""
         if not self.settled:
             now_ms = self._throttling.now_ms()
-            asked_ms = getattr(response, "throttle_time_ms", 0)  # by the controller
+            asked_ms = getattr(response, "throttle_time_ms", 0)  # throttle time of the controller
             self._settle(asked_ms if self.mutations is None else self.mutations.throttle_ms(now_ms), now_ms)
         if self.throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = self.throttle_ms  # pyright: ignore[reportAttributeAccessIssue]
@@ -250,7 +255,7 @@ class Meter:
         return throttle_ms
 
     def forwarded(self, context: RequestContext, answer: Answer) -> Answer:
-        """The controller's answer to a request that was sent on, with the longer of the two waits in it."""
+        """Return the controller's response to a forwarded request, with the longer of both throttle times."""
         if not isinstance(answer, Deferred):
             return answer
         result: Deferred[Sequence[Chunk] | None] = Deferred()

@@ -1,9 +1,9 @@
-"""The TLS of a node: what its listeners accept with, what it dials others with, and new certificates while it runs
+"""TLS of a node: contexts of its listeners and of its connections to others, and certificate renewal at run time
 (kafka.server.DynamicBrokerConfig, org.apache.kafka.common.security.ssl.SslFactory).
 
-A change of a store makes a new context for connections to come; those that are there keep theirs. It is refused before it is written to
-the metadata when it could not be followed: the store cannot be read, the new certificate has another name or lacks one of the old, or,
-on the listener between brokers, its own trust store does not accept it.
+A changed store makes a new context for new connections; existing connections keep theirs. An unusable change is refused before it is
+written to the metadata: the store cannot be read, the new certificate has another name or lacks a name of the old, or the trust store of
+the inter-broker listener does not accept its own certificate.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ Fingerprint = tuple[object, ...]
 
 
 class ListenerKeys:
-    """`network.keystores.TlsKeys` of what holds for one listener: the stores by `config`, the rest as it was when the listener came
-    (`born`, where that was before), since nothing but stores changes for a listener that is there (SslFactory.createNewSslEngineFactory).
+    """`network.keystores.TlsKeys` of one listener.
+
+    The stores come from `config`. Other settings come from `born`, the configuration at the listener's creation if it is older, because
+    only stores change for an existing listener (SslFactory.createNewSslEngineFactory).
     """
 
     def __init__(self, config: BrokerConfig, listener: str, born: BrokerConfig | None = None) -> None:
@@ -48,11 +50,11 @@ class ListenerKeys:
         return self._config if key in RELOADED_FOR_LISTENERS else self._born
 
     def text(self, key: str) -> str | None:
-        """The value; the key of librdkafka for a key in a file of its own is none of a broker's."""
+        """Return the value. ssl.key.location, librdkafka's key for a separate key file, has no value on brokers."""
         if key == "ssl.key.location":
             return None
         if key == "ssl.client.auth" and self._born.listener_security_protocols[self._listener] == "SASL_SSL":
-            # SaslChannelBuilder: there the key for all listeners does not count.
+            # SaslChannelBuilder ignores the key for all listeners here.
             own = own_value(self._born, self._listener, key)
             return "none" if own is None else str(own)
         value = listener_value(self._of(key), self._listener, key)
@@ -70,19 +72,19 @@ class ListenerKeys:
 
 
 class _Made(NamedTuple):
-    """What the stores of a listener are made into."""
+    """Contexts and facts made from the stores of a listener."""
 
     fingerprint: Fingerprint
     server: ServerTls
     client: ssl.SSLContext
     principal: Principal
-    """Of this node's own certificate."""
+    """Principal of this node's own certificate."""
     born: BrokerConfig
-    """What held when the listener came."""
+    """Configuration at the listener's creation."""
 
 
 class NodeTls:
-    """All contexts of a node, by the names of listeners."""
+    """TLS contexts of a node, by the names of listeners."""
 
     def __init__(self, dynamic: DynamicBrokerConfig) -> None:
         self._dynamic = dynamic
@@ -93,17 +95,19 @@ class NodeTls:
         dynamic.renewals.append(self._renewal)
 
     def serving(self, listener: str) -> TlsServing | None:
-        """What connections to a listener of this node are accepted with; None where that is without TLS. ConfigError, one line, for
-        settings that cannot be used. Opens files: once the node runs, `read` and `serve` part that from the loop.
+        """Return the TLS of connections to a listener of this node; None without TLS.
+
+        Raises ConfigError with a one-line message for unusable settings. Opens files: while the node runs, use `read` (off the loop) and
+        `serve` instead.
         """
         return self.serve(listener, self.read(self._dynamic.current, listener))
 
     def read(self, config: BrokerConfig, listener: str) -> _Made | None:
-        """Return what `serve` needs of files, in any thread; None without TLS. Raises ConfigError as `serving`."""
+        """Read the files that `serve` needs, in any thread; return None without TLS. Raises ConfigError as `serving`."""
         return _make(config, listener, None) if config.listener_security_protocols[listener] in _PROTOCOLS else None
 
     def serve(self, listener: str, made: _Made | None) -> TlsServing | None:
-        """Return what connections to the listener are accepted with, made of what `read` has found in the current configuration."""
+        """Return the TLS of connections to the listener, from the result of `read` for the current configuration."""
         if made is None:
             return None
         from odradek.network.secure import TlsServing
@@ -115,16 +119,16 @@ class NodeTls:
         return serving
 
     def try_serving(self, config: BrokerConfig, listener: str) -> None:
-        """ConfigError when `serving` could not serve the listener with this configuration."""
+        """Raise ConfigError when `serving` could not serve the listener with this configuration."""
         self.read(config, listener)
 
     def forget(self, listener: str) -> None:
-        """The listener is no more."""
+        """Forget a removed listener."""
         self._serving.pop(listener, None)
         self._made.pop(listener, None)
 
     def towards(self, listener: str) -> ssl.SSLContext | None:
-        """What listeners of that name on other nodes are dialled with; None without TLS."""
+        """Return the context for connections to listeners of that name on other nodes; None without TLS."""
         config = self._dynamic.current
         if config.listener_security_protocols.get(listener) not in _PROTOCOLS:
             return None
@@ -137,14 +141,16 @@ class NodeTls:
         return known
 
     def principal(self, listener: str) -> Principal:
-        """Whom the certificate of this node itself stands for on that listener, so that what a node asks itself is judged as what it asks
-        others; ANONYMOUS where clients show no certificate. Of a key store with several keys the first counts.
+        """Return the principal of this node's own certificate on that listener; ANONYMOUS when clients show no certificate.
+
+        The access checks of a node's requests to itself then match those of its requests to others. The first key of a key store with
+        several keys counts.
         """
         made = self._made.get(listener)
         return ANONYMOUS if made is None else made.principal
 
     def check(self) -> None:
-        """ConfigError when what this node dials others with cannot be made; at the start, so that it is not found out later."""
+        """Make the contexts of connections to other nodes at the start, so that errors show early. Raises ConfigError."""
         config = self._dynamic.static
         if config.is_broker:
             self.towards(config.inter_broker_listener_name)
@@ -154,14 +160,15 @@ class NodeTls:
     # -- while the node runs ---------------------------------------------------------------------------------------------------------------
 
     def _check(self, config: BrokerConfig) -> None:
-        """Of a change before it is made: `DynamicBrokerConfig.validators`."""
+        """Check a change before it is made: `DynamicBrokerConfig.validators`. Raises ConfigError."""
         for listener, made in list(self._made.items()):
             if _has(config, listener) and _fingerprint(config, listener) != made.fingerprint:
                 _make(config, listener, made)
 
     def _renewal(self, config: BrokerConfig) -> Callable[[], None]:
-        """Read the stores of `config`, also where a file has changed under its name: `DynamicBrokerConfig.renewals`. What cannot be used
-        leaves all as it was.
+        """Read the stores of `config`, including files that changed under the same name: `DynamicBrokerConfig.renewals`.
+
+        Return a function that applies the renewal; unusable stores leave the contexts unchanged.
         """
         found: list[tuple[str, _Made, _Made | ConfigError]] = []
         for listener, made in list(self._made.items()):
@@ -192,7 +199,7 @@ class NodeTls:
         for listener, made, new in found:
             if isinstance(new, ConfigError):
                 logger.error("listener %s keeps its certificates: %s", listener, config.hide(str(new)))
-            elif self._made.get(listener) is made:  # it may have gone while files were read
+            elif self._made.get(listener) is made:  # the listener may have been removed while files were read
                 self._made[listener] = new
                 self._serving[listener].context = new.server.context
                 logger.info("listener %s has new certificates", listener)
@@ -205,12 +212,12 @@ def _dialling(config: BrokerConfig, listener: str) -> ssl.SSLContext:
 
 
 def _has(config: BrokerConfig, listener: str) -> bool:
-    """Whether the listener is still there."""
+    """Return whether the listener still exists."""
     return any(each.listener == listener for each in config.listeners)
 
 
 def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
-    """ConfigError for what cannot be used, or cannot follow what was there before."""
+    """Return the contexts of a listener. Raises ConfigError for unusable settings, or for a change that `before` does not allow."""
     from odradek.network.tls import client_context, server_tls, try_handshake
 
     born = config if before is None else before.born
@@ -241,7 +248,9 @@ def _own_principal(config: BrokerConfig, listener: str, server: ServerTls) -> Pr
 
 
 def _check_change(config: BrokerConfig, old: ServerTls, new: ServerTls, keys: ListenerKeys) -> None:
-    """SslFactory.createNewSslEngineFactory, CertificateEntries.ensureCompatible (KIP-978)."""
+    """Check the new stores against the old (SslFactory.createNewSslEngineFactory, CertificateEntries.ensureCompatible, KIP-978). Raises
+    ConfigError.
+    """
     if new.trusts and not old.trusts:
         raise ConfigError("Cannot add SSL truststore to an existing listener for which no truststore was configured.")
     dns, sans = config.flag("ssl.allow.dn.changes"), config.flag("ssl.allow.san.changes")
@@ -283,7 +292,7 @@ def _names(identity: Identity) -> str:
 
 
 def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
-    """What tells whether stores have changed: their settings, without saying them, and the age and size of their files."""
+    """Return a value that changes with the stores: a hash of their settings, and age, size and inode of their files."""
     settings = repr([listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS)])
     files: list[object] = []
     for key in _FILES:
@@ -298,7 +307,7 @@ def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
 
 
 def _principals(config: BrokerConfig, listener: str) -> Callable[[bytes | None], Principal]:
-    """Whom a client's certificate stands for (DefaultKafkaPrincipalBuilder)."""
+    """Return a function from a client's certificate to its principal (DefaultKafkaPrincipalBuilder)."""
     from odradek.security.x509 import subject
 
     named = _names_of(config, listener)
@@ -306,7 +315,7 @@ def _principals(config: BrokerConfig, listener: str) -> Callable[[bytes | None],
 
 
 def _names_of(config: BrokerConfig, listener: str) -> Callable[[bytes], Principal]:
-    """Whom a subject (DER) stands for."""
+    """Return a function from a subject (DER) to its principal. The function raises ValueError when no mapping rule applies."""
     from odradek.security.distinguished_name import rfc2253
     from odradek.security.ssl_principal import NoRuleApplies, SslPrincipalMapper
 

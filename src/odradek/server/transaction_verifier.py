@@ -1,9 +1,8 @@
-"""Asks transaction coordinators, on behalf of leaders, whether partitions are in a transaction, or to put them there (KIP-890).
+"""Questions of leaders to transaction coordinators: whether partitions are in a transaction, or requests to add them (KIP-890).
 
-What is asked of one coordinator while a request to it is under way goes into the next, so that many producers share a request. A producer
-of transaction version 2 has its partitions added with its first records; while its last transaction is still being ended the coordinator
-says CONCURRENT_TRANSACTIONS, and is asked again for a moment before the producer hears of it.
-
+Questions that arise while a request to their coordinator is under way are sent with the next request, so that many producers share a
+request. Partitions of a producer with transaction version 2 are added with its first records. While the producer's last transaction is
+still ending, the coordinator answers CONCURRENT_TRANSACTIONS; the request is repeated for a short time before the producer gets that error.
 (org.apache.kafka.server.transaction.AddPartitionsToTxnManager)
 """
 
@@ -32,21 +31,23 @@ _PER_REQUEST = 1_000
 
 
 class CoordinatorHere(Protocol):
-    """The transactions that this broker coordinates."""
+    """Transactions that this broker coordinates."""
 
     node_id: int
 
     def ask(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition], *, verify_only: bool
     ) -> Deferred[Codes | ErrorCode]:
-        """A code for every partition, or one for all: whether it is in the transaction or, without `verify_only`, has been added to it.
+        """Return a code for each partition, or one code for all: whether it is in the transaction or, without `verify_only`, has been
+        added.
+
         Never fails.
         """
         ...
 
 
 class Send(Protocol):
-    """The inter-broker channel."""
+    """Sender of the inter-broker channel."""
 
     def __call__(self, node: int, request: AddPartitionsToTxnRequest, version: int, /) -> Deferred[Message]: ...
 
@@ -69,7 +70,7 @@ class _Question:
 
 
 class ChannelVerifier:
-    """A `replication.verification.TransactionVerifier`. Times in milliseconds."""
+    """A `replication.verification.TransactionVerifier`. Times are in milliseconds."""
 
     def __init__(
         self,
@@ -81,8 +82,8 @@ class ChannelVerifier:
         retry_max_ms: Callable[[], int],
         here: CoordinatorHere | None = None,
     ) -> None:
-        """`coordinator_of` gives the node that coordinates a transactional id, None when there is none just now. Without `here` this
-        broker's own coordinator is asked through the channel, too.
+        """Remember the arguments. `coordinator_of` returns the coordinator's node of a transactional id, None when it is unknown. Without
+        `here` this broker's own coordinator is asked through the channel, too.
         """
         self._clock = clock
         self._send = send
@@ -93,7 +94,7 @@ class ChannelVerifier:
         self._queues: dict[int, dict[str, _Question]] = {}
         self._busy: set[int] = set()
         self.failures = 0
-        """Partitions that a coordinator has refused, or could not be asked about."""
+        """Number of partitions that a coordinator has refused, or could not be asked about."""
         self.times_ms = Histogram()
 
     def verify(
@@ -105,7 +106,7 @@ class ChannelVerifier:
         support: Support,
         again: Again | None = None,
     ) -> Deferred[Codes]:
-        """The partitions that may not be written, with the reason. Never fails."""
+        """Return the partitions that may not be written, with the reason. Never fails."""
         question = _Question(transactional_id, producer_id, producer_epoch, partitions, support)
         begun = self._clock.monotonic()
         question.answer.add_callback(lambda done: self._count(begun, done))
@@ -150,7 +151,7 @@ class ChannelVerifier:
             if waiting.producer_epoch > question.producer_epoch:
                 question.fail(ErrorCode.INVALID_PRODUCER_EPOCH)
                 return question.answer
-            # A repeated request of the same producer, or one of its successor: the one that waits is answered for it.
+            # A repeated request of the same producer, or a request of its successor, replaces the waiting question, which fails.
             same = waiting.producer_epoch == question.producer_epoch
             waiting.fail(ErrorCode.NETWORK_EXCEPTION if same else ErrorCode.INVALID_PRODUCER_EPOCH)
             del queue[question.transactional_id]
@@ -191,7 +192,7 @@ class ChannelVerifier:
             unsupported = isinstance(done.error, KafkaError) and done.error.code is ErrorCode.UNSUPPORTED_VERSION
             for question in batch.values():
                 if unsupported and not question.support.adds:
-                    # A coordinator from before KIP-890 cannot say: its producers write unverified, as they did then.
+                    # A coordinator from before KIP-890 cannot verify: its producers write unverified, as they did then.
                     question.answer.complete({})
                 else:
                     question.fail(ErrorCode.NETWORK_EXCEPTION)
@@ -215,9 +216,9 @@ class ChannelVerifier:
                         }
                     )
             for question in batch.values():
-                question.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # nothing, unless it was left out of the answer
+                question.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # no effect, unless the response left out the question
         if self._queues.get(node):
-            # Not from here: it would be entered again from within.
+            # A direct call would re-enter this function.
             self._clock.call_later(0, self._next_request, node)
         else:
             self._next_request(node)
@@ -237,7 +238,7 @@ def _transaction(question: _Question) -> AddPartitionsToTxnRequest.AddPartitions
 
 
 def _for_producer(code: ErrorCode, support: Support) -> ErrorCode:
-    """As producers of that age know it."""
+    """Return the code that producers with `support` know."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and not support.knows_abortable:

@@ -1,7 +1,7 @@
-"""What a transaction asks of its own node: the same code decides as for requests of other brokers, without messages in between.
+"""Requests of a transaction to its own node: decided by the same code as requests of other brokers, but without messages.
 
-Every transaction asks its coordinator for each partition, and is ended in each of them. On a single node, and for a third of all partitions
-of three, that is asked and answered within one process.
+Every transaction asks its coordinator about each partition, and is ended in each partition. With a single node, and for a third of all
+partitions with three nodes, both sides are in one process.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 Codes = Mapping[TopicPartition, ErrorCode]
 
 _ADD_PARTITIONS_VERSION = 5
-"""As which version of AddPartitionsToTxn the coordinator is asked."""
+"""Version of AddPartitionsToTxn in which the coordinator is asked."""
 
 
 class TransactionsHere:
     """A `coordinator.transaction.markers.PartitionsHere` and a `server.transaction_verifier.CoordinatorHere`.
 
-    What fails unexpectedly is logged, and answered UNKNOWN_SERVER_ERROR for each partition.
+    Unexpected errors are logged, and answered with UNKNOWN_SERVER_ERROR for each partition.
     """
 
     def __init__(self, services: Services) -> None:

@@ -1,9 +1,9 @@
-"""One turn of the loop for a chain of short steps.
+"""Chains of short steps in one loop iteration.
 
-A transaction's end is a chain: its decision is written at the end of the turn, then its markers go out, then it is written that it is
-complete. With a turn of the loop for each step all the requests that have come in meanwhile would be served in between, and the producer's
-next one would find the transaction unfinished and have to ask again. Here the steps come one after the other in the same turn, each still
-for all that had gathered for it, none entered from within another.
+The end of a transaction is a chain: its decision is written at the end of the loop iteration, then its markers are sent, then its
+completion is written. With one loop iteration per step, other requests would be served in between. The producer's next request would then
+find the transaction unfinished, and have to be repeated. Here the steps follow each other in the same iteration. Each step still handles
+all gathered work, and no step is re-entered.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock, TimerHandle
 
 _STEPS = 8
-"""In one turn; a chain is shorter. What is left then waits for the next turn, so that nothing that goes round in circles stops the loop."""
+"""Steps in one loop iteration; chains are shorter. Further steps wait for the next iteration, so that an endless chain cannot block the
+loop.
+"""
 
 
 class _Step:
-    """A `TimerHandle`."""
+    """Step of a chain; a `TimerHandle`."""
 
     __slots__ = ("arguments", "callback")
 
@@ -33,7 +35,7 @@ class _Step:
 
 
 class Turns:
-    """A `base.clock.Clock` on another: what is to be called without delay is called on its next turn, with what follows from it."""
+    """A `base.clock.Clock` on another clock: calls without delay run in its next loop iteration, together with the calls that they make."""
 
     def __init__(self, clock: Clock) -> None:
         self.time_ms = clock.time_ms
@@ -64,7 +66,7 @@ class Turns:
                 if not steps:
                     break
         finally:
-            # Also after an error, which is the loop's to tell of.
+            # Also after an error, which the loop reports.
             self._due = bool(steps)
             if steps:
                 self._clock.call_later(0, self._turn)

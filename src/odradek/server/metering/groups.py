@@ -43,7 +43,7 @@ def _add_load_times(
 
 
 def add_groups(registry: Registry, coordinators: Callable[[], Coordinators | None], clock: Clock) -> None:
-    """Register the metrics of groups, by protocol and state, and of transactions. Uncommitted changes of operations under way are included."""
+    """Register the metrics of groups, by protocol and state, and of transactions. They include uncommitted changes of operations."""
 
     def shards() -> list[GroupShard]:
         made = coordinators()

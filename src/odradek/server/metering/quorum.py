@@ -145,7 +145,7 @@ def _camel(name: str) -> str:
 
 
 def ignores_static_voters(kraft: KRaftNode) -> int:
-    """Return 1 when the configuration names voters but the quorum uses those of its own records, else 0."""
+    """Return 1 when the configuration names voters but the quorum uses the voters in its log, else 0."""
     return int(kraft.names_static_voters and kraft.kraft_version >= 1)
 
 
@@ -173,7 +173,7 @@ class Counts(NamedTuple):
 
 
 class ClusterSource:
-    """Metrics KafkaController of a controller, and a `MetadataPublisher` that counts elections. Active and standby controllers count alike."""
+    """Metrics KafkaController of a controller, and a `MetadataPublisher` that counts elections on active and standby controllers."""
 
     def __init__(self, kraft: KRaftNode, clock: Clock) -> None:
         self._kraft = kraft

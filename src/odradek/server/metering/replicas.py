@@ -35,7 +35,7 @@ _FRESH_S = 1.0
 
 
 class Row(NamedTuple):
-    """Snapshot of a hosted partition. The fields from `led` to `reassigning`, except `offline`, are 0 where the partition is not led here."""
+    """Snapshot of a hosted partition. `led` to `reassigning`, except `offline`, are 0 where the partition is not led here."""
 
     tags: tuple[str, str]
     led: int
@@ -286,7 +286,7 @@ def add_logs(
     recovery: Callable[[], Mapping[str, LoadProgress]],
     clock: Clock,
 ) -> None:
-    """LogManager and the cleaner."""
+    """Register LogManager and the cleaner."""
 
     def directories(of: Callable[[LogManager, str], Value]) -> Callable[[], Iterator[Series]]:
         def read() -> Iterator[Series]:

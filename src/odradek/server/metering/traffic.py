@@ -1,4 +1,4 @@
-"""BrokerTopicMetrics and RequestMetrics: what the hot paths have counted."""
+"""Metrics BrokerTopicMetrics and RequestMetrics, from the counts of the hot paths."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 _TOPIC = ("topic",)
 _AT_ONCE = 1000
-"""Topics that are told in one go."""
+"""Topics that are read in one slice."""
 _REQUEST = ("request",)
 _VERSION = ("request", "version")
 _ERROR = ("request", "error")
 
 
 def add_traffic(registry: Registry, traffic: Callable[[], Traffic | None]) -> None:
-    """BrokerTopicMetrics; nothing while there are no replicas."""
+    """Register BrokerTopicMetrics; they have no values before the replicas exist."""
     keys = {metric.name: metric.key for metric in TRAFFIC}
     by_topic = {field for field, _ in TOPIC_FIELDS}
 
@@ -56,7 +56,7 @@ def _total(traffic: Traffic, field: str) -> int:
 
 
 def add_forwarding(registry: Registry, services: Services, clock: Clock) -> None:
-    """ForwardingManager: what goes on to the active controller."""
+    """Register ForwardingManager: requests forwarded to the active controller."""
 
     def add(name: str, of: Callable[[Forwarder], float]) -> None:
         def read() -> Iterator[Series]:
@@ -76,7 +76,7 @@ def add_forwarding(registry: Registry, services: Services, clock: Clock) -> None
 
 
 def add_quotas(registry: Registry, services: Services) -> None:
-    """What quotas count, where there are any."""
+    """Register the metrics of quotas; they have no values while there are no quotas."""
 
     def add(type_: str, attribute: str) -> None:
         def read() -> Iterator[Series]:
@@ -93,7 +93,7 @@ def add_quotas(registry: Registry, services: Services) -> None:
 
 
 class RequestSource:
-    """RequestMetrics. The histograms of a name are put together once for a scrape, and shared by its metrics."""
+    """Metrics RequestMetrics. The histograms of a request name are merged once per scrape, and shared by its metrics."""
 
     def __init__(self, requests: Requests, clock: Clock) -> None:
         self._requests = requests
