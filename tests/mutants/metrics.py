@@ -258,7 +258,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "request-log-follows-root",
         "server/measuring.py",
-        "request_log.setLevel(logging.WARNING)  # whatever the level of the loggers above it\n",
+        "request_log.setLevel(logging.WARNING)  # independent of the level of parent loggers\n",
         "",
         "with the root logger at DEBUG each request writes a line",
         "server/test_logs.py -k loud",

@@ -311,7 +311,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a-listener-that-went-is-renewed",
         "server/tls.py",
-        "            elif self._made.get(listener) is made:  # it may have gone while files were read\n",
+        "            elif self._made.get(listener) is made:  # the listener may have been removed while files were read\n",
         "            else:\n",
         "a listener that is no more is served an error of, or one that came back has the old store",
         "server/test_tls.py -k while_its_files",

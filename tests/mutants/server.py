@@ -929,7 +929,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "former-controller-sends-again",
         "server/controller_requests.py",
-        "        if attempt != pending.attempt:\n            return  # it has been sent to somebody else since\n",
+        "        if attempt != pending.attempt:\n            return  # a later attempt has replaced this one\n",
         "",
         "a request is sent once more for each controller that it was at before",
         "server/test_controller_requests.py",
@@ -1271,7 +1271,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
                 if not steps:
                     break
         finally:
-            # Also after an error, which is the loop's to tell of.
+            # Also after an error, which the loop reports.
             self._due = bool(steps)
             if steps:
                 self._clock.call_later(0, self._turn)
@@ -1414,7 +1414,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "left-out-of-an-answer",
         "server/transaction_verifier.py",
-        "            for question in batch.values():\n                question.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # nothing, unless it was left out of the answer\n",
+        "            for question in batch.values():\n                question.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # no effect, unless the response left out the question\n",
         "",
         "A producer that the coordinator's answer leaves out waits for ever.",
         "server/test_transaction_verifier.py -k left_out",

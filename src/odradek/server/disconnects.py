@@ -1,12 +1,12 @@
 """Immediate fencing of brokers whose process is gone. Kafka has no such mechanism: its controllers fence at the end of the session.
 
-A broker sends its heartbeats over one connection. When that connection ends, and the broker sends no heartbeat over another one within the
-grace time, its process is gone or its host cannot reach the controller. The active controller then fences the broker. A broker that is
+A broker sends its heartbeats over one connection. When that connection ends, the broker has the grace time to send a heartbeat over another
+one. Otherwise its process is gone or its host cannot reach the controller, and the active controller fences the broker. A broker that is
 slow, paused or partitioned keeps its connection, and its session decides, as in Kafka.
 
 The operating system of an ended process refuses connections. So the controller probes the registered address of a broker when its heartbeat
-connection ends, and the address of every broker when a new active controller takes over. When the connection is refused, the broker is
-fenced without grace time. The rest of this text is about brokers for which the probe is not conclusive.
+connection ends. A new active controller probes the address of every broker. When the connection is refused, the broker is fenced without
+grace time. The rest of this text is about brokers for which the probe is not conclusive.
 
 A connection may also end between two heartbeats of a healthy broker: JVM brokers notice with the next heartbeat. So a broker is fenced only
 after its next heartbeat is overdue by half the grace time. A broker that was fenced too early is unfenced with its next heartbeat.
@@ -14,8 +14,8 @@ after its next heartbeat is overdue by half the grace time. A broker that was fe
 A controller that did not read its sockets must not judge. Healthy brokers close their connections when they wait too long for a response,
 so connections end when the controller has the least time for new ones:
 
-- Grace time counts only while the loop runs. After a stall of the loop no broker is judged for the length of the stall: brokers whose
-  connections were refused have backed off. A loop that is always busy never judges, and leaves the decision to the session.
+- Grace time counts only while the loop runs. After a stall of the loop no broker is judged for the length of the stall, because brokers
+  that could not reach this controller have backed off. A loop that is always busy never judges, and leaves the decision to the session.
 - Requests that wait in sockets at the end of the grace time are served first; loops run timers before they read.
 - A heartbeat counts from the time when the controller processes it. Its response comes later, after the disk and the quorum. The decision
   to fence is queued among the controller's operations, behind the heartbeats that came before it, and checked again when its turn comes. A

@@ -2,8 +2,11 @@
 (kafka.server.DynamicBrokerConfig, org.apache.kafka.common.security.ssl.SslFactory).
 
 A changed store makes a new context for new connections; existing connections keep theirs. An unusable change is refused before it is
-written to the metadata: the store cannot be read, the new certificate has another name or lacks a name of the old, or the trust store of
-the inter-broker listener does not accept its own certificate.
+written to the metadata:
+
+- the store cannot be read;
+- the new certificate has another name, or lacks a name of the old;
+- the trust store of the inter-broker listener does not accept its own certificate.
 """
 
 from __future__ import annotations
