@@ -54,7 +54,7 @@ class AssignmentsManager:
         broker_epoch: Callable[[], int],
         image: Callable[[], MetadataImage],
     ) -> None:
-        """Remember the arguments. `image` returns the newest metadata that this broker knows."""
+        """`image` returns the newest metadata that this broker knows."""
         self._channel = channel
         self._clock = clock
         self._broker_id = broker_id

@@ -67,9 +67,7 @@ class SaslFrames:
         request_size: int,
         failed_delay_s: float,
     ) -> None:
-        """Remember the arguments. `listeners`: the listeners with SASL, by name. `request_size`: most bytes of a request after
-        authentication.
-        """
+        """`listeners`: the listeners with SASL, by name. `request_size`: most bytes of a request after authentication."""
         self._behind = behind
         self._services = services
         self._clock = services.clock

@@ -61,11 +61,9 @@ class InterBrokerChannel:
         controller_timeout_s: float = 30.0,
         carry: Carry | None = None,
     ) -> None:
-        """Remember the arguments.
-
-        `listener_names`: listener scope -> name of the listener on which looped-back requests appear to arrive. `principal`: listener scope
-        -> principal of these requests. `broker` returns the address of a broker. `controller` returns the address of the active controller,
-        None while no controller is known; without `controller` this node is the controller. `controller_timeout_s`
+        """`listener_names`: listener scope -> name of the listener on which looped-back requests appear to arrive. `principal`: listener
+        scope -> principal of these requests. `broker` returns the address of a broker. `controller` returns the address of the active
+        controller, None while no controller is known; without `controller` this node is the controller. `controller_timeout_s`
         (controller.socket.timeout.ms) bounds each wait for a controller's response; after it the request is sent again.
         """
         self._node_id = node_id

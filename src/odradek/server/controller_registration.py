@@ -52,7 +52,7 @@ class ControllerRegistrar:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        """Remember the arguments. `incarnation_id` must be new with each start; `listeners` are the controller's listeners."""
+        """`incarnation_id` must be new with each start; `listeners` are the controller's listeners."""
         self._node_id = node_id
         self._incarnation_id = incarnation_id
         self._listeners = listeners

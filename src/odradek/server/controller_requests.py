@@ -54,10 +54,8 @@ class ControllerRequests:
     """Pending requests of a node to the active controller."""
 
     def __init__(self, clock: Clock, controller: Callable[[], Address | None], send: Send, *, attempt_timeout_s: float = 30.0) -> None:
-        """Remember the arguments.
-
-        `controller` returns the leader of the metadata quorum as far as this node knows it. `send` must not call back during the call when
-        the leader is this node. `attempt_timeout_s` (controller.socket.timeout.ms) bounds the wait for one response.
+        """`controller` returns the leader of the metadata quorum as far as this node knows it. `send` must not call back during the call
+        when the leader is this node. `attempt_timeout_s` (controller.socket.timeout.ms) bounds the wait for one response.
         """
         self._clock = clock
         self._controller = controller

@@ -63,9 +63,7 @@ class HeartbeatConnections:
     """Last heartbeat connection of each broker. Times are the clock's monotonic seconds."""
 
     def __init__(self, clock: Clock, fence: Fence, nobody_listens: NobodyListens, grace_s: float, interval_s: float) -> None:
-        """Remember the arguments. `grace_s`: broker.session.disconnect.timeout.ms; `interval_s`: broker.heartbeat.interval.ms of the
-        brokers.
-        """
+        """`grace_s`: broker.session.disconnect.timeout.ms; `interval_s`: broker.heartbeat.interval.ms of the brokers."""
         self._clock = clock
         self._fence = fence
         self._nobody_listens = nobody_listens

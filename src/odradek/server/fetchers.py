@@ -93,9 +93,7 @@ class ReplicaFetchers:
         flush: Callable[[Partition], Deferred[None]],
         drain: Callable[[], object],
     ) -> None:
-        """Remember the arguments. `flush` fsyncs a partition's log (`Flusher.flush`); `drain` answers the requests that waited for appended
-        records.
-        """
+        """`flush` fsyncs a partition's log (`Flusher.flush`); `drain` answers the requests that waited for appended records."""
         self.local_id = local_id
         self.clock = clock
         self.config = config

@@ -37,9 +37,7 @@ class ReadIdentity(Step[NodeIdentity]):
     name = "identity"
 
     def __init__(self, node: Node, *, format_if_empty: bool) -> None:
-        """Remember the arguments. `format_if_empty`: the node formats its directories as a new cluster when it is alone and all of them are
-        unformatted.
-        """
+        """`format_if_empty`: the node formats its directories as a new cluster when it is alone and all of them are unformatted."""
         self._node = node
         self._format_if_empty = format_if_empty
 

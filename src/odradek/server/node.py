@@ -47,7 +47,7 @@ class Node:
         fatal: Callable[[BaseException], None],
         gate: Gate | None = None,
     ) -> None:
-        """Remember the parts of a node. `fatal` is called with each error after which the node cannot go on. During the start such an error
+        """`fatal` is called with each error after which the node cannot go on. During the start such an error
         ends the start, later the node.
         """
         self.config = config

@@ -37,9 +37,7 @@ class PeerRaftChannel:
     """Implementation of `controller.kraft.wire.RaftChannel`."""
 
     def __init__(self, peers: Peers, *, request_timeout_s: float, listener: str = "") -> None:
-        """Remember the arguments. `request_timeout_s`: controller.quorum.request.timeout.ms. `listener`: name of the listener at which
-        controllers are reached.
-        """
+        """`request_timeout_s`: controller.quorum.request.timeout.ms. `listener`: name of the listener at which controllers are reached."""
         self._peers = peers
         self._request_timeout_s = request_timeout_s
         self._listener = listener

@@ -94,9 +94,7 @@ class BrokerRegistrar:
         failure_timeout_s: float = 30.0,
         on_fatal: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
-        """Remember the arguments.
-
-        `finalized` returns the finalized levels of features that this node has read from the metadata log, because the registration
+        """`finalized` returns the finalized levels of features that this node has read from the metadata log, because the registration
         precedes the first published image. `cordoned_log_dirs` returns None while the metadata.version does not support cordons:
         controllers of that version do not read them. `failure_timeout_s` (log.dir.failure.timeout.ms): `on_fatal` is called when the
         controller has not learned of a failed directory within that time.

@@ -82,8 +82,8 @@ class ChannelVerifier:
         retry_max_ms: Callable[[], int],
         here: CoordinatorHere | None = None,
     ) -> None:
-        """Remember the arguments. `coordinator_of` returns the coordinator's node of a transactional id, None when it is unknown. Without
-        `here` this broker's own coordinator is asked through the channel, too.
+        """`coordinator_of` returns the coordinator's node of a transactional id, None when it is unknown. Without `here` this broker's own
+        coordinator is asked through the channel, too.
         """
         self._clock = clock
         self._send = send
