@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_IN_A_REQUEST = 2250
-"""Assignments in one request, inclusive (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""
+"""Most assignments in one request (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.1, 10.0
 
 _Key = tuple[UUID, int]

@@ -62,7 +62,7 @@ class Broker:
         format_if_empty: bool = False,
         gate: Gate | None = None,
     ) -> None:
-        """Make a node that is not started.
+        """Make a node without starting it.
 
         `loop` (default: the running loop) also brings the network and the executor. `format_if_empty`: the node formats its directories as
         a new cluster when all of them are unformatted. `gate`: makes the frame handler that takes the requests of all listeners in the

@@ -72,7 +72,7 @@ class ConnectionLimits:
 
 
 def protected_listener(config: BrokerConfig) -> str | None:
-    """Return the inter-broker listener when it serves only brokers, else None. The rate of the whole broker does not apply to it."""
+    """Return the inter-broker listener if other listeners exist (for clients), else None. The whole broker's rate does not apply to it."""
     return config.inter_broker_listener_name if len(config.listeners) > 1 else None
 
 

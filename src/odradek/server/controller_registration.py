@@ -67,7 +67,7 @@ class ControllerRegistrar:
 
     @property
     def registered(self) -> bool:
-        """Whether the last published image contains the registration of this start of the node."""
+        """Return whether the last published image contains the registration of this start of the node."""
         mine = None if self._image is None else self._image.cluster.controllers.get(self._node_id)
         return mine is not None and mine.incarnation_id == self._incarnation_id
 

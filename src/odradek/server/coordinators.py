@@ -103,8 +103,8 @@ class Coordinators:
         return self._verifier.verify(transactional_id, producer_id, producer_epoch, partitions, support, again)
 
     def _made(self, topic: str, *, make: bool) -> _Runtime | None:
-        """Return the runtime of the coordinator whose state is in the topic. A missing coordinator is made with `make`; else the result is
-        empty.
+        """Return the runtime of the coordinator whose state is in the topic; None for other topics, and without `make` for a missing
+        coordinator.
         """
         if topic == GROUP_METADATA_TOPIC:
             return self.groups.runtime if make or self._groups is not None else None

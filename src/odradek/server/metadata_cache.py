@@ -20,9 +20,7 @@ class MetadataCache:
     __slots__ = ("_linger_s", "_listed_until_s", "image")
 
     def __init__(self, image: MetadataImage, linger_s: float = 0.0) -> None:
-        """Remember the image. `linger_s`: broker.session.timeout.ms in seconds when brokers are fenced before the end of their session,
-        else 0.
-        """
+        """`linger_s`: broker.session.timeout.ms in seconds when brokers are fenced before the end of their session, else 0."""
         self.image = image
         self._linger_s = linger_s
         self._listed_until_s: dict[int, float] = {}

@@ -47,9 +47,7 @@ class Node:
         fatal: Callable[[BaseException], None],
         gate: Gate | None = None,
     ) -> None:
-        """`fatal` is called with each error after which the node cannot go on. During the start such an error
-        ends the start, later the node.
-        """
+        """`fatal` is called with each error after which the node cannot go on. The error ends the start, or later the node."""
         self.config = config
         self.loop = loop
         self.clock = clock

@@ -80,7 +80,7 @@ class SaslSession:
 
     @property
     def authenticated(self) -> bool:
-        """Whether requests are served."""
+        """Return whether requests are served."""
         return self._state is _State.AUTHENTICATED
 
     @property
@@ -89,7 +89,7 @@ class SaslSession:
         return self._mechanism
 
     def frame(self, frame: memoryview, now_ms: int, now_s: float) -> Step:
-        """Process a frame while the connection is not authenticated, or re-authenticates. Raises ProtocolError when the connection must
+        """Handle a frame while the connection is not authenticated, or re-authenticates. Raises ProtocolError when the connection must
         close at once.
         """
         if self._state is _State.EXCHANGE:

@@ -57,7 +57,7 @@ class Services:
     node_id: int
     incarnation_id: UUID
     authorizer: Authorizer | None = None
-    """None unless authorizer.class.name is set: then every access is allowed."""
+    """None without authorizer.class.name; every access is then allowed."""
     token_secret: TokenSecret | None = None
     """Secret of delegation tokens (delegation.token.secret.key); None without delegation tokens."""
     audit: Audit

@@ -154,7 +154,7 @@ class BrokerTasks:
         return self._checkpoint(self._log_manager.begin_log_start_offsets())
 
     def _created(self) -> None:
-        """Fsync together all logs that are created or removed within one loop iteration, or while an earlier fsync is under way."""
+        """Schedule one fsync for the names of all logs that are made in the same loop iteration, or while an earlier fsync is under way."""
         if self._new_names is None and not self._syncing_names:
             self._new_names = self._clock.call_later(0, self._sync_new_names)
 

@@ -73,7 +73,7 @@ class Throttling:
 
     @property
     def enabled(self) -> bool:
-        """Whether any client has a quota."""
+        """Return whether any client has a quota."""
         return self.quotas[BROKER].enabled
 
     def apply(self, changes: Changes) -> None:
@@ -196,10 +196,10 @@ class Meter:
         self._since = self._throttling.clock.monotonic()
         return uncounted * _SECONDS_TO_PERCENT
 
-    # -- what is used ------------------------------------------------------------------------------------------------------------------
+    # -- usage ------------------------------------------------------------------------------------------------------------------------
 
     def most_to_fetch(self) -> float:
-        """Return the most bytes of a fetch that would not certainly be throttled."""
+        """Return the number of bytes above which a fetch is throttled in any case."""
         return self._quotas.fetch.most_at_once(self._user, self._client_id, self._throttling.now_ms())
 
     def produced(self, acks: int) -> int:
