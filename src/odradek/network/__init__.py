@@ -1,1 +1,1 @@
-"""Sockets: listeners with their limits, and the client side of a connection."""
+"""Sockets: listeners with their limits, and connections to other nodes."""

@@ -1,7 +1,7 @@
-"""Listeners: bind, admit, limit, sweep.
+"""Listeners: binding, admission, limits, and the periodic sweep over connections.
 
-The order of life: `bind` every listener (ports are known, nothing is answered), `serve` when the rest of the broker is ready,
-`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may end at different times. A listener with
+Order of calls: `bind` every listener (ports are known, no connection is answered), `serve` when the rest of the broker is ready,
+`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may close at different times. A listener with
 `tls` puts `network.secure` between its sockets and their connections.
 """
 
@@ -33,49 +33,55 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_SWEEP_S = 5.0
 _TURN_S = 0.005
-"""Seconds of each turn of the loop for requests of all clients together.
+"""Seconds of each loop iteration for the requests of all clients together.
 
-The quorum, heartbeats of brokers and timers wait for one turn.
-What nodes say to each other takes several turns of several loops, and nodes wait for a few seconds.
+The quorum, heartbeats of brokers and timers wait for one such period. A message between nodes takes several iterations of several loops,
+and nodes wait only a few seconds for an answer.
 """
 _LINE_S = 0.001
-"""Seconds of each turn of the loop for connections that had more than their share."""
+"""Seconds of each loop iteration for connections that had more than their share."""
 
 
 class ListenError(OdradekError):
-    """A listener's address cannot be bound; one line naming it. `errno` is 0 when the operating system gave none."""
+    """Failure to bind a listener's address; the message is one line that names the listener. `errno` is 0 when the system gave none."""
 
     def __init__(self, listener: str, host: str, port: int, problem: OSError | None) -> None:
         self.listener = listener
         self.errno = problem.errno or 0 if problem is not None else 0
-        # asyncio's own text wraps the reason in a sentence; the number of a failed name resolution (gaierror) is no errno.
+        # asyncio's own text wraps the reason in a sentence. The number of a failed name resolution (gaierror) is not an errno.
         known = not isinstance(problem, socket.gaierror) and self.errno > 0
         reason = os.strerror(self.errno) if known else problem.strerror if problem is not None and problem.strerror else str(problem)
         super().__init__(f"listener {listener}: cannot listen on {host_port(host or '*', port)}: {reason}")
 
 
 class FrameHandler(Protocol):
-    """What the acceptor hands requests to."""
+    """Receiver of the requests of an acceptor's connections."""
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
-        """Answers one request. ProtocolError closes the connection with a rate-limited log line, any other exception with a traceback.
-        NotYetError leaves the request where it is until the handler calls `Connection.go_on`.
+        """Answer one request.
 
-        Views of `frame` may be kept; their bytes never change. An answer that is `Applied` lets others follow at once.
+        Views of `frame` may be kept; their bytes never change. After an `Applied` answer, later requests of the connection may be served at
+        once.
+
+        Raises ProtocolError to close the connection with a rate-limited log line; any other exception closes the connection with a
+        traceback. NotYetError leaves the request in the receive buffer until the handler calls `Connection.go_on`.
         """
         ...
 
     def may_follow(self, frame: memoryview) -> bool:
-        """Whether the request may be served before those ahead of it on its connection, all of them `Applied`, are answered."""
+        """Return whether the request may be served before earlier requests of its connection, all of them `Applied`, are answered."""
         ...
 
     def goes_first(self, connection: Connection, head: bytes) -> bool:
-        """Return whether a request that begins with `head` (its API key, or nothing) is served in a turn that is over for clients."""
+        """Return whether to serve a request in a loop iteration whose time for clients is used up.
+
+        `head` is the request's API key in bytes, or empty when no whole request has arrived.
+        """
         ...
 
 
 class Listener:
-    """Where to listen: `name` and `scope` as in handlers.scopes; an empty host is every address, port 0 any free port."""
+    """Address of a listener. `name` and `scope` are those of `handlers.scopes`. An empty host is every address, port 0 any free port."""
 
     __slots__ = ("admitted", "closed", "connections", "host", "name", "port", "quiet", "scope", "tls")
 
@@ -85,19 +91,19 @@ class Listener:
         self.host = host
         self.port = port
         self.connections = 0
-        """How many are open."""
+        """Number of open connections."""
         self.admitted = 0
-        """Connections so far that were let in."""
+        """Number of connections admitted so far."""
         self.closed = False
-        """Whether connections are turned away (`Acceptor.close_listeners`)."""
+        """Whether new connections are closed at once (`Acceptor.close_listeners`)."""
         self.quiet = False
-        """Whether requests are left alone (`Acceptor.quiesce`)."""
+        """Whether received requests are left unserved (`Acceptor.quiesce`)."""
         self.tls = tls
-        """Read for each new connection: another context there is for those to come."""
+        """TLS of new connections, read for each; a change does not affect open connections."""
 
 
 class BoundListener:
-    """A listener that has its port."""
+    """Listener that is bound to a port."""
 
     __slots__ = ("host", "listener", "name", "port", "scope", "servers")
 
@@ -123,44 +129,44 @@ class Acceptor:
         backlog: int = 50,
         descriptor_limit: Callable[[], int] = descriptors.limit,
     ) -> None:
-        """`descriptor_limit` returns how many descriptors the process may have open."""
+        """Create the acceptor. `descriptor_limit` returns how many descriptors the process may have open."""
         self.loop = loop
         self.clock = clock
         self.handler = handler
         self.limits = limits
         self.pool = BufferPool(limits.request_memory)
         self.login_pool = BufferPool(limits.login_memory, base_capacity=FLOOR_CAPACITY)
-        """Memory of connections that have not logged in, apart from that of clients."""
+        """Receive memory of connections that have not logged in, apart from the memory of clients."""
         self.owed: OwedAnswers[Connection] = OwedAnswers(limits.response_memory, clock, self._close_debtor)
         self.quiet_log = QuietLog(logger, clock)
         self._descriptor_log = QuietLog(logger, clock, burst=1)
         self.on_disconnect: Callable[[str], object] | None = None
-        """Told the id of each connection that has ended."""
+        """Callback with the id of each connection that has ended."""
         self.on_connect: Callable[[Connection], object] | None = None
-        """Told of each connection that was admitted."""
+        """Callback with each connection that was admitted."""
         self.admission = Admission(clock)
         self.connections: dict[Connection, None] = {}
-        """The open connections, oldest first; a set would be iterated in the order of memory addresses, which is not repeatable."""
+        """Open connections, oldest first. A set would be iterated in the order of memory addresses, which is not repeatable."""
         self.eviction = Eviction(
             self.connections, lambda: self.limits.protected, self.quiet_log, backlog=backlog, descriptor_limit=descriptor_limit
         )
         self.listeners: list[BoundListener] = []
         self.idle_closed = 0
-        """Connections that were closed because nothing came for too long."""
+        """Number of connections that were closed because they were idle for too long."""
         self.descriptors_refused = 0
-        """Connections that were closed at once because their descriptors were among the last ones."""
+        """Number of connections that were closed at once because their descriptors are reserved."""
         self.handshakes: Handshakes
-        """Of TLS, like `ciphertext` from the first listener on that has it."""
+        """TLS handshakes; set, like `ciphertext`, when the first listener with TLS is bound."""
         self.ciphertext: memoryview
         self._handshaking: dict[Connection, float] = {}
-        """When they were accepted, the oldest first."""
+        """Monotonic seconds when each connection in its handshake was accepted, oldest first."""
         self._line: deque[Connection] = deque()
-        """Connections that had more than their share and have more to be served."""
+        """Connections that had more than their share and have further requests."""
         self._next: deque[Connection] = deque()
-        """Connections that found the turn over before they had their share."""
-        self._turn_until = 0.0  # on the monotonic clock; 0 before the first request of a turn of the loop
-        self._sending = False  # `_send_answers` comes on the loop's next turn
-        self._line_called = False  # `_serve_line` comes on the loop's next turn, or is running
+        """Connections that found the clients' time used up before they had their share."""
+        self._turn_until = 0.0  # monotonic seconds; 0 before the first request of a loop iteration
+        self._sending = False  # `_send_answers` is scheduled for the next loop iteration
+        self._line_called = False  # `_serve_line` is scheduled for the next loop iteration, or is running
         self._ready: list[Connection] = []
         self._writers: list[Connection] = []
         self._backlog = backlog
@@ -173,7 +179,7 @@ class Acceptor:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def bind(self, listener: Listener) -> BoundListener:
-        """Binds the listener's addresses; ListenError when none can be bound."""
+        """Bind the listener's addresses. Raises ListenError when no address can be bound."""
         hosts = {"": ["0.0.0.0", "::"], "localhost": ["127.0.0.1", "::1"]}.get(listener.host, [listener.host])
         servers: list[asyncio.AbstractServer] = []
         port = listener.port
@@ -186,12 +192,12 @@ class Acceptor:
             except OSError as error:
                 problem = problem or error
                 if not servers and host == "127.0.0.1":
-                    break  # somebody else has the port: half a listener on ::1 would only confuse
+                    break  # another process has the port: to listen on ::1 alone would only confuse
                 continue
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
             if self.limits.receive_buffer > 0:
-                # Before a connection is made, because the window's scale is agreed on with its first packets.
+                # Set before any connection is made, because the first packets of a connection negotiate the window scale.
                 for listening in server.sockets:
                     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer)
         if not servers:
@@ -216,7 +222,7 @@ class Acceptor:
         return make
 
     async def serve(self, bound: BoundListener) -> None:
-        """From now on connections are accepted and answered."""
+        """Start to accept and answer connections. Raises ListenError when the system refuses."""
         for server in bound.servers:
             try:
                 await server.start_serving()
@@ -224,7 +230,7 @@ class Acceptor:
                 raise ListenError(bound.name, bound.host, bound.port, error) from None
 
     def close_listeners(self, scope: str | None = None) -> None:
-        """Accepts no new connections on the listeners of `scope` (None: on any); open ones stay."""
+        """Stop accepting connections on the listeners of `scope` (None: all listeners). Open connections stay."""
         for bound in self.listeners:
             if scope in (None, bound.scope):
                 bound.listener.closed = True
@@ -232,7 +238,7 @@ class Acceptor:
                     server.close()
 
     def remove(self, bound: BoundListener) -> None:
-        """Closes one listener and its connections for good; what they have been answered is still sent."""
+        """Close one listener and its connections for good. Responses that are ready are still sent."""
         bound.listener.closed = bound.listener.quiet = True
         for server in bound.servers:
             server.close()
@@ -243,14 +249,15 @@ class Acceptor:
             connection.close()
 
     def quiesce(self, scope: str | None = None) -> None:
-        """Takes no new requests from connections to the listeners of `scope` (None: from any); those already taken are still answered."""
+        """Stop serving new requests on the listeners of `scope` (None: all listeners). Requests in progress are still answered."""
         for bound in self.listeners:
             if scope in (None, bound.scope):
                 bound.listener.quiet = True
 
     async def close(self, scope: str | None = None) -> None:
-        """Closes the listeners of `scope` (None: all) and their connections; what has been handed to the sockets is still sent if the peers
-        take it within a second. One call at a time.
+        """Close the listeners of `scope` (None: all listeners) and their connections. Only one call may run at a time.
+
+        Bytes that the sockets already have are still sent when the peers receive them within a second.
         """
         self.close_listeners(scope)
         self._send_answers()
@@ -275,7 +282,7 @@ class Acceptor:
     # -- connections -----------------------------------------------------------------------------------------------------------
 
     def connected(self, connection: Connection, transport: asyncio.Transport) -> None:
-        """Admits a new connection or closes it."""
+        """Admit a new connection, or close it."""
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
         host = connection.peer_host = _host(peer)
@@ -295,7 +302,7 @@ class Acceptor:
         self.connections[connection] = None
         connection.listener.connections += 1
         count = self._per_ip[address] = self._per_ip.get(address, 0) + 1
-        if connection.listener.closed:  # it was accepted in a turn of the loop that began before
+        if connection.listener.closed:  # accepted in a loop iteration that began before the listener was closed
             connection.abort()
             return
         eviction = self.eviction
@@ -333,7 +340,7 @@ class Acceptor:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
 
     def make_room_for_login(self, connection: Connection) -> None:
-        """Close the connection that holds the most without having logged in, where that is more than `connection` holds."""
+        """Close the connection that holds the most receive memory without having logged in, if that is more than `connection` holds."""
         pool = self.login_pool
         largest = max((each for each in self.connections if each.pool is pool), key=lambda each: each.bytes_held, default=connection)
         if largest.bytes_held > connection.bytes_held and not largest.closing:
@@ -361,33 +368,33 @@ class Acceptor:
             self._drained.set_result(None)
 
     def begin_handshake(self, connection: Connection) -> None:
-        """From now on the connection has `handshake_s` to end its handshake."""
+        """Start the deadline `handshake_s` of the connection's TLS handshake."""
         self._handshaking[connection] = self.clock.monotonic()
 
     def end_handshake(self, connection: Connection) -> None:
-        """It has, or is gone."""
+        """End the deadline of a handshake that is complete, or whose connection is gone."""
         self._handshaking.pop(connection, None)
 
     @property
     def handshaking(self) -> int:
-        """How many connections have not ended their handshake."""
+        """Number of connections whose handshake is not complete."""
         return len(self._handshaking)
 
     def turn_over(self) -> bool:
-        """Return whether requests of clients have had their time in this turn of the loop, which begins with the first of them."""
+        """Return whether the clients' time in this loop iteration is used up. The time starts with the first request."""
         now = self.clock.monotonic()
         if not self._turn_until:
-            # Called before anything that goes on with the line, so that the next turn begins before the line does.
+            # Schedule `_send_answers` before anything schedules `_serve_line`: the time must be reset before the queues are served.
             self._schedule_sending()
             self._turn_until = now + _TURN_S
         return now > self._turn_until
 
     def line_up(self, connection: Connection, *, greedy: bool) -> None:
-        """Has the connection go on (`Connection.go_on`) after those that are in line already.
+        """Queue the connection to continue (`Connection.go_on`) after the connections that are queued already.
 
-        Those that found the turn over come first in the next one, and use up its time before what has just arrived. Connections that had
-        more than their share (`greedy`) have a millisecond in each turn of the loop, all together: however many there are, everybody else
-        waits for one of them.
+        Connections that found the clients' time used up continue first in the next iteration, ahead of requests that have just arrived.
+        Connections that had more than their share (`greedy`) share one millisecond of each loop iteration. However many they are, other
+        connections wait for at most one of them.
         """
         (self._line if greedy else self._next).append(connection)
         if not self._line_called:
@@ -408,22 +415,22 @@ class Acceptor:
         finally:
             self._line_called = bool(self._next or self._line)
             if self._line_called:
-                # The next turn begins with `_send_answers`.
+                # The clients' time is reset by `_send_answers`.
                 self._schedule_sending()
                 self.loop.call_soon(self._serve_line)
 
     def send_soon(self, connection: Connection) -> None:
-        """Has the answers that the connection's requests waited for sent at the end of the loop's turn (`Connection.send_ready`)."""
+        """Schedule `Connection.send_ready` at the end of the loop iteration: it sends the responses that have become ready."""
         self._schedule_sending()
         self._ready.append(connection)
 
     def write_soon(self, connection: Connection) -> None:
-        """Has the connection told that the loop's turn is over (`Connection.turn_over`)."""
+        """Schedule `Connection.turn_over` at the end of the loop iteration."""
         self._schedule_sending()
         self._writers.append(connection)
 
     def _schedule_sending(self) -> None:
-        # Waking a sleeping peer costs more than the rest of a short answer, so a peer that waits for several answers gets them together.
+        # To wake a sleeping peer costs more than the rest of a short answer, so a peer that waits for several answers gets them together.
         if not self._sending:
             self._sending = True
             self.loop.call_soon(self._send_answers)
@@ -455,7 +462,7 @@ class Acceptor:
         return max(0.02, min(shortest / 4, _LONGEST_SWEEP_S))
 
     def _sweep_connections(self) -> None:
-        """Closes connections that are idle or whose frame arrives too slowly. Timeouts are only as exact as the interval of the sweep."""
+        """Close connections that are idle or whose frame arrives too slowly. The deadlines are only as exact as the sweep interval."""
         self._sweep = None
         now = self.clock.monotonic()
         limits = self.limits
@@ -492,7 +499,7 @@ class Acceptor:
 
 
 def _host(peer: tuple[object, ...]) -> str:
-    """Return the address of a socket's name as Java writes it: the scope of a link-local address is a number there."""
+    """Return the address of a socket name as Java writes it: with the scope of a link-local address as a number."""
     host = str(peer[0])
     if len(peer) > 3 and "%" in host:
         host = f"{without_scope(host)}%{peer[3]}"

@@ -1,10 +1,11 @@
-"""Connections that wait for their turn under max.connection.creation.rate (KIP-612).
+"""Queues of new connections under max.connection.creation.rate (KIP-612).
 
-1. A connection beyond the rate of its listener or of the broker is not read until its turn.
-2. Those behind it on the listener wait in order. Each uses up a part of the rate when its turn comes, not before: a connection that its
-   peer has closed by then costs the others nothing. JVM Kafka sleeps in the thread that accepts: such a connection takes its turn there.
-   As the loop does not read those that wait, it does not notice that either: the operating system is asked (`_hung_up`).
-3. A connection beyond the rate of its address is closed after a while, so that its client does not come back at once.
+1. A connection beyond the rate of its listener or of the broker is not read until its delay is over.
+2. Later connections of the listener wait in order behind that connection. Each counts against the rate when its delay begins, not earlier.
+   So a connection that its peer has closed by then costs other connections nothing. JVM Kafka sleeps in the acceptor thread, so there such
+   a connection still counts. The event loop does not read waiting connections and so does not see that a peer closed. `_hung_up` asks the
+   operating system.
+3. A connection beyond the rate of its address is closed after a delay, so that its client does not reconnect at once.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
     from odradek.quotas.connections import ConnectionRates
 
 MOST_HELD: Final = 1000
-"""Connections that are kept for a while before they are closed; more are closed at once."""
+"""Most connections that wait to be closed after a delay; further connections are closed at once."""
 
 
 _HANG_UP: Final = getattr(select, "POLLRDHUP", 0)
-"""The peer sends no more. Systems that do not have it (macOS) tell only of peers that have reset the connection."""
+"""Poll flag for a peer that sends no more data. Systems without the flag (macOS) report only connections that the peer has reset."""
 
 
 def _hung_up(descriptors: Iterable[int]) -> set[int]:
-    """Return the sockets whose peers have closed the connection, or their half of it."""
+    """Return the sockets whose peers have closed the connection, or their sending side of the connection."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, _HANG_UP)
@@ -39,7 +40,7 @@ def _hung_up(descriptors: Iterable[int]) -> set[int]:
 
 
 class _Line:
-    """Connections to one listener that wait: `first`, which the rates have counted, and in their order those behind it."""
+    """Queue of one listener: `first` is counted in the rates; the connections behind it wait in order."""
 
     __slots__ = ("descriptor", "first", "is_read", "timer", "waiting")
 
@@ -47,17 +48,17 @@ class _Line:
         self.first = first
         self.descriptor = descriptor
         self.is_read = is_read
-        """Whether the first connection is read when its turn comes."""
+        """Whether to read the first connection when its delay is over."""
         self.timer = timer
         self.waiting: dict[Connection, int] = {}
-        """Connection -> descriptor of its socket, -1 where it has none."""
+        """File descriptor of the socket by connection; -1 without a socket."""
 
 
 class Admission:
-    """Lines of all listeners of an acceptor.
+    """Queues of all listeners of an acceptor.
 
-    `rates` says by scope how many connections a second there may be, None while nothing limits them. `protected` names the listener on
-    which the rate of the whole broker does not hold. Both may be set later.
+    `rates` holds the connection rates by listener scope, or None while nothing limits connections. `protected` names the listener to which
+    the rate of the whole broker does not apply. The owner may set both later.
     """
 
     def __init__(self, clock: Clock, rates: Mapping[str, ConnectionRates] | None = None, protected: str | None = None) -> None:
@@ -68,7 +69,7 @@ class Admission:
         self._held = 0
 
     def connected(self, connection: Connection, transport: asyncio.Transport, descriptor: int) -> None:
-        """Have a new connection wait where it came too soon. `descriptor` is that of its socket, -1 where it has none."""
+        """Queue a new connection that exceeds a rate. `descriptor` is the file descriptor of its socket, or -1 without a socket."""
         line = self._lines.get(connection.listener.name)
         if line is not None:
             line.waiting[connection] = descriptor
@@ -78,7 +79,7 @@ class Admission:
         transport.pause_reading()
 
     def disconnected(self, connection: Connection) -> None:
-        """Give the place of a connection that is gone to the next one."""
+        """Remove a closed connection from its queue. When it was the first, give its share of the rates back and advance the queue."""
         name = connection.listener.name
         line = self._lines.get(name)
         if line is None:
@@ -90,19 +91,19 @@ class Admission:
             self._advance(name)
 
     def forget_listener(self, name: str) -> None:
-        """Forget what connections to a listener have used of the rates."""
+        """Forget the connections to a listener that the rates have counted."""
         for rates in (self.rates or {}).values():
             rates.forget_listener(name)
 
     def sweep(self) -> None:
-        """Close the connections that wait though their peers are gone."""
+        """Close waiting connections whose peers are gone. The first of each queue is checked when its delay ends."""
         for line in self._lines.values():
             gone = _hung_up(descriptor for descriptor in line.waiting.values() if descriptor >= 0)
             for connection in [each for each, descriptor in line.waiting.items() if descriptor in gone] if gone else ():
                 connection.abort()
 
     def _turn(self, name: str) -> None:
-        """Read the first connection of a listener's line, whose time has come, and go on with the line."""
+        """End the delay of the first connection of a listener's queue, and advance the queue."""
         line = self._lines[name]
         if self._is_gone(line.first, line.descriptor):
             self._give_back(name, line.first)
@@ -111,7 +112,7 @@ class Admission:
         self._advance(name)
 
     def _advance(self, name: str) -> None:
-        """Read the connections behind the first one of a listener's line, up to one that has to wait: it becomes the first."""
+        """Read the connections behind the first one in order, up to a connection that has to wait. That connection becomes the first."""
         waiting = self._lines.pop(name).waiting
         while waiting and name not in self._lines:
             connection = next(iter(waiting))
@@ -120,16 +121,16 @@ class Admission:
                 connection.start_reading()
 
     def _is_gone(self, connection: Connection, descriptor: int) -> bool:
-        """Return whether the peer of a connection has closed it; it is closed here then."""
+        """Return whether the peer has closed a connection; if so, close the connection here too."""
         gone = descriptor >= 0 and bool(_hung_up([descriptor]))
         if gone:
             connection.abort()
         return gone
 
     def _counted(self, connection: Connection, descriptor: int, behind: dict[Connection, int]) -> bool:
-        """Have the rates count a connection. Return whether it is read at once.
+        """Count a connection in the rates, and return whether to read it at once.
 
-        Otherwise it waits, with `behind` behind it, or is closed after a while.
+        Otherwise queue it, with `behind` behind it; a connection beyond the rate of its address is closed after its delay.
         """
         name = connection.listener.name
         wait_ms, is_read = self._admit(connection)
@@ -140,12 +141,12 @@ class Admission:
         return is_read and not wait_ms
 
     def _give_back(self, name: str, connection: Connection) -> None:
-        """Have the rates forget the first connection of a listener's line, which does not take its turn."""
+        """Take back what the rates counted for the first connection of a listener's queue, which ended before it was read."""
         if self.rates is not None:
             self.rates[connection.listener.scope].give_back(name, self._now_ms(), protected=name == self.protected)
 
     def _admit(self, connection: Connection) -> tuple[int, bool]:
-        """Return the milliseconds that a connection has to wait, and whether it is read then; otherwise it is closed after a while."""
+        """Return the delay of a connection in milliseconds, and whether to read the connection after that; if not, schedule its end."""
         if self.rates is None:
             return 0, True
         listener = connection.listener.name

@@ -1,25 +1,26 @@
-"""One accepted connection: frames in, answers out, in the order of the frames.
+"""Accepted connection: receives frames, sends responses in the order of the frames.
 
     reading --frame--> answering --answer handed to the transport, transport below its high mark--> reading
                             \\--transport above its high mark--> draining --drained--> reading
 
-One request is in flight, with one exception: while all those in flight are `Applied`, whatever the handler lets follow them
-(`FrameHandler.may_follow`) is served, too, up to `AcceptorLimits.pipelined_requests` and `pipelined_bytes`. An answer that is ready
-before its turn waits for those ahead of it, and so does an error that closes the connection (docs/adr/0010-pipelined-produce.md).
+One request is in flight, with one exception. While all requests in flight are `Applied`, a request for which `FrameHandler.may_follow`
+returns True is served, too. The bounds are `AcceptorLimits.pipelined_requests` and `pipelined_bytes`. A response that is ready early waits
+for the responses ahead of it. So does an error that closes the connection (docs/adr/0010-pipelined-produce.md).
 
-A client that has used up a quota is answered at once, and then its connection is muted for a while (`mute`): no further request is served,
-while answers to those in flight still leave.
+A client that exceeds a quota is answered at once, and then its connection is muted (`mute`). No further request is served during the mute;
+responses to requests in flight still leave.
 
-Of the requests that one read brings a few are served, then it is the turn of the other connections. Requests of all clients together have a
-few milliseconds in each turn of the loop (`Acceptor.turn_over`); connections that find the turn over stand in line for the next one. What
-goes first (`FrameHandler.goes_first`: the quorum, heartbeats of brokers) stands in no line, and neither do timers: they wait for one turn.
+At most `_AT_ONCE` of the requests that one read brings are served before other connections continue. The requests of all clients together
+have a few milliseconds of each loop iteration (`Acceptor.turn_over`). Connections that find this time used up are queued for the next
+iteration. Requests for which `FrameHandler.goes_first` returns True (the quorum, heartbeats of brokers) are not queued, nor are timers:
+both wait for one iteration.
 
-While no further request may be served, at most one more read is taken from the socket; then reading pauses until the answer has gone out.
-An answer is a list of chunks: bytes, memoryviews, or slices of files, which are sent as the socket drains, piece by piece, and released
-when they have left or when the connection is gone. Large ones the kernel sends itself, from its page cache to the socket (sendfile); where
-its buffer is full a small piece goes through the transport, which tells when there is room again. Small ones, those that are not in the
-page cache, and all on encrypted connections are read and written. The transport's high mark is zero: what the kernel does not take is owed,
-and counts in `network.owed`, which also says how large a piece may be.
+While no further request may be served, at most one more read is taken from the socket. Then reading pauses until the response has left. A
+response is a list of chunks: bytes, memoryviews, or slices of files. Slices of files are sent in parts as the socket drains, and released
+when they have left or the connection is gone. Large slices are sent by the kernel from its page cache to the socket (sendfile). When the
+kernel's buffer is full, a small part goes through the transport, which reports when there is room again. Small slices, slices that are not
+in the page cache, and all slices on encrypted connections are read and written. The transport's high mark is zero: bytes that the kernel
+does not take count in `network.owed`, which also decides how large a part may be.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHORT_ANSWER = 4096
-"""Bytes up to which an answer waits for those to the requests that arrived along with its own."""
+"""Most bytes of a response that is sent together with responses to other requests of the same read."""
 _MUCH = 64 * 1024
-"""Bytes of such answers that leave before the turn is over."""
+"""Bytes of short responses after which they are sent before the loop iteration ends."""
 _AT_ONCE = 16
-"""Requests of one connection that are served in a turn of the loop: more would keep everybody else waiting, a read brings thousands."""
+"""Most requests of one connection in a loop iteration. A read can bring thousands, for which all other connections would wait."""
 _TURN_S = 0.001
-"""Seconds of a turn after which the others come first, also before as many requests: what is malformed can take long to refuse."""
+"""Seconds after which other connections continue, even before `_AT_ONCE` requests: a malformed request can take long to refuse."""
 _IN_LINE_S = 0.1
-"""Seconds for which a connection waits in line after one of its turns was over before its requests were served."""
+"""Seconds for which a connection queues its reads after it exceeded `_AT_ONCE` or `_TURN_S`."""
 _HEAD = 2
-"""Bytes of a request that say whether it goes first: its API key."""
+"""Bytes of a request that decide whether it goes first: its API key."""
 _SENT_FROM = 64 * 1024
-"""Bytes of a file from which on the kernel sends them itself. Fewer are copied, and leave in one call with what is around them."""
+"""Least bytes of a file slice that the kernel sends itself. Fewer bytes are copied, and leave in one call with the chunks around them."""
 _SENT_AT_ONCE = 1024 * 1024
-"""Bytes of a file that the kernel is asked to send in one call: so many are looked up in the page cache each time."""
+"""Most bytes of a file that the kernel sends in one call: each call looks them all up in the page cache."""
 _UNTIL_WRITABLE = 16 * 1024
-"""Bytes that the transport is given where the kernel's buffer is full: when they are taken, there is room for more."""
+"""Bytes that the transport gets when the kernel's buffer is full: once they are taken, there is room for more."""
 _LOST = -1
-"""What `_send_file` says where the file cannot be read, or the peer is gone."""
+"""Result of `_send_file` when the file cannot be read, or the peer is gone."""
 
 
 class FileChunk(Protocol):
@@ -72,39 +73,40 @@ class FileChunk(Protocol):
     def size(self) -> int: ...
 
     def read(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset` within the chunk; may block. OSError, StorageError or a short result ends the connection."""
+        """Return `size` bytes from `offset` within the chunk; may block. OSError, StorageError or a short result ends the connection."""
         ...
 
     def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
-        """As `read`, but None where that would block."""
+        """Return the same bytes as `read`, or None when that would block."""
         ...
 
     def send_cached(self, socket: int, offset: int, size: int) -> int | None:
-        """Has the kernel send the bytes to a socket, without copying them: how many it took, 0 when it is full. None where that would
-        block, or cannot be done. OSError (ConnectionError when it is the socket's), StorageError.
+        """Send the bytes from the kernel to a socket without copying, and return how many were taken: 0 when the socket is full.
+
+        Return None when that would block or is impossible. Raises OSError (ConnectionError for a failure of the socket) or StorageError.
         """
         ...
 
     def release(self) -> None:
-        """The chunk will not be read again."""
+        """Release the chunk, which will not be read again."""
         ...
 
 
 _Bytes: TypeAlias = "bytes | bytearray | memoryview"
 Chunk: TypeAlias = "bytes | bytearray | memoryview | FileChunk"
 Answer: TypeAlias = "Sequence[Chunk] | Deferred[Sequence[Chunk] | None] | None"
-"""Whole frames, size included; None where the protocol wants no answer. Chunks never alias the request's bytes."""
+"""Whole frames, including the size prefix; None when the protocol wants no response. Chunks never alias the request's bytes."""
 
 
 def release_chunks(chunks: Sequence[Chunk]) -> None:
-    """Releases the file chunks among `chunks`."""
+    """Release the file chunks among `chunks`."""
     for chunk in chunks:
         if not isinstance(chunk, (bytes, bytearray, memoryview)):
             chunk.release()
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> bytes:
-    """The bytes of an answer at once, for whoever is not a socket; file chunks are read here, which may block, and released."""
+    """Return the bytes of a response, for callers without a socket. File chunks are read, which may block, and released."""
     try:
         return b"".join([chunk if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.read(0, chunk.size) for chunk in chunks])
     finally:
@@ -112,11 +114,11 @@ def join_chunks(chunks: Sequence[Chunk]) -> bytes:
 
 
 class NotYetError(Exception):
-    """Raised by a handler that leaves the request in the connection's receive buffer, and calls `Connection.go_on` later."""
+    """Exception by which a handler leaves the request in the receive buffer; the handler calls `Connection.go_on` later."""
 
 
 class _Awaited:
-    """A request whose answer is to come, or waits for its turn."""
+    """Request whose response is pending, or waits for earlier responses."""
 
     __slots__ = ("answer", "applied", "done", "error", "size")
 
@@ -124,7 +126,7 @@ class _Awaited:
         self.size = size
         """Bytes of the request, or of its answer where that is larger."""
         self.applied = applied
-        """Whether others may be served after it."""
+        """Whether later requests may be served before this one is answered."""
         self.done = False
         self.answer: Sequence[Chunk] | None = None
         self.error: BaseException | None = None
@@ -135,7 +137,7 @@ def _in_memory(answer: Sequence[Chunk]) -> int:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """An accepted connection; `connection_id` has Kafka's form local:port-remote:port-index."""
+    """Accepted connection. `connection_id` has Kafka's form local:port-remote:port-index."""
 
     __slots__ = (
         "_acceptor",
@@ -180,36 +182,36 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self._transport: asyncio.Transport | None = None
         self.pool = acceptor.pool
-        """Whose memory its requests are received into."""
+        """Pool of the memory that requests are received into."""
         self._receiver = FrameReceiver(self.pool, acceptor.limits.request_size)
         self._busy = False  # no request may be served now
         self._awaited: deque[_Awaited] = deque()  # in the order of the requests
         self._awaited_bytes = 0
-        self._sending = False  # `send_ready` comes at the end of the loop's turn
-        self._continuing = False  # `go_on` comes on the loop's next turn, or when the line has come so far
-        self._in_line_until = 0.0  # it has sent more than was served in a turn; 0 for nearly all connections
+        self._sending = False  # `send_ready` is scheduled for the end of the loop iteration
+        self._continuing = False  # `go_on` is scheduled for the next loop iteration, or queued in the acceptor
+        self._in_line_until = 0.0  # set after a read brought more than one iteration serves; 0 for nearly all connections
         self._in_process = False  # the frame loop runs further up the stack
         self._starved = False  # waits for receive memory
         self._muted: TimerHandle | None = None
         self._muted_until = 0.0
         self._write_paused = False
-        self._chunks: list[Chunk] | None = None  # the answer's rest, last chunk first
+        self._chunks: list[Chunk] | None = None  # the rest of the response, last chunk first
         self._position = 0  # within the chunk being sent
-        self._outgoing = b""  # short answers that leave at the end of the loop's turn
-        self._kept = 0  # bytes made in memory among the rest of the answer
-        self._handed = 0  # ... and those that the transport has and the kernel has not
-        self._of_files = 0  # bytes of files that the executor reads, or the transport has and the kernel has not
+        self._outgoing = b""  # short responses that leave at the end of the loop iteration
+        self._kept = 0  # bytes made in memory among the rest of the response
+        self._handed = 0  # bytes made in memory that the transport has and the kernel has not
+        self._of_files = 0  # bytes of files that the executor reads, or that the transport has and the kernel has not
         self._reading_executor = False
         self.delayed = False  # not read yet, because of the connection rate
         self.connection_id = ""
         self.peer_host = ""
         self.peer_port = 0
         self.principal: Principal = ANONYMOUS
-        """Whom the connection has authenticated as."""
+        """Principal that the connection has authenticated as."""
         self.session: object | None = None
-        """What the handler keeps of a connection that authenticates by messages."""
+        """State that the handler keeps for a connection that authenticates by messages."""
         self.socket = -1
-        """The descriptor to which the kernel may send files; -1 where bytes must take the way through the transport."""
+        """Descriptor to which the kernel may send files; -1 when bytes must go through the transport."""
         self.frames = 0
         # Written by the acceptor's sweep.
         self.active = True
@@ -223,12 +225,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request waits for its answer or an answer for the socket."""
+        """Whether a request waits for its response, or a response for the socket."""
         return self._busy or bool(self._awaited)
 
     @property
     def parked(self) -> bool:
-        """Whether a request waits for its answer (not for the socket, nor for the end of a mute)."""
+        """Whether a request waits for its response (not for the socket, nor for the end of a mute)."""
         if self._muted is not None and not self._awaited:
             return False
         return self.busy and self._chunks is None and not self._write_paused
@@ -240,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def bytes_pending(self) -> int:
-        """Bytes received that do not make a request yet, or wait behind those in flight."""
+        """Bytes received that are not a whole request yet, or wait behind requests in flight."""
         return self._receiver.pending
 
     @property
@@ -250,13 +252,13 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of the memory that requests are received into."""
+        """Bytes of the receive buffer."""
         return self._receiver.capacity
 
     # -- asyncio's side --------------------------------------------------------------------------------------------------------
 
     def unsent(self) -> int:
-        """Bytes that were handed to the transport and not taken by the kernel."""
+        """Return the bytes that were written to the transport and that the kernel has not taken."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -274,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
         self._acceptor.disconnected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        # Memory for a started frame is reserved in `_make_room`, outside this callback; the first piece of memory is never refused.
+        # Memory for a started frame is reserved in `_make_room`, outside this callback. The first memory of a connection is never refused.
         return self._receiver.space()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -287,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
             self._process()
 
     def nothing_came(self) -> None:
-        """The memory that `get_buffer` gave was not needed: what has arrived does not make a record of TLS yet."""
+        """Release the unused memory from `get_buffer`: the received bytes are not a whole TLS record yet."""
         if not self._receiver.pending:
             self._receiver.release()
 
@@ -310,12 +312,12 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests --------------------------------------------------------------------------------------------------------------
 
     def _process(self) -> None:
-        """Serves the whole frames that are there, until one has to wait. Short answers leave together, at the end of the loop's turn."""
+        """Serve the whole frames that have arrived, until a frame has to wait. Short responses leave when the loop iteration ends."""
         receiver = self._receiver
         awaited = self._awaited
         short: list[bytes] = []
         left = _AT_ONCE
-        until = 0.0  # when the turn is over, from the second request on
+        until = 0.0  # monotonic seconds when other connections continue, from the second request on
         others_first = False
         self._in_process = True
         try:
@@ -383,7 +385,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._acceptor.write_soon(self)
                 self._outgoing += short[0] if len(short) == 1 else b"".join(short)
                 if len(self._outgoing) > _MUCH:
-                    # One turn may bring read after read: a peer that floods has to feel at once that its answers are not taken.
+                    # One loop iteration may bring many reads: a peer that floods must notice at once that its responses are not taken.
                     self._write_outgoing()
                     if self._write_paused:
                         self._park()
@@ -403,7 +405,7 @@ class Connection(asyncio.BufferedProtocol):
         self._make_room()
 
     def _waits(self) -> bool:
-        """Return whether what has been received has to wait: this connection had more than its share a moment ago, or the turn is over."""
+        """Return whether received requests have to wait: the connection had more than its share, or the clients' time is used up."""
         over = self._acceptor.turn_over()
         if self._in_line_until and self._acceptor.clock.monotonic() > self._in_line_until:
             self._in_line_until = 0.0
@@ -416,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _let_others(self) -> None:
-        """Goes on with what has been received when its turn comes. The end of what the peer sends is not looked for until then."""
+        """Queue the connection to continue with what was received. Until then, nothing looks for the end of what the peer sends."""
         self._park()
         if self._transport is not None:
             self._transport.pause_reading()
@@ -426,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
             self._acceptor.line_up(self, greedy=bool(self._in_line_until) and not first)
 
     def _flush(self, short: list[bytes]) -> None:
-        """Writes the answers put by so far."""
+        """Write the short responses so far, and those from earlier reads."""
         self._outgoing += b"".join(short)
         short.clear()
         self._write_outgoing()
@@ -438,13 +440,13 @@ class Connection(asyncio.BufferedProtocol):
             self._hand_over(transport, [outgoing], len(outgoing), 0)
 
     def turn_over(self) -> None:
-        """Writes what was left to the end of the loop's turn; a peer that does not take it gets no further requests answered."""
+        """Write the short responses at the end of the loop iteration. If the peer does not take them, serve no further requests."""
         self._write_outgoing()
         if self._write_paused and not self._busy:
             self._park()
 
     def _park(self) -> None:
-        """No request may be served: until one may, one more read at most, into the memory that is there."""
+        """Stop serving requests for now; take at most one more read, into memory that is already reserved."""
         self._busy = True
         receiver = self._receiver
         if receiver.frame_done() and not receiver.room and self._transport is not None:
@@ -472,7 +474,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def _may_follow(self, frame: memoryview) -> bool:
-        """Whether the request may be served although answers are awaited, all of them to requests that have taken effect."""
+        """Return whether the request may be served while earlier requests, all of which have taken effect, wait for their responses."""
         limits = self._acceptor.limits
         return (
             len(self._awaited) < limits.pipelined_requests
@@ -487,7 +489,7 @@ class Connection(asyncio.BufferedProtocol):
         deferred.add_callback(partial(self._complete, one))
 
     def _in_turn(self, answer: Sequence[Chunk] | None, size: int, error: BaseException | None = None) -> None:
-        """An answer, or an error that closes the connection, is ready while others ahead of it are awaited."""
+        """Queue a response, or an error that closes the connection, behind responses that are pending."""
         if answer is None and error is None:
             return
         one = _Awaited(size, applied=error is None)
@@ -496,7 +498,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ready(one, answer, error)
 
     def _complete(self, one: _Awaited, deferred: Deferred[Sequence[Chunk] | None]) -> None:
-        """An awaited answer has come."""
+        """Take the response, or the error, of a pending request."""
         error = deferred.error
         answer = deferred.result() if error is None else None
         if self._transport is None:
@@ -514,19 +516,19 @@ class Connection(asyncio.BufferedProtocol):
         one.answer = answer
         one.error = error
         if answer is not None and one is not self._awaited[0]:
-            # Not on its way to the socket yet.
+            # The response is not on its way to the socket yet.
             more = _in_memory(answer) - one.size
             if more > 0:
                 one.size += more
                 self._awaited_bytes += more
 
     def send_ready(self) -> None:
-        """The loop's turn is over: sends the awaited answers that have come, up to the first that has not."""
+        """Send the responses that have become ready, up to the first that is pending; called at the end of the loop iteration."""
         self._sending = False
         self._out()
 
     def _out(self) -> None:
-        """Sends what may go out by now; with nothing left for the socket, requests may be served again."""
+        """Send the responses that may leave now. When nothing is left for the socket, serve requests again."""
         awaited = self._awaited
         while awaited and awaited[0].done:
             transport = self._transport
@@ -543,7 +545,7 @@ class Connection(asyncio.BufferedProtocol):
             self._answered()
 
     def _take_ready(self) -> Sequence[Chunk]:
-        """The answers whose turn it is, off the queue: together, but for large ones, which a peer has to take before it gets the next."""
+        """Remove and return the responses that are ready. A large response is returned last: the peer must take it before the next."""
         awaited = self._awaited
         if len(awaited) == 1:
             only = awaited.popleft()
@@ -560,12 +562,12 @@ class Connection(asyncio.BufferedProtocol):
         return answers[0] if len(answers) == 1 else [chunk for answer in answers for chunk in answer]
 
     def _answered(self) -> None:
-        """Nothing is left for the socket: on with what has been received meanwhile."""
+        """Continue with what was received while the response was under way; nothing is left for the socket."""
         if not self._receiver.pending:
             self._busy = False
             self._make_room()
         elif not self._continuing:
-            # Not from here: another connection's request may be what completed this one, and chains of them must not nest.
+            # Do not process here: another connection's request may have completed this one, and chains of such calls must not nest.
             self._continuing = True
             if self._acceptor.handler.goes_first(self, self._receiver.head(_HEAD)):
                 self._acceptor.loop.call_soon(self.go_on)
@@ -573,14 +575,14 @@ class Connection(asyncio.BufferedProtocol):
                 self._acceptor.line_up(self, greedy=False)
 
     def go_on(self) -> None:
-        """Serves what has been received, if nothing else is in its way."""
+        """Serve the received requests, unless a response is still on its way to the socket."""
         self._continuing = False
         if self._transport is not None and self._chunks is None and not self._write_paused:
             self._busy = False
             self._process()
 
     def _fail(self, error: BaseException) -> None:
-        """A request that cannot be answered closes the connection."""
+        """Close the connection after a request that cannot be answered."""
         if isinstance(error, ProtocolError):
             self._reject(error)
         else:
@@ -607,7 +609,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._receiver.reserve():
             self._starved = False
-            self.partial_frames = -1  # the wait was ours: the deadline starts anew
+            self.partial_frames = -1  # the wait was the server's, so the deadline of the frame starts again
             if not self._busy:
                 self._resume_reading()
         else:
@@ -621,7 +623,7 @@ class Connection(asyncio.BufferedProtocol):
             release_chunks(answer)
             return
         if len(answer) == 1 and isinstance(only := answer[0], bytes):
-            # Nearly all are such.
+            # Nearly all responses are one chunk of bytes.
             self._hand_over(transport, [only], len(only), 0)
             return
         in_memory = _in_memory(answer)
@@ -638,26 +640,26 @@ class Connection(asyncio.BufferedProtocol):
         self._pump()
 
     def _hand_over(self, transport: asyncio.Transport, pieces: Sequence[_Bytes], in_memory: int, of_files: int) -> None:
-        """Has the pieces sent; what the kernel does not take at once is owed."""
+        """Write the chunks; count as owed the bytes that the kernel does not take at once."""
         transport.writelines(pieces)
         if self._write_paused:
             self._handed += in_memory
             self._owe(of_files)
 
     def _owe(self, of_files: int) -> None:
-        """Counts what is owed, and so many more bytes of files."""
+        """Add `of_files` to the unsent bytes of files, and report the connection's unsent bytes."""
         owed = self._acceptor.owed
         self._of_files += of_files
         owed.of_files += of_files
         owed.owes(self, self._handed + self._kept)
 
     def _taken(self) -> None:
-        """What was handed over is owed no more."""
+        """Reset the bytes that were written to the transport: the kernel has taken them."""
         self._handed = 0
         self._owe(-self._of_files)
 
     def _pump(self) -> None:
-        """Hands the transport as much as it takes; file chunks piece by piece."""
+        """Write as much to the transport as it takes; file chunks in parts."""
         while self._chunks and not self._write_paused and not self._reading_executor:
             transport = self._transport
             if transport is None or transport.is_closing():
@@ -684,7 +686,7 @@ class Connection(asyncio.BufferedProtocol):
             self._chunks = None
 
     def _gather(self, chunks: list[Chunk], room: int) -> tuple[list[_Bytes], int]:
-        """Takes pieces off the answer, and says how many bytes are of files: `room` at most, -1 when a file cannot be read."""
+        """Remove parts from the response. Return them and how many bytes are of files: at most `room`, or -1 when a file cannot be read."""
         pieces: list[_Bytes] = []
         of_files = 0
         while chunks and room > 0:
@@ -715,11 +717,11 @@ class Connection(asyncio.BufferedProtocol):
         return pieces, of_files
 
     def _is_sendable(self, chunk: Chunk) -> bool:
-        """Whether the kernel is to send what is left of the chunk."""
+        """Return whether the kernel sends the rest of the chunk."""
         return self.socket >= 0 and not isinstance(chunk, (bytes, bytearray, memoryview)) and chunk.size - self._position >= _SENT_FROM
 
     def _send_file(self, transport: asyncio.Transport, chunks: list[Chunk]) -> int | None:
-        """How much of the chunk the kernel has taken: 0 when its buffer is full, None when the bytes have to be read; or `_LOST`."""
+        """Return how many bytes of the chunk the kernel took: 0 when its buffer is full, None when the bytes must be read, or `_LOST`."""
         if transport.get_write_buffer_size():
             return 0
         chunk = cast(FileChunk, chunks[-1])
@@ -771,13 +773,13 @@ class Connection(asyncio.BufferedProtocol):
         self._out()
 
     def _fail_read(self) -> None:
-        """The size of the answer has been sent, its bytes cannot be: only closing tells the peer."""
+        """Close the connection: the size of the response has been sent, its bytes cannot be, and only closing tells the peer."""
         self.abort()
         self._drop_answer()
 
     def _drop_answer(self) -> None:
         if self._reading_executor:
-            return  # the file is in use; `_read_done` comes back here
+            return  # the executor uses the file; `_read_done` calls this method again
         self._kept = 0
         self._taken()
         chunks, self._chunks = self._chunks, None
@@ -785,7 +787,7 @@ class Connection(asyncio.BufferedProtocol):
             release_chunks(chunks)
 
     def _drop_awaited(self) -> None:
-        """The connection is gone: answers that have come are released, those still to come when they do."""
+        """Release the responses that have come; `_complete` releases later ones when they come."""
         for one in self._awaited:
             if one.answer is not None:
                 release_chunks(one.answer)
@@ -795,11 +797,11 @@ class Connection(asyncio.BufferedProtocol):
     # -- the acceptor's side ---------------------------------------------------------------------------------------------------
 
     def await_login(self, size: int) -> None:
-        """Until `logged_in`, requests have `size` bytes at most and share memory with none of clients."""
+        """Accept requests of at most `size` bytes until `logged_in`, in memory that is apart from the memory of clients."""
         self._receive(size, self._acceptor.login_pool)
 
     def logged_in(self, size: int) -> None:
-        """From now on requests have `size` bytes at most."""
+        """Accept requests of at most `size` bytes from now on, in the memory of clients."""
         self._receive(size, self._acceptor.pool)
 
     def _receive(self, size: int, pool: BufferPool) -> None:
@@ -808,12 +810,12 @@ class Connection(asyncio.BufferedProtocol):
         self.pool = pool
 
     def shrink(self) -> None:
-        """Nothing has come for a while: a few bytes of a request need no large buffer."""
+        """Replace a large receive buffer by a small one, when nothing has come since the last sweep."""
         if not self._busy:
             self._receiver.shrink()
 
     def mute(self, delay_s: float) -> None:
-        """No request is served for so long, nor before an earlier mute ends. What was served already is answered."""
+        """Serve no request for `delay_s` seconds, nor before an earlier mute ends. Requests in flight are still answered."""
         clock = self._acceptor.clock
         until = clock.monotonic() + delay_s
         if self._transport is None or until <= self._muted_until:
@@ -836,18 +838,17 @@ class Connection(asyncio.BufferedProtocol):
         return self._muted is not None
 
     def start_reading(self) -> None:
-        """Ends the delay that the connection rate put on this connection."""
+        """End the delay that the connection rate put on this connection."""
         self.delayed = False
         if self._transport is not None:
             self._process()
 
     def close(self) -> None:
-        """Closes after what has been handed to the transport is sent."""
+        """Close the connection after the bytes that the transport has are sent."""
         self._write_outgoing()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once."""
         if self._transport is not None:
             self._transport.abort()

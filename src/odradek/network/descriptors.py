@@ -1,10 +1,10 @@
-"""File descriptors of this process: the limit on them, and the last ones, which connections may not have.
+"""File descriptors of this process: their limit, and the highest numbers, which connections may not use.
 
-The operating system gives each new descriptor the lowest free number. A connection whose number is among the last below the limit is
-refused, so that segments, indexes, checkpoints, modules and connections to other nodes find descriptors however many peers connect. Where
-files come to use what is kept, clients that were idle for longest are closed. Connections of other brokers and controllers may have half
-of what is kept from clients, and beyond that the place of a client. JVM Kafka keeps none, and takes a directory in which it cannot open a
-file for one that failed.
+The operating system gives each new descriptor the lowest free number. A connection whose number is too close to the limit is refused. So
+segments, indexes, checkpoints, modules and connections to other nodes find descriptors however many peers connect. When files use the
+reserved numbers, the clients that were idle for longest are closed. Connections of other brokers and controllers may use half of the
+numbers that are reserved from clients. Beyond that, such a connection may replace a client. JVM Kafka reserves none, and marks a directory
+as failed when a file in it cannot be opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEAST_KEPT: Final = 64
 _MOST_KEPT: Final = 4096
 _PART_KEPT: Final = 8
 _MAC_OS_LIMIT: Final = 10_240
-"""OPEN_MAX of macOS, which takes no higher soft limit where the hard one is infinite."""
+"""OPEN_MAX of macOS: the highest soft limit that macOS accepts when the hard limit is infinite."""
 
 
 def limit() -> int:
@@ -31,7 +31,7 @@ def limit() -> int:
 
 
 def lowest_free() -> int:
-    """Return the number that the next descriptor gets; the limit where none is free."""
+    """Return the number that the next descriptor will get, or the limit when no number is free."""
     try:
         descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -43,7 +43,7 @@ def lowest_free() -> int:
 
 
 def is_open(number: int) -> bool:
-    """Return whether this process has a descriptor of this number. Costs less than `lowest_free`."""
+    """Return whether this process has a descriptor with this number. The call costs less than `lowest_free`."""
     try:
         fcntl.fcntl(number, fcntl.F_GETFD)
     except OSError:
@@ -52,7 +52,7 @@ def is_open(number: int) -> bool:
 
 
 def raise_limit() -> None:
-    """Raise the soft limit to the hard one, as the JVM does. It stays as it is where the operating system refuses."""
+    """Raise the soft limit to the hard limit, as the JVM does. Leave the limit unchanged when the operating system refuses."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (hard, _MAC_OS_LIMIT) if hard == resource.RLIM_INFINITY and soft < _MAC_OS_LIMIT else (hard,):
         if soft == wanted:
@@ -63,13 +63,13 @@ def raise_limit() -> None:
 
 
 def kept_from_clients(most: int, backlog: int) -> int:
-    """Return how many of `most` descriptors the connections of clients may not have.
+    """Return how many of `most` descriptors are reserved from client connections: at most half.
 
-    `backlog` connections are accepted before the first of them can be refused. At most half of the descriptors are kept.
+    `backlog` connections are accepted before the first of them can be refused, so the number includes `backlog`.
     """
     return min(max(_LEAST_KEPT, min(most // _PART_KEPT, _MOST_KEPT)) + backlog, most // 2)
 
 
 def kept_from_nodes(most: int, backlog: int) -> int:
-    """Return how many of `most` descriptors the connections of brokers and controllers may not have."""
+    """Return how many of `most` descriptors are reserved from connections of brokers and controllers."""
     return kept_from_clients(most, backlog) // 2

@@ -1,8 +1,8 @@
-"""Connections of clients that are closed because nodes or files need their places.
+"""Eviction of client connections in favour of connections of nodes, and of files.
 
-1. A connection whose descriptor is among the last ones is refused (`network.descriptors`). One to a listener of nodes may have the place of
-   the client that was idle for longest, also where max.connections are open (ConnectionQuotas.maxConnectionsExceeded).
-2. Where files have come to use what is kept from connections, clients that were idle for longest are closed.
+1. A connection with one of the highest descriptors is refused (`network.descriptors`). A connection to a listener of nodes may instead
+   evict the client that was idle for longest. The same holds when max.connections are open (ConnectionQuotas.maxConnectionsExceeded).
+2. When files use the descriptors that are reserved from connections, the clients that were idle for longest are evicted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 class Eviction:
-    """Chooses clients of an acceptor that give way to others.
+    """Chooser of the clients that an acceptor evicts.
 
-    `connections` are the open ones, which the acceptor keeps. `protected` returns the names of the listeners of nodes, `descriptor_limit`
-    how many descriptors the process may have open: the configuration and the operating system may change them.
+    `connections` are the open connections, a collection that the acceptor maintains. `protected` returns the names of the listeners of
+    nodes. `descriptor_limit` returns how many descriptors the process may have open. Both are functions, because configuration and
+    operating system may change the values.
     """
 
     def __init__(
@@ -40,11 +41,13 @@ class Eviction:
         self._backlog = backlog
         self.descriptor_limit = descriptor_limit
         self._ending: set[Connection] = set()
-        """Evicted connections that have not ended yet; asked for membership only, as no set is in an order that repeats."""
+        """Evicted connections that have not ended yet. Only membership is asked for, because the iteration order of a set is not
+        repeatable.
+        """
 
     @property
     def ending(self) -> int:
-        """How many of the open connections have been evicted."""
+        """Number of open connections that have been evicted."""
         return len(self._ending)
 
     def disconnected(self, connection: Connection) -> None:
@@ -52,14 +55,14 @@ class Eviction:
         self._ending.discard(connection)
 
     def is_kept(self, descriptor: int, listener: Listener) -> bool:
-        """Return whether a descriptor is among the last ones, which connections to this listener may not have."""
+        """Return whether a descriptor number is reserved from connections to this listener."""
         most = self.descriptor_limit()
         if listener.name in self._protected():
             return descriptor >= most - descriptors.kept_from_nodes(most, self._backlog)
         return descriptor >= most - descriptors.kept_from_clients(most, self._backlog)
 
     def make_way(self, connection: Connection, reason: str = "max.connections are open") -> bool:
-        """Close the client that was idle for longest for a connection to a listener of nodes; return whether there was one."""
+        """Evict the client that was idle for longest, for a connection to a listener of nodes. Return whether a client was evicted."""
         if connection.listener.name not in self._protected():
             return False
         longest = min(self._clients(), key=lambda each: each.idle_since, default=None)
@@ -70,11 +73,11 @@ class Eviction:
         return True
 
     def free_descriptors(self) -> None:
-        """Close clients that were idle for longest, where files have come to use what is kept from clients."""
+        """Evict the clients that were idle for longest when files use the descriptors that are reserved from clients."""
         most = self.descriptor_limit()
         first_kept = most - descriptors.kept_from_nodes(most, self._backlog)
         if not descriptors.is_open(first_kept):
-            # The lowest free number is not above this one: nothing is to be freed, as in nearly every sweep.
+            # The lowest free number is at most this one, so no client has to go. Nearly every sweep ends here.
             return
         wanted = descriptors.lowest_free() - first_kept
         if wanted <= 0:

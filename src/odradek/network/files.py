@@ -1,4 +1,6 @@
-"""Files that settings name: stores, keytabs, sets of keys. Who names them may be somebody else than who runs the node."""
+"""Files that configurations name: stores, keytabs, sets of keys. The author of a configuration may be another person than the node's
+operator.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ _LARGEST = 16 << 20
 
 
 def read_file(path: str, largest: int = _LARGEST) -> bytes:
-    """Return what is in a regular file of at most `largest` bytes.
+    """Return the content of a regular file of at most `largest` bytes.
 
-    Raises OSError for anything else: a pipe or a device would block for good or never end.
+    Raises OSError for a larger file, and for a pipe or device, which would block for good or never end.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:

@@ -1,17 +1,17 @@
-"""Cutting size-prefixed frames out of one receive buffer; no IO.
+"""Receive buffers and the size-prefixed frames in them; no IO.
 
 A frame is four bytes of size (big-endian, signed) and that many bytes. The owner of a `FrameReceiver` runs this cycle:
 
-1. `space()` gives the memory to receive into, the first piece without asking; `received(n)` says how much of it was filled.
-2. `next_frame()` gives a view of the next whole frame, or None. A bad size raises `FrameSizeError` before anything is allocated for it.
-   `put_back()` right after that, for a frame whose time has not come.
-3. `frame_done()` once the frame's answer exists. Then the bytes may be overwritten, *unless* somebody still holds a view of them: in
-   that case the buffer is left to its holders and a new one is taken, so a kept view never changes.
-4. `reserve()` before the next `space()`: makes room, and says False when the memory budget does not allow it (then stop reading, and
-   try again when the budget has room).
+1. `space()` returns the memory to receive into, at first without `reserve()`. `received(n)` says how much of the memory was filled.
+2. `next_frame()` returns a view of the next whole frame, or None. A bad size raises `FrameSizeError` before memory is allocated for it.
+   `put_back()` right after that returns the frame to the receiver, to be served later.
+3. `frame_done()` once the frame's response exists. After that the bytes may be overwritten, *unless* a view of them is still alive. In that
+   case the buffer is left to the holders of the view and a new buffer is taken, so a kept view never changes.
+4. `reserve()` before the next `space()`: makes room, or returns False when the memory budget does not allow it. Then stop reading, and try
+   again when the budget has room.
 
-Memory is allocated as bytes arrive: a buffer doubles when it is full, never beyond the end of the frame in it. A connection with nothing
-received holds no buffer; buffers go back to a pool shared by all connections.
+Memory is allocated as bytes arrive: a buffer doubles when it is full, never beyond the end of the frame in it. A connection without
+received bytes holds no buffer; buffers go back to a pool shared by all connections.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SIZE = Struct(">i")
 BASE_CAPACITY = 256 * 1024
 FLOOR_CAPACITY = 4096
 SMALL_FRAME = 4096
-"""Frames up to this many bytes are copied out, so that a parked request does not hold a whole buffer."""
+"""Most bytes of a frame that is copied out, so that a parked request does not hold a whole buffer."""
 
 _EXACT_READ = 64 * 1024
 _ROUNDED = 256 * 1024
 _SMALLEST_LENT = 1024 * 1024
 _LARGEST_POOLED = 4 * 1024 * 1024
-_OWN_REFERENCES = 3  # `_Buffer.data`, the memory exported to `_Buffer.view`, the argument of getrefcount.
+_OWN_REFERENCES = 3  # `_Buffer.data`, the memory exported to `_Buffer.view`, and the argument of getrefcount
 
 
 _SPOKEN = {
@@ -45,15 +45,15 @@ _SPOKEN = {
     0x485454: "it speaks HTTP",
     0x535348: "it speaks SSH",
 }
-"""What the first three bytes of a frame say when they are no size: an alert or a first message of TLS, `HTT`, `SSH`."""
+"""Protocol by the first three bytes of a frame that are not a size: a TLS alert or first message, `HTT` or `SSH`."""
 
 
 class FrameSizeError(ProtocolError):
-    """A size prefix that is negative, zero or above the limit."""
+    """Error of a size prefix that is negative, zero or above the limit."""
 
 
 class _Buffer:
-    """Reusable memory. `view` is only for receiving; frames get views of their own, so that `is_shared` can tell whether one is alive."""
+    """Reusable memory. `view` is only for receiving; frames get other views, so that `is_shared` can tell whether a frame is alive."""
 
     __slots__ = ("data", "view")
 
@@ -62,15 +62,15 @@ class _Buffer:
         self.view = memoryview(self.data)
 
     def is_shared(self) -> bool:
-        """Whether a view handed out as a frame is still alive somewhere."""
+        """Return whether a view handed out as a frame is still alive."""
         return sys.getrefcount(self.data) > _OWN_REFERENCES
 
 
 class BufferPool:
-    """Receive buffers of all connections of one owner, under one budget (bytes of capacity in use by connections).
+    """Receive buffers of all connections of one owner, under one budget (bytes of buffer capacity that connections use).
 
-    `lent`: bytes of buffers from 1 MiB on that are remembered although somebody still reads what is in them, and are used again once nobody
-    does: for a client that gets large answers one after the other, since new memory costs more than receiving into it.
+    `lent` is how many bytes of buffers from 1 MiB on are remembered while a view of them is alive, and used again once no view is. This
+    serves clients that receive large responses one after the other: new memory costs more than receiving into it.
     """
 
     def __init__(self, budget: int, *, base_capacity: int = BASE_CAPACITY, retained: int = 16 * 1024 * 1024, lent: int = 0) -> None:
@@ -79,17 +79,18 @@ class BufferPool:
         self.in_use = 0
         self._retained_limit = retained
         self._retained = 0
-        self._spare = 0  # the least that was retained since `release_spare`
+        self._spare = 0  # the least retained bytes since the last `release_spare`
         self._free: dict[int, list[_Buffer]] = {}
         self._lent_limit = lent
-        self._lent: list[_Buffer] = []  # the one that was given back first is the first
+        self._lent: list[_Buffer] = []  # in the order in which they were given back
         self._waiting: list[Callable[[], object]] = []
         self.overdrawn_by: object | None = None
 
     def take(self, capacity: int, owner: object | None = None) -> _Buffer | None:
-        """A buffer of `capacity` bytes, or None when the budget is used up.
+        """Return a buffer of `capacity` bytes, or None when the budget is used up. A remembered buffer may have up to twice the capacity.
 
-        One `owner` at a time may overdraw the budget, so that half-received frames that fill it together cannot block each other for ever.
+        One `owner` at a time may overdraw the budget. Otherwise half-received frames that fill the budget together could block each other
+        forever.
         """
         if self.in_use + capacity > self.budget:
             if owner is None:
@@ -101,7 +102,7 @@ class BufferPool:
         return self._take(capacity)
 
     def take_floor(self) -> _Buffer:
-        """A buffer of the smallest size, which every connection gets even when the budget is used up."""
+        """Return a buffer of the smallest size; every connection gets one even when the budget is used up."""
         return self._take(FLOOR_CAPACITY)
 
     def _take(self, capacity: int) -> _Buffer:
@@ -118,7 +119,7 @@ class BufferPool:
         return _Buffer(capacity)
 
     def give_back(self, buffer: _Buffer) -> None:
-        """Ends the use of a buffer. It is kept for the next taker unless it is shared, too large, of an odd size, or enough are kept."""
+        """End the use of a buffer, and keep it for the next taker unless it is shared, too large, of an odd size, or enough are kept."""
         capacity = len(buffer.data)
         self.in_use -= capacity
         if (
@@ -135,7 +136,7 @@ class BufferPool:
             self._wake()
 
     def charge(self, size: int) -> None:
-        """Counts `size` bytes that a connection holds elsewhere as in use; a negative size takes them back."""
+        """Count `size` bytes that a connection holds elsewhere as used; a negative size takes them back."""
         self.in_use += size
         if size < 0 and self._waiting:
             self._wake()
@@ -147,12 +148,12 @@ class BufferPool:
             total -= len(self._lent.pop(0).data)
 
     def forget_lent(self) -> None:
-        """Remembers one buffer less of those that others may still read, as large answers seem to have ended."""
+        """Forget the oldest remembered buffer, as large responses seem to have ended."""
         if self._lent:
             self._lent.pop(0)
 
     def release_spare(self) -> None:
-        """Frees the buffers that nobody has needed since the last call."""
+        """Free the buffers that no connection has needed since the last call."""
         for capacity, free in self._free.items():
             while free and capacity <= self._spare:
                 free.pop()
@@ -166,13 +167,13 @@ class BufferPool:
         return self._retained
 
     def settle(self, owner: object) -> None:
-        """The owner holds no partial frame any more: the right to overdraw passes on."""
+        """End the owner's right to overdraw the budget, because the owner holds no partial frame any longer."""
         if self.overdrawn_by is owner:
             self.overdrawn_by = None
             self._wake()
 
     def wait(self, callback: Callable[[], object]) -> None:
-        """Runs `callback` once, when memory has been given back; it should try again and may wait again."""
+        """Run `callback` once, when memory has been given back. The callback should try again and may wait again."""
         self._waiting.append(callback)
 
     def _wake(self) -> None:
@@ -182,9 +183,10 @@ class BufferPool:
 
 
 class FrameReceiver:
-    """The receive side of one connection; see the module's text for the cycle.
+    """Receive side of one connection; the module's docstring has the cycle.
 
-    `eager_bytes`: how much of a declared size may be allocated before its bytes have arrived. 0 for strangers; clients trust their broker.
+    `eager_bytes` is how many bytes of a declared size may be allocated before they have arrived. It is 0 for unknown peers; clients trust
+    their broker.
     """
 
     __slots__ = ("_buffer", "_eager_bytes", "_end", "_filled", "_frame_end", "_hint", "_max_size", "_pool", "_start")
@@ -194,19 +196,19 @@ class FrameReceiver:
         self._max_size = max_size
         self._eager_bytes = eager_bytes
         self._buffer: _Buffer | None = None
-        self._start = 0  # first byte not consumed
-        self._end = 0  # first byte not received
-        self._frame_end = -1  # end of the frame at _start, -1 while its size is unknown
-        self._filled = False  # the last space was filled to its end
+        self._start = 0  # index of the first byte that is not consumed
+        self._end = 0  # index behind the last byte received
+        self._frame_end = -1  # index behind the frame at _start; -1 while its size is unknown
+        self._filled = False  # whether the last read filled its space to the end
         self._hint = pool.base_capacity
 
     def limit(self, max_size: int, *, eager_bytes: int) -> None:
-        """From now on frames of up to `max_size` bytes are taken."""
+        """Set the largest frame size, in bytes, and `eager_bytes` for the frames from now on."""
         self._max_size = max_size
         self._eager_bytes = eager_bytes
 
     def use(self, pool: BufferPool) -> None:
-        """Take memory from another pool from now on; what is held counts there."""
+        """Take memory from another pool from now on; memory that is held counts in the new pool."""
         if pool is self._pool:
             return
         if self._buffer is not None:
@@ -227,11 +229,11 @@ class FrameReceiver:
 
     @property
     def room(self) -> int:
-        """Free bytes behind what has been received."""
+        """Free bytes behind the received bytes."""
         return self.capacity - self._end
 
     def shrink(self) -> None:
-        """Moves what is pending to a small buffer, where that saves memory."""
+        """Move pending bytes to a small buffer where that saves memory."""
         buffer = self._buffer
         pending = self._end - self._start
         if buffer is not None and pending < FLOOR_CAPACITY < len(buffer.data):
@@ -242,20 +244,20 @@ class FrameReceiver:
             self._pool.give_back(buffer)
 
     def space(self) -> memoryview:
-        """Memory to receive into, never empty where nothing is pending or `reserve` has said True."""
+        """Return memory to receive into. It is not empty when no bytes are pending or `reserve` has returned True."""
         if self._buffer is None:
             self.reserve()
         buffer = self._buffer
         assert buffer is not None
         frame_end = self._frame_end
         if frame_end - self._end > _EXACT_READ:
-            # A large frame is received to its end and no further: nothing has to be moved when the next one begins.
+            # A large frame is received to its end and no further, so that nothing has to be moved when the next frame begins.
             return buffer.view[self._end : frame_end]
         return buffer.view[self._end :]
 
     @property
     def filling(self) -> bool:
-        """Whether the frame under way lacks bytes and there is room for more: nothing to do but to receive."""
+        """Whether the current frame lacks bytes and the buffer has room, so that the owner can only receive."""
         buffer = self._buffer
         return buffer is not None and self._end < self._frame_end and self._end < len(buffer.data)
 
@@ -265,12 +267,13 @@ class FrameReceiver:
         self._filled = self._end == self._frame_end or (buffer is not None and self._end == len(buffer.data))
 
     def reserve(self) -> bool:
-        """Makes room for more bytes; False when the budget does not allow it."""
+        """Make room for more bytes. Return False when the budget does not allow it."""
         buffer = self._buffer
         if buffer is None:
             pool = self._pool
             if self._filled:
-                # After a read that filled its space the event loop reads again at once and mostly finds nothing: a small buffer will do.
+                # After a read that filled its space, the event loop reads again at once and mostly finds no bytes: a small buffer is
+                # enough.
                 self._buffer = pool.take_floor()
             else:
                 self._buffer = pool.take(self._hint) or pool.take(pool.base_capacity) or pool.take_floor()
@@ -287,14 +290,14 @@ class FrameReceiver:
         return self._grow(buffer, total)
 
     def _grow(self, buffer: _Buffer, total: int) -> bool:
-        """Moves to another buffer, for a frame of `total` bytes, size prefix included; False when the budget does not allow it."""
+        """Move to another buffer, for a frame of `total` bytes with its size prefix. Return False when the budget does not allow it."""
         wanted = self._hint
         while wanted <= self._end - self._start:
             wanted *= 2
         if total > wanted:
             wanted = min(total, max(wanted, self._eager_bytes))
             if self._eager_bytes:
-                # Answers to the same request differ by little: the next one fits into the same memory.
+                # Responses to the same request differ little in size: the next response fits into the same memory.
                 wanted += -wanted % _ROUNDED
         new = self._pool.take(wanted, self)
         if new is None:
@@ -316,7 +319,7 @@ class FrameReceiver:
         self._start = 0
 
     def next_frame(self) -> memoryview | None:
-        """The bytes of the next whole frame without its size, or None; FrameSizeError on a size that is not allowed."""
+        """Return the bytes of the next whole frame without its size, or None. Raises FrameSizeError for a size that is not allowed."""
         start = self._start
         buffer = self._buffer
         if buffer is None or self._end - start < SIZE.size:
@@ -335,7 +338,7 @@ class FrameReceiver:
         else:
             frame = memoryview(buffer.data)[body:end]
         if end - start > self._hint and end - start <= _LARGEST_POOLED:
-            # A peer that has sent a frame this large may send another: its next buffer has that size from the start.
+            # A peer that has sent a frame this large may send another, so its next buffer has that size from the start.
             self._hint = 1 << (end - start - 1).bit_length()
         self._start = end
         self._frame_end = -1
@@ -344,7 +347,7 @@ class FrameReceiver:
         return frame
 
     def head(self, size: int) -> bytes:
-        """Return the first `size` bytes of the next whole frame; none where it has not come, or its size is not allowed."""
+        """Return the first `size` bytes of the next whole frame, or no bytes when it has not arrived or its size is not allowed."""
         start = self._start
         buffer = self._buffer
         if buffer is None or self._end - start < SIZE.size:
@@ -356,12 +359,12 @@ class FrameReceiver:
         return bytes(buffer.view[body : body + min(size, length)])
 
     def put_back(self, frame: memoryview) -> None:
-        """`next_frame` gives the frame that it has just given once more, the next time that it is called."""
+        """Return the frame that `next_frame` has just returned to the receiver; the next call returns it again."""
         self._frame_end = self._start
         self._start -= SIZE.size + len(frame)
 
     def frame_done(self) -> bool:
-        """The frame's answer exists. Gives the buffer back unless more has been received; whether it has."""
+        """Report that the frame's response exists. Return whether more bytes are pending; if not, give the buffer back."""
         if self._start != self._end:
             return True
         if self._buffer is not None:
@@ -369,7 +372,7 @@ class FrameReceiver:
         return False
 
     def release(self) -> None:
-        """Gives the buffer back to the pool; what was received and not handed out is lost."""
+        """Give the buffer back to the pool. Bytes that were received and not handed out are lost."""
         buffer = self._buffer
         if buffer is not None:
             self._buffer = None

@@ -1,4 +1,4 @@
-"""What a listener allows its peers: nothing they can use up is unbounded."""
+"""Limits of an acceptor; every resource that peers use has one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ UNLIMITED = 2**31 - 1
 
 
 class AcceptorLimits:
-    """Sizes are bytes, times seconds. The names in brackets are Kafka's configuration keys.
+    """Limits of an acceptor. Sizes are in bytes, times in seconds. Names in brackets are Kafka's configuration keys.
 
-    Deviations from Kafka, all finite where Kafka has no limit: `request_memory` (queued.max.request.bytes), `login_memory` (requests of
-    connections that have not logged in, which are no part of the former), `frame_grace_s` and `frame_min_rate` (a frame must be complete
-    within the grace plus size / rate), `response_memory` (answers that peers have not taken yet, all connections together, see
-    `network.owed`; an eighth of queued.max.request.bytes), `handshake_s` (from the connection to the end of its TLS handshake),
-    `handshakes_at_once` (steps of handshakes that are computed in threads beside the loop).
+    These limits are finite where Kafka has no limit:
 
-    `pipelined_requests` and `pipelined_bytes` bound what a connection may have in flight where requests may follow one another before they
-    are answered. Kafka serves one at a time.
+    - `request_memory`: queued.max.request.bytes.
+    - `login_memory`: for requests of connections that have not logged in; not part of `request_memory`.
+    - `frame_grace_s` and `frame_min_rate`: a frame must be complete within the grace period plus size / rate.
+    - `response_memory`: for responses that peers have not received yet, over all connections (`network.owed`). The default is a quarter of
+      the default of `request_memory`.
+    - `handshake_s`: from the accepted connection to the end of its TLS handshake.
+    - `handshakes_at_once`: handshake steps that run in threads at the same time.
+
+    `pipelined_requests` and `pipelined_bytes` bound the requests in flight on a connection that may send a request before the last is
+    answered. Kafka serves one request at a time.
     """
 
     __slots__ = (
@@ -72,25 +76,26 @@ class AcceptorLimits:
         self.login_memory = login_memory
         self.idle_s = idle_s  # connections.max.idle.ms
         self.max_connections = max_connections  # max.connections
-        self.max_connections_of = dict(max_connections_of or {})  # listener.name.NAME.max.connections, by the names of listeners
-        self.protected = frozenset(protected)  # the names of listeners of nodes, for which others give way when max.connections are open
+        self.max_connections_of = dict(max_connections_of or {})  # listener.name.NAME.max.connections, by listener name
+        # names of the listeners of nodes; clients are evicted for nodes when max.connections are open
+        self.protected = frozenset(protected)
         self.max_connections_per_ip = max_connections_per_ip  # max.connections.per.ip
         self.per_ip_overrides = dict(per_ip_overrides or {})  # max.connections.per.ip.overrides
         self.frame_grace_s = frame_grace_s
         self.frame_min_rate = frame_min_rate
         self.handshake_s = handshake_s
         self.handshakes_at_once = handshakes_at_once
-        self.receive_buffer = receive_buffer  # socket.receive.buffer.bytes, -1 leaves it to the system
-        self.send_buffer = send_buffer  # socket.send.buffer.bytes, -1 leaves it to the system
+        self.receive_buffer = receive_buffer  # socket.receive.buffer.bytes; -1: the system's default
+        self.send_buffer = send_buffer  # socket.send.buffer.bytes; -1: the system's default
         self.pipelined_requests = pipelined_requests
-        self.pipelined_bytes = pipelined_bytes  # of the requests, or of their answers where those are larger
+        self.pipelined_bytes = pipelined_bytes  # bytes of the requests, or of their responses where those are larger
 
     def for_ip(self, host: str) -> int:
         return self.per_ip_overrides.get(host, self.max_connections_per_ip)
 
 
 class QuietLog:
-    """Warnings about peers, at most `burst` in every `interval_s`; what was held back is counted in the next one."""
+    """Log of warnings about peers: at most `burst` in every `interval_s` seconds. The next warning says how many were suppressed."""
 
     __slots__ = ("_burst", "_clock", "_interval_s", "_left", "_logger", "_suppressed", "_until")
 

@@ -1,4 +1,4 @@
-"""SASL on an open connection, from the client's side: SaslHandshake chooses the mechanism, SaslAuthenticate carries its messages."""
+"""SASL on an open connection, client side: SaslHandshake chooses the mechanism, SaslAuthenticate carries its messages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from odradek.security.sasl.client import SaslClient
 
 _MOST_MESSAGES = 10
-"""No mechanism of ours needs more; a server that goes on for ever is left."""
+"""Most messages of an exchange. No mechanism of Odradek needs more; without the bound a server could continue without end."""
 
 
 class LoginRefused(OdradekError):
-    """The other side refuses, in its words; `code` is its error."""
+    """Refusal by the server: the message is the server's, `code` its error code."""
 
     def __init__(self, message: str, code: ErrorCode) -> None:
         super().__init__(message)
@@ -31,8 +31,10 @@ class LoginRefused(OdradekError):
 
 
 async def log_in(connection: ClientConnection, versions: ApiVersionTable, client: SaslClient, timeout_s: float) -> int:
-    """How long the session lasts, milliseconds (0: for ever). LoginRefused, SaslError when the exchange cannot go on, ConnectionLost,
-    KafkaError(UNSUPPORTED_VERSION). Each answer may take `timeout_s`; requests that wait for the connection are overtaken.
+    """Authenticate a connection, and return the lifetime of the session in milliseconds (0: unlimited).
+
+    Each response may take `timeout_s`. The requests are urgent, so that they overtake requests that wait for the connection. Raises
+    LoginRefused when the server refuses, SaslError when the exchange cannot continue, ConnectionLost, and KafkaError(UNSUPPORTED_VERSION).
     """
     loop = asyncio.get_running_loop()
     version = versions.choose(ApiKey.SASL_HANDSHAKE, at_least=1)

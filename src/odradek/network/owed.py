@@ -1,14 +1,14 @@
-"""The bytes of answers that peers have not taken yet, under one budget for all connections.
+"""Budget, over all connections, for the bytes of responses that peers have not received yet.
 
 Bytes that the kernel takes at once do not count. The rest stays in memory until the peer reads, and counts here. There are two kinds, each
 with half of the budget:
 
-- **Bytes of files** are read piece by piece. A piece is a 32nd of what is left: large while there is room, `SMALLEST_PIECE` when there is
-  none. So peers that stop reading never use up the whole half, peers that read make progress, and no connection has to be closed.
-- **Bytes made in memory** (a large Metadata answer) cannot come in pieces. While they fill more than half of their share, a new answer
-  closes the connections that have taken nothing for `PATIENCE_S`; while they fill more than all of it, it closes those that have taken
-  nothing for longest. So nobody waits for a peer that does not read. Up to `EXEMPT` bytes of a connection do not count, so that short
-  answers close nobody.
+- **Bytes of files** are read in chunks. The chunk size is a 32nd of the free budget, between `SMALLEST_PIECE` and `LARGEST_PIECE`. So peers
+  that stop reading never use up the whole half, peers that read make progress, and no connection has to be closed.
+- **Bytes made in memory** (a large Metadata response) cannot be split. While they fill more than half of their share, a new response closes
+  the connections that have received nothing for `PATIENCE_S` seconds. While they fill more than their whole share, a new response closes
+  the connections that have received nothing for longest. So no connection waits for a peer that does not read. Up to `EXEMPT` bytes of a
+  connection do not count, so that short responses close no connection.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SHARE = 32
 
 
 class Debtor(Protocol):
-    """A connection that may owe bytes."""
+    """Connection that may have unsent bytes."""
 
     def unsent(self) -> int:
-        """Bytes that were handed to the transport and not taken by the kernel."""
+        """Return the bytes that were written to the transport and that the kernel has not taken."""
         ...
 
 
@@ -42,11 +42,11 @@ class _Debt:
     def __init__(self, size: int, unsent: int, since: float) -> None:
         self.size = size
         self.unsent = unsent
-        self.since = since  # when the peer was last seen to have taken something
+        self.since = since  # monotonic seconds when the peer was last seen to receive bytes
 
 
 class OwedAnswers(Generic[D]):
-    """Who owes how many bytes of memory; `close(debtor, size)` is called for those that have to go."""
+    """Unsent response bytes by connection. `close(debtor, size)` is called for each connection that has to be closed."""
 
     def __init__(self, budget: int, clock: Clock, close: Callable[[D, int], object]) -> None:
         self.most = budget // 2
@@ -55,14 +55,14 @@ class OwedAnswers(Generic[D]):
         self._clock = clock
         self._close = close
         self._debts: dict[D, _Debt] = {}
-        """Those in memory, in the order of `since`."""
+        """Debts of bytes made in memory, in the order of `since`."""
 
     def piece(self) -> int:
-        """How many bytes of a file may be read now, to be sent at once."""
+        """Return how many bytes of a file may be read now, to be sent at once."""
         return max(SMALLEST_PIECE, min(LARGEST_PIECE, (self.most - self.of_files) // _SHARE))
 
     def owes(self, debtor: D, size: int) -> None:
-        """From now on the debtor owes `size` bytes that were made in memory. Others are closed where that is too much for all together."""
+        """Set the debtor's unsent bytes that were made in memory to `size`. Close other debtors when the total is too large."""
         debt = self._debts.pop(debtor, None)
         if debt is not None:
             self.in_memory -= debt.size
