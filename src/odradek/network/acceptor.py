@@ -117,7 +117,7 @@ class BoundListener:
 
 
 class Acceptor:
-    """All listeners of one process and their connections."""
+    """Listeners of one process, and their connections."""
 
     def __init__(
         self,

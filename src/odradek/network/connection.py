@@ -124,7 +124,7 @@ class _Awaited:
 
     def __init__(self, size: int, *, applied: bool) -> None:
         self.size = size
-        """Bytes of the request, or of its answer where that is larger."""
+        """Bytes of the request, or of its response where that is larger."""
         self.applied = applied
         """Whether later requests may be served before this one is answered."""
         self.done = False

@@ -1,8 +1,7 @@
-"""Tickets and contexts of Kerberos, by the system's library (python-gssapi over MIT's libgssapi_krb5).
+"""Kerberos tickets and contexts from the system's library (python-gssapi over MIT's libgssapi_krb5).
 
-The realm and where its KDC is come from the library's own configuration (/etc/krb5.conf, or KRB5_CONFIG). Every call may wait for a disk or
-a KDC: none belongs on an event loop. A ticket that was got with a keytab is got anew, by the library, at the first use after half of its
-life.
+The library's own configuration (/etc/krb5.conf, or KRB5_CONFIG) names the realm and its KDC. Every call may wait for a disk or a KDC, so no
+call may run on an event loop. The library renews a ticket from a keytab at the first use after half of the ticket's lifetime.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def library() -> Any:
-    """The package `gssapi`; ConfigError where it is not."""
+    """Return the package `gssapi`. Raises ConfigError when the package or the library is missing."""
     try:
         import gssapi
     except (ImportError, OSError) as error:
@@ -31,7 +30,7 @@ def library() -> Any:
 
 
 def default_realm() -> str:
-    """Of the library's configuration; "" where it has none."""
+    """Return the default realm of the library's configuration, or "" without one."""
     gssapi = library()
     try:
         name = str(gssapi.Name("x", gssapi.NameType.user).canonicalize(gssapi.MechType.kerberos))
@@ -41,10 +40,13 @@ def default_realm() -> str:
 
 
 class Service:
-    """The server's side: a principal and its key."""
+    """Server side of Kerberos: a principal and its key."""
 
     def __init__(self, principal: str, keytab: str) -> None:
-        """ConfigError, which names both, when the keytab has no key for it. The keys are read anew for each context."""
+        """Create the service of `principal` with its key in `keytab`; the keys are read again for each context.
+
+        Raises ConfigError, which names both, when the keytab has no key for the principal or cannot be read.
+        """
         self._gssapi = gssapi = library()
         _check_keytab(keytab)
         try:
@@ -56,15 +58,18 @@ class Service:
             raise ConfigError(f"the keytab {keytab} does not do for {principal}: {_words(error)}") from None
 
     def context(self) -> SecurityContext:
-        """A new one, of a client that comes."""
+        """Return a new context for a client that connects."""
         return _Context(self._gssapi, self._gssapi.SecurityContext(creds=self._credentials, usage="accept"))
 
 
 class Tickets:
-    """The client's side: tickets of one principal, from its keytab or from a cache that `kinit` fills."""
+    """Client side of Kerberos: tickets of one principal, from a keytab or from a cache that `kinit` fills."""
 
     def __init__(self, principal: str = "", keytab: str = "", cache: str = "") -> None:
-        """Without a keytab those of the cache, "" for the library's. ConfigError for a keytab that cannot be read."""
+        """Create the tickets of `principal` from `keytab`, or without a keytab from `cache` ("" for the library's default cache).
+
+        Raises ConfigError for a keytab that cannot be read.
+        """
         self._gssapi = library()
         self._principal = principal
         self._store: dict[str, str] = {}
@@ -72,7 +77,7 @@ class Tickets:
         if keytab:
             _check_keytab(keytab)
             self._whose = f"{principal} with the keytab {keytab}"
-            # One cache in memory for each principal of a keytab: however many clients there are, there are no more caches.
+            # Each principal of a keytab has one cache in memory, so that many clients do not create many caches.
             which = hashlib.sha256(f"{keytab}\0{principal}".encode()).hexdigest()[:32]
             self._store = {"client_keytab": f"FILE:{keytab}", "ccache": f"MEMORY:odradek-{which}"}
         elif cache:
@@ -80,11 +85,11 @@ class Tickets:
         self._lock = threading.Lock()
 
     def context(self, service: str, host: str) -> SecurityContext:
-        """A new one with service/host; SaslError where no ticket is to be had."""
+        """Return a new context with the service service/host. Raises SaslError when no ticket can be obtained."""
         gssapi = self._gssapi
         try:
             name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal) if self._principal else None
-            with self._lock:  # else each of many connections asks the KDC for the same first ticket
+            with self._lock:  # otherwise each of many connections would ask the KDC for the same first ticket
                 credentials = gssapi.Credentials(name=name, usage="initiate", mechs=[gssapi.MechType.kerberos], store=self._store or None)
             target = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
             flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
@@ -95,7 +100,7 @@ class Tickets:
 
 
 class _Context:
-    """`security.sasl.gssapi.SecurityContext`."""
+    """Implementation of `security.sasl.gssapi.SecurityContext`."""
 
     def __init__(self, gssapi: Any, context: Any) -> None:
         self._errors: type[Exception] = gssapi.exceptions.GSSError
@@ -112,7 +117,7 @@ class _Context:
     def step(self, token: bytes) -> bytes:
         try:
             answer = self._context.step(token or None)
-            # An error of the step may show only now; its token for the other side is not sent, as in Java.
+            # A failure of the step may show only here. Its token for the other side is then not sent, as in Java.
             self.complete = bool(self._context.complete)
         except self._errors as error:
             raise SaslError(_words(error)) from None
@@ -142,7 +147,7 @@ def _check_keytab(keytab: str) -> None:
 
 
 def _words(error: Any) -> str:
-    """What Kerberos says of it, else what GSSAPI says: one line."""
+    """Return Kerberos's text of an error, or GSSAPI's when Kerberos gives no text, on one line."""
     try:
         minor = [each for each in error.get_all_statuses(error.min_code, False) if each not in ("Success", "Unknown error")]
         found = minor or error.get_all_statuses(error.maj_code, True)

@@ -1,7 +1,7 @@
-"""Key stores and trust stores: PEM (in a file or in the configuration itself, KIP-651), PKCS#12 and JKS, for clients and servers alike.
+"""Key stores and trust stores of clients and servers: PEM (in a file or in the configuration, KIP-651), PKCS#12 and JKS.
 
-As in Java, a store of the type JKS may be PKCS#12 and the other way round; without a type the file says what it is. PKCS#12 is read by
-`cryptography` (the extra `security`), which is imported when a file needs it.
+As in Java, a store of the type JKS may be PKCS#12 and the other way round; without a type, the file's content decides. `cryptography` (the
+extra `security`) reads PKCS#12; it is imported when a file needs it.
 """
 
 from __future__ import annotations
@@ -24,43 +24,46 @@ _DER = b"\x30"
 
 
 class TlsKeys(Protocol):
-    """Where the ssl.* keys are read: a client's configuration, or what holds for a listener."""
+    """Source of the ssl.* keys: a client's configuration, or the configuration of a listener."""
 
     def text(self, key: str) -> str | None:
-        """The value of a key of text, its default where it was not given; None or "" where there is neither."""
+        """Return the value of a text key, or its default when the key is not set; None or "" when it has no default."""
         ...
 
     def items(self, key: str) -> list[str]:
-        """The value of a list."""
+        """Return the value of a list key."""
         ...
 
     def given(self, key: str) -> bool:
-        """Whether the key was given, rather than defaulted."""
+        """Return whether the key is set, rather than defaulted."""
         ...
 
     def shown(self, key: str) -> str:
-        """The key as whoever wrote the configuration knows it."""
+        """Return the key's name in the configuration that was given."""
         ...
 
 
 class KeyPair(NamedTuple):
-    """A private key with its certificates, the key's own first. `password` is that of the key, None where it needs none."""
+    """Private key with its certificates, the key's own certificate first. `password` decrypts the key; None when it needs none."""
 
     alias: str
     key: str
-    """PEM."""
+    """Private key in PEM."""
     chain: tuple[bytes, ...]
-    """DER."""
+    """Certificates in DER."""
     password: str | None
     source: str
-    """The keys of the configuration that it came from."""
+    """Configuration keys that the pair came from, for messages."""
 
     def __repr__(self) -> str:
         return f"KeyPair({self.alias!r})"
 
 
 def read_trust(keys: TlsKeys) -> list[bytes] | None:
-    """The certificates that are trusted, in DER; None where no trust store is configured. ConfigError for what cannot be read."""
+    """Return the trusted certificates in DER, or None when no trust store is configured.
+
+    Raises ConfigError for a store that cannot be read or holds no certificates, and for keys that contradict each other.
+    """
     kind = _type(keys, "ssl.truststore.type")
     inline = _optional(keys, "ssl.truststore.certificates")
     location = _optional(keys, "ssl.truststore.location")
@@ -95,7 +98,10 @@ def read_trust(keys: TlsKeys) -> list[bytes] | None:
 
 
 def read_keys(keys: TlsKeys) -> list[KeyPair]:
-    """The private keys, in the order of the store; empty where no key store is configured. ConfigError for what cannot be used."""
+    """Return the private keys in the order of the store; none when no key store is configured.
+
+    Raises ConfigError for a store that cannot be used, and for keys that contradict each other.
+    """
     name = keys.shown
     kind = _type(keys, "ssl.keystore.type")
     chain, key = _optional(keys, "ssl.keystore.certificate.chain"), _optional(keys, "ssl.keystore.key")
@@ -146,7 +152,7 @@ def read_keys(keys: TlsKeys) -> list[KeyPair]:
 
 
 def pem_of(chain: tuple[bytes, ...]) -> str:
-    """Certificates as PEM."""
+    """Return certificates as PEM."""
     return "".join(_pem("CERTIFICATE", each) for each in chain)
 
 
@@ -156,7 +162,7 @@ def _pem(kind: str, content: bytes) -> str:
 
 
 def der_of(text: str) -> tuple[bytes, ...]:
-    """The certificates of PEM text, in their order; PemError."""
+    """Return the certificates of PEM text in DER, in their order. Raises PemError for text that is malformed."""
     bodies = [block.rpartition("-----\n")[2] for block in certificates(text).split("\n-----END ")[:-1]]
     try:
         return tuple([base64.b64decode(body, validate=False) for body in bodies])
@@ -174,7 +180,7 @@ def _type(keys: TlsKeys, key: str) -> str | None:
     kind = {"PKCS#12": "PKCS12", "P12": "PKCS12"}.get(kind.upper(), kind.upper())
     if kind not in _TYPES:
         raise ConfigError(f"Invalid value {kind} for configuration {keys.shown(key)}: it must be one of {', '.join(_TYPES)}")
-    # A default says nothing about the PEM text that stands in the configuration itself: Kafka's own refuses that, and so does this.
+    # A default type does not conflict with PEM text in the configuration: Kafka refuses its own default there, Odradek does not.
     return kind
 
 
@@ -183,7 +189,7 @@ def _optional(keys: TlsKeys, key: str) -> str | None:
 
 
 def _kind(keys: TlsKeys, store: str, kind: str | None, content: bytes, location: str) -> str:
-    """What the file is, as far as that agrees with what it is said to be."""
+    """Return the type of the file. Raises ConfigError when its content contradicts the configured type."""
     found = "JKS" if content.startswith(jks.MAGIC) else "PKCS12" if content.startswith(_DER) else "PEM"
     if kind is None or kind == found or "PEM" not in (kind, found):
         return found
@@ -245,7 +251,7 @@ def _jks_pairs(keys: TlsKeys, content: bytes, location: str, password: str, key_
 
 
 def _pkcs12(keys: TlsKeys, store: str, content: bytes, location: str, password: str | None) -> tuple[list[KeyPair], list[bytes]]:
-    """The key with its chain, and all certificates."""
+    """Return the private key with its chain, if there is one, and all certificates in DER."""
     source = keys.shown(f"{store}.location")
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -267,12 +273,12 @@ def _pkcs12(keys: TlsKeys, store: str, content: bytes, location: str, password: 
 
 
 def _chain(own: bytes, others: list[bytes]) -> tuple[bytes, ...]:
-    """The certificate and those above it: a store of PKCS12 has them in any order, beside others."""
+    """Return the certificate and its issuers in order. A PKCS12 store has them in any order, among other certificates."""
     chain = [own]
     try:
         by_subject = {subject(each): each for each in others}
         while (above := by_subject.pop(issuer(chain[-1]), None)) is not None:
             chain.append(above)
     except ValueError:
-        pass  # OpenSSL says what is wrong with it
+        pass  # OpenSSL reports the malformed certificate later
     return tuple(chain)

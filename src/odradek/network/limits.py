@@ -18,8 +18,8 @@ class AcceptorLimits:
     - `request_memory`: queued.max.request.bytes.
     - `login_memory`: for requests of connections that have not logged in; not part of `request_memory`.
     - `frame_grace_s` and `frame_min_rate`: a frame must be complete within the grace period plus size / rate.
-    - `response_memory`: for responses that peers have not received yet, over all connections (`network.owed`). The default is a quarter of
-      the default of `request_memory`.
+    - `response_memory`: for responses that peers have not received yet, over all connections (`network.owed`). The broker sets
+      an eighth of queued.max.request.bytes.
     - `handshake_s`: from the accepted connection to the end of its TLS handshake.
     - `handshakes_at_once`: handshake steps that run in threads at the same time.
 

@@ -1,15 +1,15 @@
-"""Connections to other nodes, opened when something is to be sent and kept until they break or idle (ADR 8).
+"""Connections to other nodes, opened when a request is to be sent and kept until they break or are idle (ADR 8).
 
-Each pair of node and purpose has one connection of its own, a line: what waits on the other side (a parked fetch, a commit) holds up only
-requests of its own kind. A line goes through
+Each pair of node and purpose has a separate connection, called a line. So a request that waits on the other side (a parked fetch, a commit)
+delays only requests for the same purpose. A line has these states:
 
     idle --send--> dialling --connected, versions known--> ready --idle, or closed with nothing in flight--> idle
                        \\--failed--> backing off <--broken with requests in flight--/
                                         \\--send, after the back-off--> dialling
 
-`PeerTable` decides (no IO, time as an argument), `Peers` performs it on `transport.dial`. Nothing blocks: requests wait while their line is
-dialled, fail at once while it backs off, and fail when their time is up. A dial that nobody waits for any more is given up, so that a
-path that comes back is found by the next request and not by the end of an old attempt.
+`PeerTable` decides (no IO, time as an argument), `Peers` performs the decisions with `transport.dial`. No call blocks. Requests wait while
+their line is dialled, fail at once while it backs off, and fail when they time out. A dial is given up when no request waits for it any
+longer. So the next request finds out that a path works again, without waiting for the end of an old attempt.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _RENEWED_AT = 0.85
-"""The part of a session after which this node logs in anew (SaslClientAuthenticator)."""
+"""Part of a session's lifetime after which this node authenticates again (SaslClientAuthenticator)."""
 
 
 class Address(NamedTuple):
-    """Where a node is reached. A negative `node_id` stands for whoever answers there: a bootstrap server."""
+    """Address of a node. A negative `node_id` stands for a bootstrap server, whose id is unknown."""
 
     node_id: int
     host: str
     port: int
     listener: str = ""
-    """The name of the listener there, which says how one speaks to it."""
+    """Name of the listener at this address, which selects TLS and login."""
 
     @property
     def place(self) -> tuple[str, int]:
@@ -64,32 +64,32 @@ class Address(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One connection: to whom, and for what."""
+    """Connection to one node for one purpose."""
 
     node: Address
     purpose: str
 
 
 class PeerSettings(NamedTuple):
-    """Limits of all lines; times are seconds. The defaults are Kafka's, for the broker's clients of other nodes."""
+    """Limits of all lines; times are seconds. The defaults are those of Kafka's clients inside a broker."""
 
     setup_timeout_s: float = 10.0
-    """socket.connection.setup.timeout.ms; doubles with every failure in a row, up to `setup_timeout_max_s`."""
+    """socket.connection.setup.timeout.ms; doubles with every consecutive failure, up to `setup_timeout_max_s`."""
     setup_timeout_max_s: float = 30.0
     backoff_s: float = 0.05
-    """The pause after a failure; doubles with every further one, up to `backoff_max_s`."""
+    """Back-off after a failure; doubles with every consecutive failure, up to `backoff_max_s`."""
     backoff_max_s: float = 0.5
     idle_s: float = 600.0
     """connections.max.idle.ms."""
     max_in_flight: int = 5
-    """Requests on the wire of one line."""
+    """Most requests on the wire of one line."""
     max_waiting: int = 1000
-    """Requests that wait for one line, while it is dialled or its wire is full."""
+    """Most requests that wait for one line, while it is dialled or its wire is full."""
     max_lines: int = 4096
 
 
 class Verdict(Enum):
-    """What becomes of a request."""
+    """Decision about a request."""
 
     SEND = "send"
     WAIT = "wait"
@@ -110,14 +110,14 @@ class _Known:
     def __init__(self, now_s: float) -> None:
         self.state = LineState.IDLE
         self.failures = 0
-        """In a row."""
+        """Number of consecutive failures."""
         self.until_s = 0.0
         """End of the back-off."""
         self.used_s = now_s
 
 
 class PeerTable:
-    """The states of all lines. Times are seconds of one monotonic clock."""
+    """States of all lines. Times are seconds of one monotonic clock."""
 
     def __init__(self, settings: PeerSettings) -> None:
         self._settings = settings
@@ -131,7 +131,7 @@ class PeerTable:
         return LineState.IDLE if known is None else known.state
 
     def ask(self, line: Line, now_s: float) -> Verdict:
-        """What to do with a request for the line; after DIAL the line is being dialled."""
+        """Return how to treat a request for the line. DIAL changes the line's state to dialling."""
         known = self._lines.get(line)
         if known is None:
             if len(self._lines) >= self._settings.max_lines:
@@ -148,23 +148,23 @@ class PeerTable:
         return Verdict.DIAL
 
     def setup_timeout_s(self, line: Line) -> float:
-        """How long the present attempt to connect may take."""
+        """Return how many seconds the current attempt to connect may take."""
         failures = min(self._lines[line].failures, 30)
         return min(self._settings.setup_timeout_s * 2.0**failures, max(self._settings.setup_timeout_max_s, self._settings.setup_timeout_s))
 
     def opened(self, line: Line, now_s: float) -> None:
-        """The connection is there and its versions are known."""
+        """Change the line to ready: it is connected and its versions are known."""
         known = self._lines[line]
         known.state, known.failures, known.used_s = LineState.READY, 0, now_s
 
     def used(self, line: Line, now_s: float) -> None:
-        """Something went over the line."""
+        """Reset the idle time of the line."""
         known = self._lines.get(line)
         if known is not None:
             known.used_s = now_s
 
     def failed(self, line: Line, now_s: float) -> None:
-        """It could not be opened, or broke while requests were in flight: the next attempt has to wait."""
+        """Start the back-off: the line could not be opened, or broke while requests were in flight."""
         known = self._lines[line]
         settings = self._settings
         known.until_s = now_s + min(settings.backoff_s * 2.0 ** min(known.failures, 30), max(settings.backoff_max_s, settings.backoff_s))
@@ -172,11 +172,11 @@ class PeerTable:
         known.state = LineState.BACKING_OFF
 
     def closed(self, line: Line) -> None:
-        """It was closed, and nobody lost anything by it."""
+        """Change the line to idle: it was closed without requests in flight."""
         self._lines[line].state = LineState.IDLE
 
     def unused(self, now_s: float) -> list[Line]:
-        """The lines that nothing has gone over for the idle time."""
+        """Return the lines that were not used for `idle_s` seconds."""
         return [line for line, known in self._lines.items() if now_s - known.used_s >= self._settings.idle_s]
 
     def forget(self, line: Line) -> None:
@@ -184,7 +184,7 @@ class PeerTable:
 
 
 class _Waiting:
-    """A request whose line is being dialled."""
+    """Request whose line is being dialled."""
 
     __slots__ = ("at_least", "at_most", "deadline_s", "request", "result", "timer")
 
@@ -198,23 +198,23 @@ class _Waiting:
 
 
 class _Link:
-    """What stands behind a line."""
+    """Connection, or attempt to connect, of one line."""
 
     __slots__ = ("connection", "reason", "task", "versions", "waiting")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
-        """The dial under way."""
+        """Task that dials or authenticates."""
         self.connection: ClientConnection | None = None
         self.versions: ApiVersionTable | None = None
-        """Known when the line is ready."""
+        """API versions of the node; None until the line is ready."""
         self.waiting: deque[_Waiting] = deque()
         self.reason = ""
-        """Of the last failure."""
+        """Reason of the last failure."""
 
 
 class Peers:
-    """Sends requests to other nodes; all calls come from the loop's thread."""
+    """Sender of requests to other nodes. All calls come from the loop's thread."""
 
     def __init__(
         self,
@@ -225,8 +225,9 @@ class Peers:
         tls: Callable[[str], ssl.SSLContext | None] = lambda listener: None,
         login: Callable[[str, str], SaslClient | None] = lambda listener, host: None,
     ) -> None:
-        """`tls`: with what to speak to listeners of a name; `login`: how to say there, at that host, who this node is. Both are asked for
-        each connection anew.
+        """Create the sender. `tls` and `login` are called for each new connection.
+
+        `tls` returns the TLS context for a listener name, or None. `login` returns the SASL client for a listener name and a host, or None.
         """
         self._loop = loop
         self._clock = clock
@@ -237,19 +238,21 @@ class Peers:
         self._table = PeerTable(self._settings)
         self._links: dict[Line, _Link] = {}
         self._unreachable: set[tuple[str, int]] = set()
-        """Hosts and ports of which has been logged that they cannot be reached, whichever node is meant to be there."""
+        """Host and port of each node whose failure has been logged. The node id is not part of the key."""
         self._sweep: TimerHandle | None = None
         self._closed = False
 
     def send(
         self, node: Address, purpose: str, request: Message, *, at_most: int | None = None, at_least: int = 0, timeout_s: float = 30.0
     ) -> Deferred[Message]:
-        """Sends `request` over the line for `purpose`, in the highest version within the bounds that both sides know; the result is the
-        response, which may hold views of what was received. The request must hold nothing but bytes in memory.
+        """Send `request` over the line for `purpose`, in the highest version within the bounds that both sides know.
 
-        Fails with KafkaError: NETWORK_EXCEPTION when there is no connection or it breaks (the request may have been executed),
-        REQUEST_TIMED_OUT when `timeout_s` is over, UNSUPPORTED_VERSION when no version is known to both, or when the request says what
-        the one found cannot. A result may be there when this returns.
+        The result is the response, which may hold views of the received bytes. It may be there when this method returns. The request must
+        hold only bytes in memory.
+
+        Fails with KafkaError. NETWORK_EXCEPTION: no connection could be made, or it broke (the request may have been executed).
+        REQUEST_TIMED_OUT: `timeout_s` has passed. UNSUPPORTED_VERSION: no version is known to both sides, or the chosen version cannot
+        express the request.
         """
         result: Deferred[Message] = Deferred()
         if self._closed:
@@ -279,7 +282,7 @@ class Peers:
         return result
 
     def versions(self, node: Address, purpose: str) -> ApiVersionTable | None:
-        """What the node serves, as far as it is connected for this purpose."""
+        """Return the API versions of the node, or None when no line to it for this purpose is ready."""
         link = self._links.get(Line(node, purpose))
         return None if link is None else link.versions
 
@@ -292,7 +295,7 @@ class Peers:
         return list(self._links)
 
     def close(self) -> None:
-        """Closes every connection; what is under way fails with NETWORK_EXCEPTION, and so does what is sent from now on."""
+        """Close every connection. Requests in progress, and all later requests, fail with NETWORK_EXCEPTION."""
         self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -325,7 +328,7 @@ class Peers:
                 tls=self._tls(node.listener),
             )
         except Exception as error:
-            # Not only ConnectionLost: addresses come from other nodes, and some make no sense to the resolver.
+            # Not only ConnectionLost: other nodes tell the addresses, and the resolver rejects some of them with other errors.
             link.task = None
             where = host_port(node.host, node.port)
             reason = str(error).removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
@@ -339,7 +342,7 @@ class Peers:
     def _negotiate(self, line: Line, link: _Link, connection: ClientConnection, negotiation: Negotiation, timeout_s: float) -> None:
         def answered(done: Deferred[memoryview]) -> None:
             if link.connection is not connection or done.error is not None:
-                return  # `_lost` is told of it.
+                return  # `_lost` handles the failure
             try:
                 versions = negotiation.answered(done.result())
             except (KafkaError, ProtocolError) as error:
@@ -363,7 +366,7 @@ class Peers:
     async def _authenticate(
         self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, client: SaslClient, timeout_s: float
     ) -> None:
-        """Logs in, for the first time or, while other requests wait, once more before the session ends (KIP-368)."""
+        """Authenticate, for the first time or again before the session ends (KIP-368); then requests wait until the end."""
         from odradek.network.login import LoginRefused, log_in
 
         try:
@@ -403,7 +406,7 @@ class Peers:
             self._transmit(line, link, each)
 
     def _expired(self, line: Line, link: _Link, waiting: _Waiting) -> None:
-        """A request's time is up before its line was ready. The last one to wait takes the attempt with it."""
+        """Time out a request whose line is not ready. When no other request waits, give up the attempt to connect."""
         link.waiting.remove(waiting)
         waiting.result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{line.node}: no connection in time"))
         if not link.waiting:
@@ -449,7 +452,7 @@ class Peers:
     # -- the ends of a connection ------------------------------------------------------------------------------------------------------
 
     def _lost(self, line: Line, link: _Link, connection: ClientConnection, error: ConnectionLost) -> None:
-        """The other side has ended the connection. Nothing happens when it is not the line's any more."""
+        """Handle the end of a connection by the other side. Does nothing when the line has another connection by now."""
         if link.connection is not connection:
             return
         opened = link.versions is not None
@@ -461,7 +464,7 @@ class Peers:
             self._failed(line, link, str(error), logged=not opened)
 
     def _drop(self, line: Line, link: _Link, reason: str) -> None:
-        """Ends the connection, or the attempt to make one, as a failure."""
+        """Close the connection, or give up the attempt to connect, and record a failure."""
         task, link.task = link.task, None
         if task is not None:
             task.cancel()

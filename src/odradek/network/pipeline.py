@@ -1,6 +1,6 @@
-"""Requests and responses of one connection, without the connection: bytes in, answers out; no IO, time as an argument.
+"""Requests and responses of one connection, without the connection: bytes in, responses out; no IO, time as an argument.
 
-Responses come in the order of the requests (Kafka's promise per connection); anything else is an error.
+Responses come in the order of the requests (Kafka's promise per connection); any other order is an error.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from odradek.protocol.headers import decode_response_header, encode_request_head
 Bytes = bytes | bytearray | memoryview
 
 MAX_RESPONSE = 2**31 - 1
-"""The largest answer that a size prefix can announce, bytes."""
+"""Bytes of the largest response that a size prefix can announce."""
 EAGER_BYTES = 64 * 1024 * 1024
-"""How much of an answer may be allocated before it has come."""
+"""Most bytes of a response that may be allocated before they have arrived."""
 LENT_BYTES = 64 * 1024 * 1024
-"""Of answers that are being read, whose memory is used again: three of 16 MiB, of which one is received, one waits and one is read. Each
-small answer has one forgotten, so that a client holds this memory only while it reads much."""
+"""Most bytes of receive buffers that are reused after large responses. They suffice for three responses of 16 MiB: one is received, one
+waits and one is read. Each small response forgets one buffer, so that a client holds this memory only while it reads much.
+"""
 _CORRELATION_MASK = 0x7FFF_FFFF
 
 
 class ConnectionLost(OdradekError):
-    """The connection could not be made, was closed or broke; requests in flight may or may not have been executed."""
+    """Failure to connect, or end of a connection; requests in flight may or may not have been executed."""
 
 
 class _InFlight:
@@ -41,14 +42,14 @@ class _InFlight:
 
 
 class RequestPipeline:
-    """Correlates requests and responses of one connection. Times are seconds of the caller's monotonic clock."""
+    """Correlation of requests and responses of one connection. Times are seconds of the caller's monotonic clock."""
 
     def __init__(self, client_id: str | None, *, pool: BufferPool | None = None, max_response: int = MAX_RESPONSE) -> None:
         self.client_id = client_id
         self._pool = pool or BufferPool(1 << 62, lent=LENT_BYTES)
         self.receiver = FrameReceiver(self._pool, max_response, eager_bytes=min(EAGER_BYTES, max_response))
         self.answered = 0
-        """How many answers have come."""
+        """Number of responses so far."""
         self._correlation_id = 0
         self._in_flight: deque[_InFlight] = deque()
         self.error: ConnectionLost | None = None
@@ -60,7 +61,10 @@ class RequestPipeline:
     def encode(
         self, api_key: int, api_version: int, body: Sequence[Bytes], deadline: float, *, expect_response: bool = True
     ) -> tuple[list[Bytes], Deferred[memoryview]]:
-        """The chunks to write for a request, and what will hold the body of its response (an empty view at once when none is expected)."""
+        """Return the chunks to write for a request, and the deferred body of its response.
+
+        Without an expected response the deferred holds an empty view at once.
+        """
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & _CORRELATION_MASK
         header = encode_request_header(api_key, api_version, correlation_id, self.client_id)
@@ -76,11 +80,14 @@ class RequestPipeline:
         return chunks, deferred
 
     def next_deadline(self) -> float | None:
-        """When the earliest request in flight runs out of time; None with nothing in flight."""
+        """Return the earliest deadline of the requests in flight, or None when none is in flight."""
         return min((request.deadline for request in self._in_flight), default=None)
 
     def received(self, size: int) -> None:
-        """Takes in `size` bytes that were put into `receiver.space()` and completes what they answer; ProtocolError on nonsense."""
+        """Take `size` bytes that were put into `receiver.space()`, and complete the requests that they answer.
+
+        Raises ProtocolError for a response that is malformed or out of order.
+        """
         receiver = self.receiver
         receiver.received(size)
         while (frame := receiver.next_frame()) is not None:
@@ -103,7 +110,7 @@ class RequestPipeline:
         request.deferred.complete(frame[offset:])
 
     def fail(self, error: ConnectionLost) -> None:
-        """The connection is gone: everything in flight fails with `error`."""
+        """Fail every request in flight with `error`, because the connection is gone."""
         if self.error is None:
             self.error = error
         lost, self._in_flight = self._in_flight, deque()

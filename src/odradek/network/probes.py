@@ -1,4 +1,4 @@
-"""Whether anybody listens at an address: the proof that a process has ended, as far as a network gives one."""
+"""Probes of an address: a refused connection is the best proof over a network that a process has ended."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import socket
 from odradek.base.deferred import Deferred
 
 _PAUSE_S = 0.02
-"""Between two attempts, when connections are accepted and end at once: a process that is being ended closes one socket after the other."""
+"""Seconds between two attempts while connections are accepted and end at once: a process that ends closes its sockets one by one."""
 
 
 class Probes:
-    """Attempts to connect; all calls come from the loop's thread."""
+    """Attempts to connect. All calls come from the loop's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._tasks: set[asyncio.Task[bool]] = set()
 
     def nobody_listens(self, host: str, port: int, patience_s: float) -> Deferred[bool]:
-        """Whether a connection is refused by every address of the host, now or within `patience_s` seconds.
+        """Return whether every address of the host refuses a connection, now or within `patience_s` seconds.
 
-        False as well when that cannot be told: the name has no address, nothing answers, or a connection is accepted and stays (or is ended
-        by the other side again and again) for so long, or `close` was called. Nothing is sent.
+        The result is False as well when the probe cannot tell. That is: the name has no address, no answer comes, a connection stays open
+        until the end of the period, the other side ends connections again and again, or `close` was called. No bytes are sent.
         """
         result: Deferred[bool] = Deferred()
         task = self._loop.create_task(self._refused(host, port, patience_s))
@@ -36,7 +36,7 @@ class Probes:
         return result
 
     def close(self) -> None:
-        """Gives up what is under way."""
+        """Cancel the probes in progress."""
         for task in self._tasks:
             task.cancel()
 
@@ -54,13 +54,15 @@ class Probes:
                         transport.abort()
                     await asyncio.sleep(_PAUSE_S)
         except (OSError, ValueError, OverflowError):
-            # TimeoutError is an OSError. Addresses come from other nodes: some make no sense to the resolver, or are no ports.
+            # TimeoutError is an OSError. Other nodes tell the addresses: the resolver rejects some of them, and some ports are out of
+            # range.
             return False
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.Transport, _Watch] | None:
-        """Return None when every address of the host refuses. OSError for any other failure, and for a host without an address.
+        """Return None when every address of the host refuses. Raises OSError for any other failure, and for a host without an address.
 
-        The name is resolved here: uvloop logs the error of a resolver whose `create_connection` was cancelled meanwhile as never retrieved.
+        The name is resolved here because of uvloop: it logs the error of a resolver as never retrieved when `create_connection` was
+        cancelled.
         """
         for family, _, _, _, address in await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             try:
@@ -71,7 +73,7 @@ class Probes:
 
 
 class _Watch(asyncio.Protocol):
-    """Says when the connection has ended, and nothing else."""
+    """Protocol that reports the end of a connection."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.lost: asyncio.Future[None] = loop.create_future()

@@ -1,14 +1,17 @@
-"""TLS between a socket and its `Connection`: the one is this object's transport, to the other it is the transport.
+"""TLS between a socket and its `Connection`. The socket's transport calls this object; for the connection this object is the transport.
 
     handshaking --handshake done--> open --close--> closed
          \\--failed--> refused --the peer has read the alert, or a second is over--> closed
 
-asyncio's own TLS is not used on listeners, for four reasons. A connection is admitted, counted and given its deadline before anything is
-computed for it. The steps of handshakes, whose private-key operations take up to a millisecond, run in the executor, a bounded number at a
-time (`Handshakes`), so that a flood of them takes no time from the requests of others. What is owed to a peer is what the kernel has not
-taken, as without TLS. And ciphertext is received into one buffer for all connections, so that an idle one holds none.
+asyncio's own TLS is not used on listeners, for four reasons:
 
-The object of OpenSSL belongs to the executor while a step runs, and to the loop otherwise; meanwhile nothing is read from the socket.
+1. A connection is admitted, counted and given its deadline before any computation for it.
+2. Handshake steps, whose private-key operations take up to a millisecond, run in the executor. Only a bounded number runs at a time
+   (`Handshakes`), so that a flood of handshakes takes no time from the requests of other connections.
+3. As without TLS, the unsent bytes of a peer are those that the kernel has not taken.
+4. Ciphertext is received into one buffer for all connections, so that an idle connection holds none.
+
+OpenSSL's object belongs to the executor while a step runs, and to the loop otherwise. Nothing is read from the socket while a step runs.
 """
 
 from __future__ import annotations
@@ -32,15 +35,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CIPHERTEXT = 256 * 1024
-"""Bytes of the buffer that all connections receive into: a read of a socket is decrypted before the next."""
+"""Bytes of the receive buffer that all connections share: each read of a socket is decrypted before the next."""
 _RECORD = 16 * 1024
-"""Plaintext bytes of the largest record. Smaller pieces of an answer are put together, since each record costs a call and 22 bytes."""
+"""Plaintext bytes of the largest TLS record. Smaller chunks of a response are joined, since each record costs a call and 22 bytes."""
 _STEP = 128 * 1024
-"""Bytes that are encrypted before they are handed to the socket: few enough that they are still in the processor's caches then."""
+"""Bytes that are encrypted before they are written to the socket: few enough to be still in the processor's caches then."""
 _UNTAKEN = 64 * 1024
-"""Bytes of alerts and key updates that a peer may leave unread before it is closed: it can ask for them without end."""
+"""Most bytes of alerts and key updates that a peer may leave unread: a peer can ask for them without end."""
 _LINGER_S = 1.0
-"""How long a refused peer has to read why: closing at once, with bytes of it unread, would take the alert from it."""
+"""Seconds that a refused peer has to read the alert. To close at once, with received bytes unread, would discard the alert."""
 
 _NOT_TLS = {
     "HTTP_REQUEST": "it speaks HTTP",
@@ -52,8 +55,9 @@ _NOT_TLS = {
 
 
 class TlsServing:
-    """What a listener's connections are secured with: `context` for those to come, `principal` for whom a certificate (DER, None where
-    there is none) stands; ValueError where for nobody.
+    """TLS of a listener: `context` for new connections, `principal` to derive the client's principal from its certificate.
+
+    `principal` takes the certificate in DER (None without a certificate), and raises ValueError for a certificate without a principal.
     """
 
     __slots__ = ("context", "principal")
@@ -61,11 +65,11 @@ class TlsServing:
     def __init__(self, context: ssl.SSLContext, principal: Callable[[bytes | None], Principal] | None) -> None:
         self.context = context
         self.principal = principal
-        """None where TLS does not say who the client is."""
+        """None when TLS does not authenticate the client."""
 
 
 class Handshakes:
-    """Runs the steps of handshakes in the executor, `at_once` of them, the others in their order."""
+    """Queue of handshake steps: `at_once` of them run in the executor, the others wait in order."""
 
     __slots__ = ("_at_once", "_loop", "_running", "_waiting")
 
@@ -77,11 +81,11 @@ class Handshakes:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """Number of layers whose step waits."""
         return len(self._waiting)
 
     def run(self, layer: TlsLayer) -> None:
-        """`layer.step()` in the executor, then `layer.stepped(outcome)` on the loop."""
+        """Run `layer.step()` in the executor, then `layer.stepped(outcome)` on the loop."""
         self._waiting.append(layer)
         self._next()
 
@@ -107,7 +111,7 @@ class _State(Enum):
 
 
 class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
-    """The TLS of one accepted connection."""
+    """TLS layer of one accepted connection."""
 
     def __init__(self, acceptor: Acceptor, listener: Listener, serving: TlsServing) -> None:
         super().__init__()
@@ -118,12 +122,12 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._tls = serving.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._raw: asyncio.Transport | None = None
         self._state = _State.HANDSHAKING
-        self._stepping = False  # the executor has, or will have, the object of OpenSSL
+        self._stepping = False  # OpenSSL's object is in use by the executor, or will be
         self._decrypting = False  # `_decrypt` runs further up the stack
-        self._continuing = False  # ... or comes on the loop's next turn
-        self._paused = False  # the connection takes nothing
+        self._continuing = False  # `_continue` is scheduled for the next loop iteration
+        self._paused = False  # the connection does not take bytes
         self._charged_pool = acceptor.pool
-        self._charged = 0  # bytes of ciphertext that wait meanwhile, as far as they count as memory of requests
+        self._charged = 0  # bytes of waiting ciphertext that count as memory of requests
 
     @property
     def gone(self) -> bool:
@@ -174,7 +178,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._acceptor.handshakes.run(self)
 
     def step(self) -> BaseException | bool:
-        """As far as the handshake gets with what was received: whether it is done, or what is wrong. Runs in the executor."""
+        """Advance the handshake with the received bytes. Return whether it is done, or its error. Runs in the executor."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -184,7 +188,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         return True
 
     def stepped(self, outcome: BaseException | bool) -> None:
-        """What a step came to; on the loop."""
+        """Handle the outcome of a step, on the loop."""
         self._stepping = False
         if self.gone:
             return
@@ -210,7 +214,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._decrypt()
 
     def _refuse(self, error: BaseException) -> None:
-        """The alert is on its way; nothing more is taken from the peer."""
+        """Refuse the peer: the alert is on its way, and no further bytes are taken from the peer."""
         self._warn(_reason(error))
         raw = self._raw
         if raw is None or raw.is_closing():
@@ -227,7 +231,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     # -- reading -------------------------------------------------------------------------------------------------------------------------
 
     def _decrypt(self) -> None:
-        """Hands the connection what has arrived, until it takes no more."""
+        """Decrypt the received bytes for the connection, until it pauses or none are left."""
         if self._decrypting:
             return
         self._decrypting = True
@@ -251,12 +255,12 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._settle()
 
     def _read(self, space: memoryview) -> tuple[int, bool]:
-        """How many bytes were decrypted, and whether there may be more."""
+        """Return how many bytes were decrypted, and whether more may be available."""
         tls, size, filled = self._tls, len(space), 0
         try:
             while filled < size:
                 got = cast(int, tls.read(size - filled, cast(Any, space[filled:] if filled else space)))
-                if not got:  # the peer has said that it sends no more
+                if not got:  # the peer has announced that it sends no more
                     self._ended()
                     return filled, False
                 filled += got
@@ -285,7 +289,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._step_soon()
 
     def _settle(self) -> None:
-        """Reads from the socket when something can be done with it. What waits here meanwhile counts as memory of requests."""
+        """Pause or resume reading from the socket. While the connection is paused, waiting ciphertext counts as memory of requests."""
         raw = self._raw
         if raw is None or raw.is_closing():
             return
@@ -330,7 +334,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         if self._decrypting or self._stepping or self._continuing:
             return
         if self._incoming.pending or (self._state is _State.OPEN and self._tls.pending()):
-            # Not from here: it is the connection that calls, in the middle of something.
+            # Not from here: the connection makes this call in the middle of other work.
             self._continuing = True
             self._acceptor.loop.call_soon(self._continue)
         else:
@@ -382,7 +386,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             raw.write(outgoing.read())
 
     def _flush(self) -> None:
-        """Sends what OpenSSL has to say besides the answers."""
+        """Send OpenSSL's own messages, such as alerts and key updates."""
         raw = self._raw
         if raw is None or not self._outgoing.pending:
             return
@@ -393,12 +397,12 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             raw.write(self._outgoing.read())
 
     def close(self) -> None:
-        """Tells the peer that no more comes, and closes after what has been handed to the socket is sent."""
+        """Announce the end to the peer, and close the socket after the bytes that it has are sent."""
         raw = self._raw
         if raw is None:
             return
         if self._state is _State.OPEN and not raw.is_closing():
-            # It writes its last record, and complains that the peer's is not there, for which nobody waits.
+            # `unwrap` writes the last record, and raises because the peer's is missing; no code waits for that one.
             with contextlib.suppress(ssl.SSLError, ValueError, OSError):
                 self._tls.unwrap()
             self._flush()

@@ -1,7 +1,7 @@
-"""TLS contexts of Java's ssl.* keys, for clients and servers: protocols, cipher suites, who is trusted, who one is.
+"""TLS contexts from Java's ssl.* keys, for clients and servers: protocols, cipher suites, trusted certificates, own keys.
 
-What Java does and OpenSSL by itself would not: any certificate of the trust store ends a chain, also one in its middle; there is no
-renegotiation.
+Java and these contexts differ from OpenSSL's defaults in two points. Any certificate of the trust store ends a chain, even in the middle of
+the chain. Renegotiation is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_STEPS = 20
 
 
 class Identity(NamedTuple):
-    """What a new certificate is compared with: its name and alternative names, in DER."""
+    """Subject and alternative names of a certificate, in DER; a new certificate is compared with them."""
 
     alias: str
     subject: bytes
@@ -30,7 +30,7 @@ class Identity(NamedTuple):
 
 
 class ServerTls(NamedTuple):
-    """A listener's context, and the certificates behind it."""
+    """TLS context of a listener, with the identities of its certificates."""
 
     context: ssl.SSLContext
     identities: tuple[Identity, ...]
@@ -39,7 +39,7 @@ class ServerTls(NamedTuple):
 
 
 def client_context(keys: TlsKeys) -> ssl.SSLContext:
-    """What connections are made with; ConfigError for what cannot be used."""
+    """Return the context for connections that are made. Raises ConfigError for keys that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = (keys.text("ssl.endpoint.identification.algorithm") or "").lower() == "https"
     _set_protocols(context, keys)
@@ -49,7 +49,7 @@ def client_context(keys: TlsKeys) -> ssl.SSLContext:
 
 
 def server_tls(keys: TlsKeys) -> ServerTls:
-    """What connections are accepted with; ConfigError for what cannot be used, and where there is no key store."""
+    """Return the context for connections that are accepted. Raises ConfigError for keys that cannot be used, and without a key store."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     _set_protocols(context, keys)
@@ -117,7 +117,7 @@ def _set_trust(context: ssl.SSLContext, trusted: list[bytes] | None, keys: TlsKe
 
 
 def load_keys(context: ssl.SSLContext, pairs: list[KeyPair], keys: TlsKeys) -> None:
-    """Of several keys of one algorithm the first of the store is used, since OpenSSL has one place for each."""
+    """Load the private keys into the context. OpenSSL holds one key for each algorithm: the first of the store is used."""
     password_key = keys.shown("ssl.key.password")
     for pair in reversed(pairs):
         _load(context, pair, password_key)
@@ -130,7 +130,7 @@ def _load(context: ssl.SSLContext, pair: KeyPair, password_key: str) -> None:
         return pair.password
 
     try:
-        # Python loads a key from a file only: nobody else may read this one, and it is gone at once.
+        # Python loads a key only from a file. No other user may read this file, and it is deleted at once.
         with tempfile.TemporaryDirectory(prefix="odradek-") as folder:
             path = Path(folder) / "key.pem"
             path.touch(0o600)
@@ -143,14 +143,14 @@ def _load(context: ssl.SSLContext, pair: KeyPair, password_key: str) -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """OpenSSL's or the system's reason, in words."""
+    """Return the reason of an OpenSSL or system error, in words."""
     if isinstance(error, ssl.SSLError):
         return (error.reason or "OpenSSL does not take it").replace("_", " ").lower()
     return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 
 def try_handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> str | None:
-    """Why the two do not come together, None when they do; no network takes part, and no names are checked."""
+    """Return why a handshake between the two contexts fails, or None when it succeeds. No network is used, and no names are checked."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     checked = client.check_hostname
     client.check_hostname = False

@@ -1,7 +1,7 @@
-"""The client side of a connection: dialling, pipelining, time limits.
+"""Client side of a connection: dialling, pipelining, timeouts.
 
-Clients, replication, Raft and forwarding all use this one. A connection that has failed stays failed: reconnecting and backing off is the
-caller's business. Responses come in the order of the requests (Kafka's promise per connection); anything else closes the connection.
+Clients, replication, Raft and forwarding all use this module. A failed connection stays failed: the caller reconnects and backs off.
+Responses come in the order of the requests (Kafka's promise per connection); any other order closes the connection.
 
 `pipeline` is the pure core, which a blocking shell can drive as well.
 """
@@ -41,11 +41,11 @@ DEFAULT_MAX_IN_FLIGHT = 5
 
 
 class RequestTimedOut(ConnectionLost):
-    """No answer in time; the connection is closed, because later answers could no longer be told apart from late ones."""
+    """Timeout of a request. The connection is closed, because later responses could not be told apart from the late one."""
 
 
 class TlsFailed(ConnectionLost):
-    """TLS failed: one of the two sides does not accept the other's certificate, or they have no protocol or cipher in common."""
+    """Failure of TLS: a side does not accept the other's certificate, or both have no protocol or cipher in common."""
 
     def __init__(self, where: str, error: ssl.SSLError) -> None:
         super().__init__(f"TLS with {where} failed: {error.reason or error}")
@@ -53,14 +53,14 @@ class TlsFailed(ConnectionLost):
 
 
 class Meter(Protocol):
-    """Hears what a connection does; times are seconds of the connection's clock."""
+    """Observer of a connection's traffic; times are seconds of the connection's clock."""
 
     def sent(self, api_key: int, size: int, now_s: float, *, answered: bool) -> None:
-        """A request of `size` bytes was written; `answered` when an answer will come."""
+        """Record that a request of `size` bytes was written; `answered` says whether a response will come."""
         ...
 
     def received(self, size: int, answers: int, now_s: float) -> None:
-        """`size` bytes arrived; with them so many answers were complete, in the order of their requests."""
+        """Record that `size` bytes arrived, and that they completed `answers` responses, in the order of their requests."""
         ...
 
 
@@ -68,10 +68,10 @@ R = TypeVar("R", bound="Message")
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """An open connection to a broker; made by `dial`.
+    """Open connection to a broker; made by `dial`.
 
-    At most `max_in_flight` requests are on the wire; more wait their turn here, `max_queued` at most. An answer of more than `max_response`
-    bytes closes the connection.
+    At most `max_in_flight` requests are on the wire; at most `max_queued` further requests wait here. A response of more than
+    `max_response` bytes closes the connection.
     """
 
     def __init__(
@@ -94,16 +94,16 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._timer: TimerHandle | None = None
         self._timer_s = 0.0
-        """When the timer rings: not after the first deadline of all requests."""
+        """Monotonic seconds when the timer fires; at or before the earliest deadline of all requests."""
         self._on_close: list[Callable[[ConnectionLost], object]] = []
         self._paused = False
         self._held_until_s = 0.0
         self._release: TimerHandle | None = None
         self.meter: Meter | None = None
         self.active_s = clock.monotonic()
-        """When the connection was last used: a request was sent or bytes came. Urgent requests and what waits here do not count."""
+        """Monotonic seconds of the last use: a request was sent or bytes came. Urgent requests and requests that wait here do not count."""
         self.lost_requests = 0
-        """How many requests the end of the connection left without an answer."""
+        """Number of requests that the end of the connection left without a response."""
 
     # -- for the owner ---------------------------------------------------------------------------------------------------------
 
@@ -118,16 +118,19 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def answers(self) -> int:
-        """How many answers have come."""
+        """Number of responses so far."""
         return self._pipeline.answered
 
     @property
     def can_send(self) -> bool:
-        """Whether a request would go out at once."""
+        """Whether a request would be sent at once."""
         return not self.closed and not self._queue and self._may_write()
 
     def hold(self, seconds: float) -> None:
-        """No request leaves within so many seconds; those that wait have so much longer (KIP-219: the broker does not read it earlier)."""
+        """Send no request within the next `seconds`, and extend the deadlines of waiting requests by the added delay.
+
+        The broker does not read a muted connection earlier (KIP-219).
+        """
         now = self._clock.monotonic()
         longer = now + seconds - max(now, self._held_until_s)
         if longer <= 0 or self.closed:
@@ -139,20 +142,20 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._release = self._clock.call_later(seconds, self._released)
 
     def pause(self) -> None:
-        """Only urgent requests leave until `resume`."""
+        """Send only urgent requests until `resume`."""
         self._paused = True
 
     def resume(self) -> None:
-        """What waits may leave."""
+        """End a pause, and send the requests that wait."""
         self._paused = False
         self._drain_queue()
 
     def limit_responses(self, size: int) -> None:
-        """From now on answers of up to `size` bytes are taken."""
+        """Accept responses of up to `size` bytes from now on."""
         self._pipeline.receiver.limit(size, eager_bytes=min(EAGER_BYTES, size))
 
     def on_close(self, callback: Callable[[ConnectionLost], object]) -> None:
-        """Runs `callback(error)` once the connection is gone, at once when it is."""
+        """Run `callback(error)` once the connection is gone; at once if it is gone already."""
         if self._pipeline.error is not None:
             callback(self._pipeline.error)
         else:
@@ -168,9 +171,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         expect_response: bool = True,
         urgent: bool = False,
     ) -> Deferred[memoryview]:
-        """Sends a request; the result is the body of its response, or fails with ConnectionLost (RequestTimedOut after `timeout_s`).
+        """Send a request, and return the deferred body of its response.
 
-        An `urgent` one goes before those that wait, also while the connection is paused or held.
+        An `urgent` request goes before waiting requests, even while the connection is paused or held. The result fails with ConnectionLost
+        (RequestTimedOut after `timeout_s`).
         """
         if self.closed:
             return _failed(self._pipeline.error or ConnectionLost("the connection is closed"))
@@ -190,9 +194,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         return deferred
 
     def request(self, request: Message, response_class: type[R], api_version: int, *, timeout_s: float = 30.0) -> Deferred[R]:
-        """`send` with a message: encodes the request, decodes the response. The response may hold views of what was received.
+        """Send a message, as `send` does, and return its decoded response. The response may hold views of the received bytes.
 
-        The request must hold nothing but bytes in memory.
+        The request must hold only bytes in memory.
         """
         result: Deferred[R] = Deferred()
 
@@ -207,7 +211,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return result
 
     def close(self) -> None:
-        """Closes at once; requests in flight fail with ConnectionLost."""
+        """Close at once; requests in flight fail with ConnectionLost."""
         self._fail(ConnectionLost("the connection was closed"))
 
     # -- asyncio's side --------------------------------------------------------------------------------------------------------
@@ -272,7 +276,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._write(api_key, api_version, body, deadline, expect_response).add_callback(_pass_on(waiting))
 
     def _check_deadline(self, turns: int = READING_TURNS) -> None:
-        """Fails when a request is late, after so many turns of the loop: in a process that stood still its answer may lie in the socket."""
+        """Fail the connection when a request is late, after `turns` loop iterations: after a pause of the process, the response may be in
+        the socket.
+        """
         self._timer = None
         now = self._clock.monotonic()
         deadlines = [request[3] for request in self._queue]
@@ -349,10 +355,12 @@ async def dial(
     send_buffer: int = -1,
     receive_buffer: int = -1,
 ) -> ClientConnection:
-    """Opens a connection; ConnectionLost when that fails or takes longer than `timeout_s` (TlsFailed: with a TLS of theirs or ours).
+    """Open a connection.
 
-    `loop` brings the network (default: the running one). `name` is what `host` was found by: messages and certificates go by that. Buffers
-    are those of the kernel in bytes, -1 for its own choice.
+    `loop` provides the network (default: the running loop). `name` is the host name that `host` was resolved from: messages and
+    certificates use it. The buffer sizes are those of the kernel in bytes; -1 leaves the choice to the kernel.
+
+    Raises ConnectionLost when connecting fails or takes longer than `timeout_s`; TlsFailed, a ConnectionLost, when the TLS handshake fails.
     """
     loop = loop or asyncio.get_running_loop()
     name = name or host
@@ -366,7 +374,7 @@ async def dial(
             if tls is None:
                 transport, _ = await loop.create_connection(lambda: connection, host, port)
             else:
-                # The time limit of asyncio's handshake is no shorter than ours.
+                # asyncio's handshake timeout must not be shorter than `timeout_s`.
                 limit = timeout_s + 60
                 transport, _ = await loop.create_connection(
                     lambda: connection, host, port, ssl=tls, server_hostname=name, ssl_handshake_timeout=limit

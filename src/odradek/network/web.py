@@ -1,8 +1,8 @@
-"""One HTTP exchange with a server outside of the cluster: a provider of keys, a receiver of metrics.
+"""HTTP exchange with a server outside of the cluster: a provider of keys, a receiver of metrics.
 
-The timeouts of sockets bound each read. A server that sends a byte now and then would hold a thread for good, so the whole exchange has a
-bound as well: at its end the connection is shut down, whatever the thread is waiting for. No proxy of the environment is used, and no
-redirection is followed, which could lead to where nobody has allowed to go.
+Socket timeouts bound each read. A server that sends a byte now and then would hold a thread for good, so the whole exchange is bounded as
+well. At the end of that time the connection is shut down, even while the thread waits. Proxies of the environment are not used.
+Redirections are not followed, because they could lead to a server that no administrator has allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 
 class WebAnswer(NamedTuple):
-    """Status, reason and body of an answer; a body longer than asked for is cut one byte behind."""
+    """Status, reason and body of an HTTP response; a body longer than the limit is truncated one byte after it."""
 
     status: int
     reason: str
@@ -37,10 +37,11 @@ def exchange(
     step_s: float,
     total_s: float,
 ) -> WebAnswer:
-    """Ask a server, and read at most `largest` + 1 bytes of its answer; blocks, so call it in a thread of its own (`Jobs.apart`).
+    """Send a request, and return the response with at most `largest` + 1 bytes of its body. Blocks: call in a separate thread
+    (`Jobs.apart`).
 
-    `step_s` bounds connecting and each read, `total_s` all of it but for the resolution of the host's name. Raises OSError, TimeoutError
-    among them, when there is no answer or what comes is no HTTP.
+    `step_s` bounds connecting and each read, in seconds. `total_s` bounds the whole exchange except for the resolution of the host name.
+    Raises OSError, which includes TimeoutError, when no response comes or the response is not HTTP.
     """
     parts = urlsplit(url)
     host = parts.hostname
@@ -73,10 +74,11 @@ _LATE = "no whole answer in time"
 
 
 class TimeLimit:
-    """Bound of an exchange that a thread waits for. When it is over, the connection is shut down: the thread reads its end.
+    """Time limit of an exchange that a thread waits for. When the time is over, the connection is shut down, so that the thread reads its
+    end.
 
-    The block then ends with a TimeoutError, also where it would end well, as what was read may be a part only; errors other than those of
-    connections and of HTTP pass.
+    The block then ends with a TimeoutError. It does so even after success, as the bytes that were read may be incomplete. Only errors that
+    are not of connections or of HTTP pass.
     """
 
     def __init__(self) -> None:
@@ -93,9 +95,9 @@ class TimeLimit:
             raise TimeoutError(_LATE) from None
 
     def watch(self, connection: socket.socket, total_s: float) -> None:
-        """Shut `connection` down in `total_s` seconds; what was watched before is left alone."""
+        """Shut `connection` down in `total_s` seconds, and stop watching the earlier connection."""
         self._stop()
-        # A descriptor of its own stays valid while TLS takes the socket over.
+        # A duplicated descriptor stays valid while TLS takes the socket over.
         self._twin = socket.socket(fileno=os.dup(connection.fileno()))
         self._timer = threading.Timer(total_s, self._end, (self._twin,))
         self._timer.daemon = True
@@ -109,6 +111,6 @@ class TimeLimit:
     def _stop(self) -> None:
         if self._timer is not None and self._twin is not None:
             self._timer.cancel()
-            # It may be at work: the descriptor must not be another connection's by then.
+            # Wait for a timer that is running: afterwards its descriptor could belong to another connection.
             self._timer.join()
             self._twin.close()
