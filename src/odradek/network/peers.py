@@ -291,7 +291,7 @@ class Peers:
 
     @property
     def lines(self) -> list[Line]:
-        """The lines that something was sent over and that have not been idle since; `state` says how each stands."""
+        """Lines that were used and have not been idle since; `state` returns the state of each."""
         return list(self._links)
 
     def close(self) -> None:

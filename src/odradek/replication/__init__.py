@@ -1,1 +1,1 @@
-"""Partition, in-sync replicas, high watermark, delayed operations, fetch sessions, replica manager."""
+"""Partitions, in-sync replicas, high watermarks, delayed operations, fetch sessions, and the replica manager."""

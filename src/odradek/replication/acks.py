@@ -1,11 +1,11 @@
-"""Produce requests with acks=-1 that wait for one partition, by the offset that acknowledges them.
+"""Produce requests with acks=-1 that wait for one partition, ordered by the offset that acknowledges them.
 
-They stand in a queue per partition, in the order of those offsets: a high watermark answers as many as stand at the front, and looks at one
-more. (Kafka's purgatory asks every request that waits for the partition, at every advance.) Requests that wait for several partitions
-are `delayed_produce.DelayedProduce`.
+Each partition has a queue in the order of those offsets. A new high watermark answers the requests at the front of the queue, and looks at
+one more. (Kafka's purgatory checks every request of the partition at every advance.) `delayed_produce.DelayedProduce` handles requests that
+wait for several partitions.
 
-The end of the leadership, of the partition or of its log directory answers the whole queue. A request whose time is up leaves at once,
-wherever it stands: its records stay in the log, and may yet become committed.
+The end of the leadership, of the partition or of its log directory answers the whole queue. A request that times out leaves the queue at
+once, at any position. Its records stay in the log, and may still become committed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FEW = 64
-"""Requests that have left a queue in the middle, and are not worth sweeping out."""
+"""Most requests that are done but stay in the middle of a queue before a sweep is worth its cost."""
 
 
 class _Waiting:
-    """One request. `append` is the part of its answer that is still open."""
+    """Waiting request. `append` is the only part of its response that is pending."""
 
     __slots__ = ("append", "appends", "deadline", "done", "partition", "result")
 
@@ -51,14 +51,14 @@ class _Queue:
     def __init__(self) -> None:
         self.waiting: deque[_Waiting] = deque()
         self.left = 0
-        """How many of them are done and not swept out yet."""
+        """Number of done requests in `waiting` that no sweep has removed yet."""
 
     def insert(self, newcomer: _Waiting) -> None:
-        """Mostly at the end; a repeated batch is acknowledged by the offset it got the first time."""
+        """Insert a request by its offset, mostly at the end. A repeated batch is acknowledged by the offset of its first append."""
         waiting = self.waiting
         required = newcomer.append.required_offset
         index = len(waiting)
-        # Those of a partition of the same name that is gone stay in front: they are answered first, whatever they wait for.
+        # Requests of a deleted partition of the same name stay in front: they are answered first, whatever their offset.
         while index and waiting[index - 1].append.required_offset > required and waiting[index - 1].partition is newcomer.partition:
             index -= 1
         if index == len(waiting):
@@ -67,7 +67,7 @@ class _Queue:
             waiting.insert(index, newcomer)
 
     def leave(self) -> None:
-        """One of them is done, out of its turn."""
+        """Count a request that is done before the requests ahead of it, and sweep the queue when many are."""
         self.left += 1
         waiting = self.waiting
         while waiting and waiting[0].done:
@@ -79,7 +79,7 @@ class _Queue:
 
 
 class Acks:
-    """All of a broker. At most `max_waiting` wait; beyond it a request is answered at once, as if its time were up."""
+    """Waiting requests of a broker. At most `max_waiting` wait; a further request is answered at once, as if it had timed out."""
 
     __slots__ = ("_deadlines", "_max_waiting", "_waiting", "expired", "queues")
 
@@ -88,17 +88,17 @@ class Acks:
         self._max_waiting = max_waiting
         self._waiting = 0
         self.expired = 0
-        """How many have run out of time."""
+        """Number of requests that have timed out."""
         self.queues: dict[TopicPartition, _Queue] = {}
-        """Those that somebody waits in. For others to look at only."""
+        """Queues that are not empty, read-only for other classes."""
 
     def __len__(self) -> int:
         return self._waiting
 
     def wait(self, partition: Partition, append: PartitionAppend, appends: Appends, timeout_ms: int) -> Applied[Appends]:
-        """`appends`, of which only `append` is open, once `partition.reached` says how that ends or `timeout_ms` are over.
+        """Return `appends` once `partition.reached` decides about `append`, or `timeout_ms` have passed.
 
-        The caller has just seen that it is open.
+        The caller has just checked that `append` is pending, and that no other element of `appends` is.
         """
         one = _Waiting(partition, append, appends)
         if self._waiting >= self._max_waiting:
@@ -114,7 +114,7 @@ class Acks:
         return one.result
 
     def check(self, key: TopicPartition) -> int:
-        """Answers those at the front for whom the partition has come far enough, or to an end; returns how many."""
+        """Answer the requests at the front whose offset is reached, or whose wait has ended with an error. Return their number."""
         queue = self.queues.get(key)
         if queue is None:
             return 0
@@ -138,7 +138,7 @@ class Acks:
         return len(ready)
 
     def close(self) -> None:
-        """Answers everything that still waits, as at shutdown."""
+        """Answer every waiting request with REQUEST_TIMED_OUT, as at shutdown."""
         queues, self.queues = self.queues, {}
         self._waiting = 0
         for queue in queues.values():
@@ -149,7 +149,7 @@ class Acks:
 
     def _expire(self, one: _Waiting) -> None:
         if one.done:
-            return  # What the answer to another one has led to has answered it.
+            return  # the answer to another request has led to this one's answer
         key = one.partition.topic_partition
         queue = self.queues[key]
         self.expired += 1
@@ -168,5 +168,5 @@ class Acks:
         try:
             one.result.complete(one.appends)
         except Exception:
-            # One answer that cannot be given must not keep the others waiting.
+            # A failing answer must not keep other requests waiting.
             logger.exception("the acknowledgement of %s failed", one.append)

@@ -1,4 +1,4 @@
-"""Sends ISR changes to the controller: one AlterPartition request at a time, all changes waiting by then in one request.
+"""Sender of ISR changes to the controller: one AlterPartition request at a time, with all changes that wait by then.
 
 (kafka.server.DefaultAlterPartitionManager, KIP-497, KIP-903)
 """
@@ -19,11 +19,11 @@ from odradek.protocol.messages.alter_partition import AlterPartitionRequest, Alt
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 0.05
-"""The pause before a change is sent again, whether the request or only its partition failed."""
+"""Seconds until a change is sent again, whether the request or only its partition failed."""
 
 
 class IsrChange(NamedTuple):
-    """What a leader proposes. `isr` holds (broker id, broker epoch or -1)."""
+    """ISR change that a leader proposes. `isr` holds pairs of broker id and broker epoch (-1: unknown)."""
 
     partition: TopicIdPartition
     leader_epoch: int
@@ -32,7 +32,7 @@ class IsrChange(NamedTuple):
 
 
 class IsrAnswer(NamedTuple):
-    """What the controller made of it."""
+    """State of the partition after the controller has applied a change."""
 
     leader_id: int
     leader_epoch: int
@@ -41,19 +41,19 @@ class IsrAnswer(NamedTuple):
 
 
 class IsrChannel(Protocol):
-    """Where a partition hands in its ISR changes."""
+    """Receiver of a partition's ISR changes."""
 
     def submit(self, change: IsrChange) -> Deferred[IsrAnswer]:
-        """Fails with `KafkaError` when the controller refuses; retries on its own while the controller cannot be reached."""
+        """Submit a change, and retry while the controller cannot be reached. Fails with `KafkaError` when the controller refuses."""
         ...
 
 
 SendAlterPartition = Callable[[AlterPartitionRequest], Deferred[AlterPartitionResponse]]
-"""Sends the request to the active controller, wherever it is; fails when no answer came."""
+"""Function that sends the request to the active controller, on this node or another; fails when no response comes."""
 
 
 class AlterPartitionManager:
-    """The changes of one broker, batched. A partition has at most one change under way."""
+    """Batched ISR changes of one broker. A partition has at most one change in progress."""
 
     __slots__ = ("_broker_epoch", "_broker_id", "_clock", "_closed", "_in_flight", "_send", "_waiting")
 
@@ -67,7 +67,10 @@ class AlterPartitionManager:
         self._closed = False
 
     def submit(self, change: IsrChange) -> Deferred[IsrAnswer]:
-        """See `IsrChannel.submit`. A second change of a partition whose first is not answered yet fails with OPERATION_NOT_ATTEMPTED."""
+        """Submit a change, see `IsrChannel.submit`.
+
+        Fails with OPERATION_NOT_ATTEMPTED while an earlier change of the same partition is not answered.
+        """
         key = (change.partition.topic_id, change.partition.partition)
         deferred: Deferred[IsrAnswer] = Deferred()
         if key in self._waiting:
@@ -75,13 +78,13 @@ class AlterPartitionManager:
             return deferred
         self._waiting[key] = (change, deferred)
         if not self._in_flight:
-            # The next turn of the loop: all changes of one sweep over the partitions go out together.
+            # Wait for the next loop iteration: all changes of one sweep over the partitions go out together.
             self._in_flight = True
             self._clock.call_later(0, self._send_waiting)
         return deferred
 
     def close(self) -> None:
-        """Sends nothing more; what waits stays unanswered, as when a broker dies."""
+        """Stop sending. Waiting changes stay unanswered, as when a broker dies."""
         self._closed = True
 
     def _send_waiting(self) -> None:
@@ -122,7 +125,7 @@ class AlterPartitionManager:
             self._clock.call_later(RETRY_AFTER_S, self._send_waiting)
             return
         if response.error_code != ErrorCode.NONE:
-            # A stale broker epoch or a controller that has just lost its role: the registration or the channel heals it.
+            # The broker epoch is stale, or the controller has just lost its role: registration or channel will solve that.
             logger.warning("AlterPartition was refused as a whole (%s), sending it again", code_of(response.error_code).name)
             self._clock.call_later(RETRY_AFTER_S, self._send_waiting)
             return

@@ -1,4 +1,4 @@
-"""Appending a request's records to the local logs, and waiting for what its acks demand (kafka.server.ReplicaManager.appendRecords)."""
+"""Appends of a request's records to the local logs, with the wait that its acks demand (kafka.server.ReplicaManager.appendRecords)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PLAIN_ERRORS = frozenset(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
 )
-"""Answered without the log start offset, as Kafka does; all others carry it."""
+"""Errors that are answered without the log start offset, as in Kafka; all others have it."""
 
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
@@ -49,12 +49,12 @@ Guards = Mapping[TopicPartition, "VerificationGuard"]
 
 
 def valid_acks(required_acks: int) -> bool:
-    """-1 (all in sync), 0 (no answer) or 1 (the leader)."""
+    """Return whether acks has a valid value: -1 (all in-sync replicas), 0 (no response) or 1 (the leader)."""
     return -1 <= required_acks <= 1
 
 
 class Appender:
-    """Writes to the hosted partitions."""
+    """Appender to the hosted partitions."""
 
     __slots__ = ("_delayed", "_flusher", "_partitions", "_traffic")
 
@@ -75,10 +75,11 @@ class Appender:
         guards: Guards | None = None,
         transaction_version: int = 0,
     ) -> Appends | Applied[Appends]:
-        """Appends to each partition; errors stand in its `PartitionAppend`. `transaction_version` is that of markers (`Log`'s).
+        """Append to each partition; each `PartitionAppend` has the error of its partition.
 
-        The records are in the logs when this returns. The answer comes at once, except for acks=-1 while the high watermark is not there
-        yet (at most `timeout_ms`, then REQUEST_TIMED_OUT) and where a flush is due by flush.messages: then after it.
+        `transaction_version` is the version of markers (`Log.append_as_leader`). The records are in the logs when this method returns. The
+        result is usually available at once. With acks=-1 it waits for the high watermark, at most `timeout_ms`, then REQUEST_TIMED_OUT.
+        When flush.messages makes a flush due, it waits for the flush.
         """
         if not valid_acks(required_acks):
             return [
@@ -101,7 +102,7 @@ class Appender:
             if log is None:
                 continue
             if log.high_watermark >= append.required_offset:
-                # And so no flush is due, which would have held it back.
+                # A due flush would have held the high watermark back, so none is due.
                 continue
             waiting = True
             if log.flush_due:

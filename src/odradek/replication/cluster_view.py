@@ -1,4 +1,4 @@
-"""What replication asks about the rest of the cluster, as a narrow view of the cluster image."""
+"""Narrow view of the cluster image, for replication's questions about other brokers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ if TYPE_CHECKING:
 
 
 class ClusterView(Protocol):
-    """Answers come from the last published image."""
+    """View of the last published image."""
 
     def alive_broker_epoch(self, broker_id: int) -> int | None:
-        """The registration epoch of an unfenced broker, None for one that is unknown or fenced."""
+        """Return the registration epoch of an unfenced broker, or None for an unknown or fenced broker."""
         ...
 
     def is_shutting_down(self, broker_id: int) -> bool:
-        """Whether the broker is in controlled shutdown."""
+        """Return whether the broker is in controlled shutdown."""
         ...
 
     def has_online_replica(self, partition: TopicPartition, broker_id: int) -> bool:
-        """Return whether the log directory of a replica works, as far as the controller has been told."""
+        """Return whether the log directory of a replica is online, as far as the controller knows."""
         ...
 
     def has_partition(self, partition: TopicPartition) -> bool:
-        """Whether the partition exists in the cluster, wherever it lives."""
+        """Return whether the partition exists in the cluster, on any broker."""
         ...
 
     def rack(self, broker_id: int, listener: str) -> str | None:
-        """The rack of an unfenced broker that stands on the listener; None for any other, and where it has none."""
+        """Return the rack of an unfenced broker that has an endpoint on the listener. Return None for other brokers and without a rack."""
         ...
 
 
 class CurrentLeader(NamedTuple):
-    """Where a client finds a partition's leader (KIP-951): ids are -1 and the host None where unknown or not alive."""
+    """Address of a partition's leader for clients (KIP-951). Ids are -1 when unknown; the host of an unknown or dead leader is `None`."""
 
     leader_id: int
     leader_epoch: int
@@ -45,13 +45,13 @@ class CurrentLeader(NamedTuple):
 
 
 class ImageHolder(Protocol):
-    """Whoever has the current image (server.metadata_cache.MetadataCache)."""
+    """Holder of the current image (server.metadata_cache.MetadataCache)."""
 
     image: MetadataImage
 
 
 class ImageClusterView:
-    """`ClusterView` on the broker's metadata cache."""
+    """`ClusterView` of the broker's metadata cache."""
 
     __slots__ = ("_metadata",)
 
@@ -78,7 +78,7 @@ class ImageClusterView:
         return self._metadata.image.topics.partition(partition.topic, partition.partition) is not None
 
     def is_reassigning(self, partition: TopicPartition) -> bool:
-        """Whether its replicas are being moved."""
+        """Return whether a reassignment of the partition is in progress."""
         registration = self._metadata.image.topics.partition(partition.topic, partition.partition)
         return registration is not None and bool(registration.adding_replicas or registration.removing_replicas)
 
@@ -87,7 +87,7 @@ class ImageClusterView:
         return None if broker is None or broker.fenced or broker.endpoint(listener) is None else broker.rack
 
     def current_leader(self, partition: TopicPartition, listener: str, hosted: tuple[int, int] | None) -> CurrentLeader:
-        """The leader as this broker knows it: by `hosted`, the (leader id, leader epoch) of its own replica, else by the image."""
+        """Return the leader that this broker knows: from `hosted`, the (leader id, leader epoch) of its replica, else from the image."""
         image = self._metadata.image
         if hosted is None:
             registration = image.topics.partition(partition.topic, partition.partition)
@@ -100,9 +100,9 @@ class ImageClusterView:
 
 
 def is_isr_eligible(view: ClusterView, broker_id: int, fetch_broker_epoch: int | None) -> bool:
-    """Whether a replica may join the ISR: unfenced, staying, and the same incarnation that fetched (KIP-841, KIP-903).
+    """Return whether a replica may join the ISR: unfenced, not shutting down, and in the incarnation that fetched (KIP-841, KIP-903).
 
-    `fetch_broker_epoch` is what its fetch named: -1 skips the comparison (an old inter-broker version), None means it has not fetched.
+    `fetch_broker_epoch` is the epoch of its last fetch: -1 skips the comparison (an old inter-broker version), None means no fetch yet.
     """
     if fetch_broker_epoch is None:
         return False

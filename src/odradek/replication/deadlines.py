@@ -1,7 +1,7 @@
-"""When those that wait have run out of time: many deadlines, one timer.
+"""Deadlines of waiting requests: many deadlines, one timer.
 
-Most requests are answered within milliseconds and would wait for seconds. A timer for each would be set and cancelled for nothing; here
-setting one is a push on a heap, and the timer of the loop, once set, stays where it is unless an earlier deadline comes.
+Most requests are answered within milliseconds and would wait for seconds, so a timer for each would mostly be set and cancelled in vain.
+Here a new deadline is a push on a heap. The loop's timer stays where it is unless an earlier deadline comes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from odradek.base.clock import Clock, TimerHandle
 logger = logging.getLogger(__name__)
 
 _EARLY_S = 0.001
-"""Timers of a loop may be so much early, since they count in milliseconds from when the loop last looked at its clock."""
+"""Seconds by which a loop's timer may be early: loops count in milliseconds from their last look at the clock."""
 _FEW = 64
-"""Cancelled deadlines that are not worth sweeping out."""
+"""Most cancelled deadlines that stay in the heap before a sweep is worth its cost."""
 
 Expire = Callable[[], object]
 
 
 class Deadline:
-    """One of them; `expire` is None once it has been cancelled or has passed."""
+    """Deadline of one request; `expire` is None once it has been cancelled or has passed."""
 
     __slots__ = ("expire",)
 
@@ -33,25 +33,25 @@ class Deadline:
 
 
 class Deadlines:
-    """The deadlines of one purgatory. They hold as exactly as the loop's timers do."""
+    """Deadlines of one purgatory. They are as exact as the loop's timers."""
 
     __slots__ = ("_armed_for", "_cancelled", "_clock", "_heap", "_numbers", "_timer")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._heap: list[tuple[float, int, Deadline]] = []
-        """(when, number in the order of the calls, the deadline)."""
+        """Entries of (monotonic seconds, sequence number, deadline)."""
         self._numbers = count()
         self._cancelled = 0
         self._timer: TimerHandle | None = None
         self._armed_for = 0.0
 
     def __len__(self) -> int:
-        """How many are kept in memory, those cancelled and not swept out yet among them."""
+        """Return how many deadlines are in memory, including cancelled deadlines that no sweep has removed yet."""
         return len(self._heap)
 
     def add(self, timeout_s: float, expire: Expire) -> Deadline:
-        """Has `expire` called in `timeout_s` seconds, unless the deadline is cancelled before."""
+        """Call `expire` in `timeout_s` seconds, unless the deadline is cancelled before."""
         deadline = Deadline(expire)
         at_s = self._clock.monotonic() + timeout_s
         heappush(self._heap, (at_s, next(self._numbers), deadline))
@@ -60,7 +60,7 @@ class Deadlines:
         return deadline
 
     def cancel(self, deadline: Deadline) -> None:
-        """Nothing is called; harmless when it has passed."""
+        """Cancel the deadline; harmless when it has passed."""
         if deadline.expire is None:
             return
         deadline.expire = None
@@ -71,7 +71,7 @@ class Deadlines:
             self._cancelled = 0
 
     def close(self) -> None:
-        """Stops the timer: everything has been answered."""
+        """Stop the timer and forget the deadlines. All requests have been answered."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -96,7 +96,7 @@ class Deadlines:
                 due.append(first.expire)
                 first.expire = None
             else:
-                # The timer is not cancelled each time that a request is answered, so it mostly comes in vain: on to the next that counts.
+                # Answered requests do not cancel the timer, so it mostly fires in vain: set it for the next deadline that is not cancelled.
                 self._arm(at_s, at_s - now)
                 break
             heappop(self._heap)
@@ -104,5 +104,5 @@ class Deadlines:
             try:
                 expire()
             except Exception:
-                # One that cannot be told must not keep the others waiting.
+                # A request that cannot be answered must not keep others waiting.
                 logger.exception("a request that has run out of time could not be answered")

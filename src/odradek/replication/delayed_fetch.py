@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class WaitingFetch(DelayedOperation[TopicPartition]):
-    """Ends when `min_bytes` are readable, when a partition can no longer be read as asked, or when its time is up; then reads once more.
+    """Fetch that waits until `min_bytes` are readable, a partition can no longer be read as asked, or the time is over; then it reads
+    again.
 
-    It keeps how many bytes each partition had to offer, so that a wake-up looks only at the partition that changed.
-    (kafka.server.DelayedFetch)
+    The readable bytes of each partition are kept, so that a wake-up looks only at the partition that changed. (kafka.server.DelayedFetch)
     """
 
     __slots__ = ("_params", "_reader", "_sizes", "_total", "result")
@@ -46,7 +46,7 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
         return "follower" if self._params.from_follower else "consumer"
 
     def falls_behind(self) -> bool:
-        """Whether a partition has data in an older segment: it will not get more by waiting, however small `min_bytes` is."""
+        """Return whether a partition has data in an older segment: waiting does not add to it, however small `min_bytes` is."""
         for wanted in self._sizes:
             partition = self._reader.find(wanted.topic_partition)
             if partition is not None and partition.log is not None and wanted.fetch_offset < partition.log.active.base_offset:
@@ -54,7 +54,7 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
         return False
 
     def is_over_by(self, wanted: FetchPartition) -> bool:
-        """Whether what has happened to the partition ends the wait."""
+        """Return whether the change of the partition ends the wait."""
         partition = self._reader.find(wanted.topic_partition)
         if partition is None:
             return True
@@ -65,14 +65,14 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
                 return False
             return self._satisfied_by(log, wanted)
         except (KafkaError, OSError):
-            # Reading again tells the client what is wrong.
+            # The next read tells the client the error.
             return True
 
     def _satisfied_by(self, log: Log, wanted: FetchPartition) -> bool:
         end_offset = visible_end(log, self._params.isolation)
         if end_offset != wanted.fetch_offset:
             if end_offset < wanted.fetch_offset:
-                # Truncated meanwhile, unless the fetch began above what it may see.
+                # The log was truncated, unless the fetch began above its visible end.
                 return log.log_end_offset < wanted.fetch_offset
             if self._params.min_bytes <= 1 or wanted.fetch_offset < log.active.base_offset:
                 return True
@@ -87,7 +87,7 @@ class WaitingFetch(DelayedOperation[TopicPartition]):
 
 
 class DelayedFetch(WaitingFetch):
-    """One that names all of its partitions, and watches each of them."""
+    """Fetch that names all of its partitions, and watches each of them."""
 
     __slots__ = ("_wanted", "keys")
 
@@ -104,7 +104,7 @@ class DelayedFetch(WaitingFetch):
 
 
 class SessionFetch(WaitingFetch):
-    """One of a follower's session, which knows what has changed (`Subscription`): it watches nothing itself."""
+    """Fetch of a follower's session. It watches no partition, because the `Subscription` knows what has changed."""
 
     __slots__ = ("_subscription", "_superseded")
 
@@ -114,7 +114,7 @@ class SessionFetch(WaitingFetch):
         self._superseded = False
 
     def supersede(self) -> None:
-        """Its answer is of use to nobody any more: it is made without reading."""
+        """Complete without reading: the follower does not expect this response any longer."""
         self._superseded = True
         self.force_complete()
 

@@ -1,4 +1,4 @@
-"""The purgatories of a broker's partitions, and the wake-ups a request has caused but not yet performed."""
+"""Purgatories of a broker's partitions, and the wake-ups that a request has caused and not yet performed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ logger = logging.getLogger(__name__)
 
 
 class DelayedOperations:
-    """Collects which partitions changed; `drain` lets the waiting requests look, after all of a request's changes.
+    """Collector of changed partitions; `drain` wakes the waiting requests, after all changes of a request.
 
-    Followers with a session are told at once, and look by themselves when the loop's turn is over (`subscriptions`).
+    Followers with a session are told at once. They look at the changes at the end of the loop iteration (`subscriptions`).
 
-    Completing an operation may lead to a new request (a coordinator that appends as soon as something is committed): its changes join the
-    collection and the outermost `drain` handles them, so the stack stays flat.
+    A completed operation may lead to a new request, such as an append of a coordinator after a commit. Its changes join the collection and
+    the outermost `drain` handles them, so the stack stays flat.
     """
 
     __slots__ = ("_changed", "_clock", "_drain_due", "_draining", "_listeners", "acks", "delete_records", "fetch", "followers", "produce")
@@ -38,7 +38,7 @@ class DelayedOperations:
         self._listeners: dict[TopicPartition, list[Callable[[], object]]] = {}
 
     def listen(self, partition: TopicPartition, listener: Callable[[], object]) -> Callable[[], None]:
-        """Has `listener` called whenever `partition_changed` was, when that is drained; returns how to end that."""
+        """Call `listener` during each drain of a `partition_changed` call. Return a function that ends the calls."""
         self._listeners.setdefault(partition, []).append(listener)
 
         def stop() -> None:
@@ -51,20 +51,20 @@ class DelayedOperations:
         return stop
 
     def log_end_moved(self, partition: TopicPartition, size: int = 0) -> None:
-        """Records of `size` bytes were appended that only followers may read yet."""
+        """Note an append of `size` bytes of records that only followers may read yet."""
         if self.followers.by_partition:
             self.followers.changed(partition, size)
         if partition in self.fetch.watchers:
             self._changed.setdefault(partition, False)
 
     def partition_changed(self, partition: TopicPartition, size: int = 0) -> None:
-        """The high watermark, the low watermark, the leadership or the existence of the partition changed: everybody may look.
+        """Note a change of the partition's high watermark, low watermark, leadership or existence, which all waiting requests may see.
 
-        So they may at `size` bytes of records that were appended.
+        `size` is how many bytes of records were appended with the change.
         """
         if self.followers.by_partition:
             self.followers.changed(partition, size)
-        # Whoever begins to wait after the change has seen it: only those who wait by now matter, mostly nobody.
+        # A request that begins to wait after the change has seen it, so only requests that wait now matter; mostly none do.
         if (
             partition in self.fetch.watchers
             or partition in self.acks.queues
@@ -75,7 +75,7 @@ class DelayedOperations:
             self._changed[partition] = True
 
     def drain(self) -> None:
-        """Wakes whoever waits for the partitions that changed."""
+        """Wake the requests that wait for the partitions that changed."""
         changed = self._changed
         if not changed or self._draining:
             return
@@ -99,11 +99,11 @@ class DelayedOperations:
             try:
                 listener()
             except Exception:
-                # It is not the fault of the request whose change it is told of, and nobody else is to wait for its sake.
+                # The listener's error must fail neither the request that made the change nor other waiting requests.
                 logger.exception("what listens to %s failed", partition)
 
     def drain_soon(self) -> None:
-        """`drain` on the loop's next turn, once for all that changes until then."""
+        """Schedule `drain` for the next loop iteration, once for all changes until then."""
         if self._changed and not self._drain_due:
             self._drain_due = True
             self._clock.call_later(0, self._drain_now)
@@ -113,7 +113,7 @@ class DelayedOperations:
         self.drain()
 
     def close(self) -> None:
-        """Answers everything that still waits with what there is."""
+        """Answer every waiting request with the data that is available."""
         self.acks.close()
         for purgatory in (self.produce, self.fetch, self.delete_records):
             purgatory.close()

@@ -1,4 +1,4 @@
-"""What becomes of a produce request, and one with acks=-1 that waits for the high watermarks of several partitions."""
+"""Result of a produce request, and the wait of one with acks=-1 for the high watermarks of several partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.replication.purgatory import DelayedOperation
 
 
 class PartitionAppend:
-    """What became of one partition's records; the produce response is made of it. Offsets and times are -1 where unknown."""
+    """Result of appending one partition's records; becomes part of the produce response. Offsets and times are -1 when unknown."""
 
     __slots__ = (
         "base_offset",
@@ -41,11 +41,11 @@ class PartitionAppend:
         self.error = error
         self.base_offset = base_offset
         self.required_offset = required_offset
-        """The high watermark that acknowledges the records."""
+        """High watermark that acknowledges the records."""
         self.log_append_time_ms = log_append_time_ms
         self.log_start_offset = log_start_offset
         self.record_errors = record_errors
-        """(index in the batch, message) of the records at fault."""
+        """Pairs of index in the batch and message, for the records that are invalid."""
         self.error_message = error_message
 
     def __repr__(self) -> str:
@@ -56,10 +56,10 @@ Appends = list[PartitionAppend]
 
 
 class DelayedProduce(DelayedOperation[TopicPartition]):
-    """Ends when every partition has reached its required offset or failed; what is still open when time runs out is REQUEST_TIMED_OUT.
+    """Produce request that waits until every partition has reached its required offset or failed.
 
-    The records of a timed-out partition stay in the log: they may yet become committed. What waits for one partition only stands in
-    `acks.Acks`. (kafka.server.DelayedProduce)
+    Partitions that are still pending at the timeout get REQUEST_TIMED_OUT. Their records stay in the log and may still become committed.
+    `acks.Acks` handles requests that wait for one partition. (kafka.server.DelayedProduce)
     """
 
     __slots__ = ("_appends", "_partitions", "_pending", "result")
@@ -74,14 +74,14 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         self.result: Applied[Appends] = Applied()
 
     def check_all(self) -> bool:
-        """Looks at every partition still open; whether none is left. Does not complete the operation."""
+        """Check every pending partition, without completing the operation. Return whether none is left."""
         for key in list(self._pending):
             self._check(key)
         return not self._pending
 
     @property
     def pending(self) -> Mapping[TopicPartition, PartitionAppend]:
-        """The partitions still open."""
+        """Partitions that are still pending."""
         return self._pending
 
     def _check(self, key: TopicPartition) -> None:

@@ -1,10 +1,10 @@
-"""DeleteRecords: log starts raised on the leader, and the wait until every live replica has followed.
+"""DeleteRecords: the leader raises its log start, and waits until every live replica has followed.
 
-1. The leader raises its log start; internal topics, topics that are only compacted and offsets beyond the high watermark are refused.
-2. The new log starts are written to their checkpoint before anybody is told (Kafka writes it within the next minute: until then a crash
-   brings the records back).
-3. The answer waits until the low watermark, the smallest log start of the live replicas, has reached the offset, or the time is over.
-   Segments that lie below the log start are dropped by the next retention check.
+1. The leader raises its log start. Internal topics, topics that are only compacted and offsets beyond the high watermark are refused.
+2. The new log starts are written to their checkpoint before any response. (Kafka writes them within the next minute; a crash before that
+   brings the records back.)
+3. The response waits until the low watermark, the smallest log start of the live replicas, has reached the offset, or the time is over. The
+   next retention check deletes segments below the log start.
 
 (kafka.server.ReplicaManager.deleteRecords, kafka.server.DelayedDeleteRecords)
 """
@@ -31,7 +31,7 @@ INVALID_LOW_WATERMARK = -1
 
 
 class PartitionDeletion:
-    """What became of one partition; the low watermark is -1 where there is none to tell."""
+    """Result for one partition. The low watermark is -1 when unknown."""
 
     __slots__ = ("error", "low_watermark", "required_offset")
 
@@ -39,7 +39,7 @@ class PartitionDeletion:
         self.error = error
         self.low_watermark = low_watermark
         self.required_offset = required_offset
-        """The low watermark that ends the wait."""
+        """Low watermark that ends the wait."""
 
     def __repr__(self) -> str:
         return f"PartitionDeletion({self.error.name}, low_watermark={self.low_watermark}, required_offset={self.required_offset})"
@@ -49,7 +49,10 @@ Deletions = dict[TopicPartition, PartitionDeletion]
 
 
 class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
-    """Ends when every partition has reached its offset or failed; what is still open when time runs out is REQUEST_TIMED_OUT."""
+    """Request that waits until every partition has reached its offset or failed.
+
+    Partitions that are still pending at the timeout get REQUEST_TIMED_OUT.
+    """
 
     __slots__ = ("_deletions", "_partitions", "_pending", "result")
 
@@ -61,14 +64,14 @@ class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
         self.result: Deferred[Deletions] = Deferred()
 
     def check_all(self) -> bool:
-        """Looks at every partition still open; whether none is left. Does not complete the operation."""
+        """Check every pending partition, without completing the operation. Return whether none is left."""
         for key in list(self._pending):
             self._check(key)
         return not self._pending
 
     @property
     def keys(self) -> Sequence[TopicPartition]:
-        """The partitions still open."""
+        """Partitions that are still pending."""
         return tuple(self._pending)
 
     def _check(self, key: TopicPartition) -> None:
@@ -96,21 +99,22 @@ class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
 
 
 class RecordsDeleter:
-    """One per broker."""
+    """DeleteRecords on the partitions of one broker."""
 
     __slots__ = ("_checkpoint", "_delayed", "_partitions")
 
     def __init__(self, partitions: HostedPartitions, delayed: DelayedOperations, checkpoint: Callable[[], Deferred[None] | None]) -> None:
-        """`checkpoint` writes the log starts of all directories; None when the files say them already."""
+        """Create the deleter. `checkpoint` writes the log starts of all directories, or returns None when the files are up to date."""
         self._partitions = partitions
         self._delayed = delayed
         self._checkpoint = checkpoint
 
     def delete_records(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> Deferred[Deletions]:
-        """Deletes what lies before the offsets (-1: the high watermark) from the partitions that this broker leads.
+        """Delete the records before the offsets (-1: the high watermark) from the partitions that this broker leads.
 
-        Per partition: INVALID_TOPIC_EXCEPTION for internal topics, POLICY_VIOLATION, OFFSET_OUT_OF_RANGE, REQUEST_TIMED_OUT when a live
-        replica did not follow in time (the records of the leader are gone all the same), and what `HostedPartitions.find` raises.
+        Errors per partition: INVALID_TOPIC_EXCEPTION for internal topics, POLICY_VIOLATION, OFFSET_OUT_OF_RANGE, and the errors of
+        `HostedPartitions.find`. REQUEST_TIMED_OUT when a live replica did not follow in time; the leader's records are deleted
+        nevertheless.
         """
         deletions = {key: self._delete(key, offset) for key, offset in offsets.items()}
         self._delayed.drain()
@@ -140,6 +144,6 @@ class RecordsDeleter:
         except Exception:
             logger.exception("deleting records of %s failed", key)
             return PartitionDeletion(ErrorCode.UNKNOWN_SERVER_ERROR)
-        # Readers that wait behind the new log start, followers among them, learn it now.
+        # Readers that wait behind the new log start, including followers, learn the change now.
         self._delayed.partition_changed(key)
         return PartitionDeletion(low_watermark=low_watermark, required_offset=required)

@@ -1,4 +1,4 @@
-"""What a fetch asks for, as the replica manager sees it."""
+"""Parameters of a fetch, for the replica manager."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.base.ids import TopicPartition
 
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
-"""Replica ids that are no broker: a client, and a tool that may read beyond the high watermark from any replica."""
+"""Replica ids that are not brokers: a client, and a tool that may read beyond the high watermark from any replica."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -20,7 +20,7 @@ NO_EPOCH = -1
 
 
 class Isolation(Enum):
-    """How far a fetch may read (org.apache.kafka.server.storage.log.FetchIsolation)."""
+    """Limit up to which a fetch may read (org.apache.kafka.server.storage.log.FetchIsolation)."""
 
     LOG_END = 0
     HIGH_WATERMARK = 1
@@ -28,15 +28,15 @@ class Isolation(Enum):
 
 
 def check_isolation_level(isolation_level: int) -> None:
-    """INVALID_REQUEST for a level that does not exist."""
+    """Raise INVALID_REQUEST for an isolation level that does not exist."""
     if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no isolation level {isolation_level}")
 
 
 def isolation_for(replica_id: int, isolation_level: int) -> Isolation:
-    """Brokers and debugging tools read to the log end, consumers to the high watermark or the last stable offset.
+    """Return how far a fetch may read: brokers and debugging tools to the log end, consumers as their isolation level says.
 
-    INVALID_REQUEST for a consumer's level that does not exist.
+    Raises INVALID_REQUEST for a consumer's isolation level that does not exist.
     """
     if replica_id != CONSUMER:
         return Isolation.LOG_END
@@ -45,7 +45,7 @@ def isolation_for(replica_id: int, isolation_level: int) -> Isolation:
 
 
 class FetchParams:
-    """The part of a fetch that holds for all its partitions. Sizes are bytes; `replica_epoch` is -1 when not told."""
+    """Parameters of a fetch that hold for all its partitions. Sizes are bytes; `replica_epoch` is -1 when unknown."""
 
     __slots__ = (
         "client_rack",
@@ -83,15 +83,15 @@ class FetchParams:
         self.leader_only = leader_only
         """False for clients of Fetch 11 and later, which may read from a follower (KIP-392)."""
         self.client_rack = client_rack
-        """Where a consumer of Fetch 11 and later says that it is; empty when it does not."""
+        """Rack of a consumer, sent with Fetch 11 and later; empty without one."""
         self.listener = listener
-        """The listener that it came by."""
+        """Name of the listener that received the fetch."""
 
 
 class FetchPartition:
-    """One partition of a fetch; in a session it lives on between requests and remembers what was last answered (KIP-227).
+    """Partition of a fetch. In a session it persists between requests and remembers the last answer (KIP-227).
 
-    `topic` is None while the topic id is unknown here. Epochs are -1 where the client names none.
+    `topic` is None while the topic id is unknown to this broker. Epochs are -1 when the client sends none.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class FetchPartition:
         self.local_log_start_offset = -1
 
     def take(self, other: FetchPartition) -> None:
-        """Replaces the request's part by a newer request's."""
+        """Take the positions, limits and epochs of a newer request."""
         self.fetch_offset = other.fetch_offset
         self.max_bytes = other.max_bytes
         self.log_start_offset = other.log_start_offset
@@ -141,7 +141,7 @@ class FetchPartition:
         self.last_fetched_epoch = other.last_fetched_epoch
 
     def resolve(self, topic: str) -> None:
-        """The topic id has become known."""
+        """Set the name of the topic, whose id has become known."""
         self.topic = topic
         self.topic_partition = TopicPartition(topic, self.partition)
 

@@ -1,16 +1,17 @@
 """Incremental fetch sessions (KIP-227, KIP-516; kafka.server.FetchSession).
 
-1. A full fetch (session epoch 0) names all partitions; the answer may open a session, with an id and epoch 1 from then on.
-2. An incremental fetch names only what changed: new positions, new partitions, forgotten ones. It is answered for all partitions of the
-   session, leaving out those with nothing new to tell.
+1. A full fetch (session epoch 0) names all partitions. The response may open a session with an id, whose next epoch is 1.
+2. An incremental fetch names only changes: new positions, new partitions, forgotten partitions. The response covers all partitions of the
+   session, except those without news.
 3. Each request raises the session's epoch by one, so a repeated or lost request is noticed (INVALID_FETCH_SESSION_EPOCH).
 4. Epoch -1 closes the session and fetches without one.
 
-The cache is bounded (max.incremental.fetch.session.cache.slots). A newcomer takes the place of a session unused for two minutes, else of
-one that is worth no more than itself: clients' sessions before followers', small ones before large ones, and those younger than two
-minutes only for the sake of a follower. Without a place it is simply answered without a session.
+The cache is bounded (max.incremental.fetch.session.cache.slots). A new session evicts a session that was unused for two minutes. Otherwise
+it evicts a session of at most its own worth: sessions of clients before those of followers, small before large. A session younger than two
+minutes is evicted only for a follower. Without a free slot the request is answered without a session.
 
-A follower's session knows which of its partitions have changed (`subscriptions`), and is answered for these; a client's is looked through.
+The session of a follower knows which of its partitions have changed (`subscriptions`), and only those are read. For a client's session all
+partitions are read.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PartitionKey = tuple[int | str, int]
 
 
 class Answer(Protocol):
-    """What a session looks at in a partition's answer."""
+    """Fields of a partition's answer that a session compares."""
 
     error: ErrorCode
     high_watermark: int
@@ -48,42 +49,42 @@ A = TypeVar("A", bound=Answer)
 
 
 class FetchContext:
-    """One fetch without a session."""
+    """Fetch without a session."""
 
     __slots__ = ("_partitions",)
 
     error = ErrorCode.NONE
-    """Of the request as a whole."""
+    """Error of the request as a whole."""
     subscription: Subscription | None = None
-    """The follower's, where `partitions` are only those that have changed."""
+    """Subscription of a follower whose `partitions` are only those that have changed."""
 
     def __init__(self, partitions: Collection[FetchPartition]) -> None:
         self._partitions = partitions
 
     @property
     def partitions(self) -> Collection[FetchPartition]:
-        """What to answer, in the order in which to serve it."""
+        """Partitions to answer, in the order in which to serve them."""
         return self._partitions
 
     def name(self, partition: FetchPartition, topic: str) -> None:
-        """The topic id of one of the partitions has become known."""
+        """Set the topic name of a partition whose topic id has become known."""
         partition.resolve(topic)
 
     def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
-        """The request's error, the session id to answer with, and the partitions to name in the response."""
+        """Return the request's error, the session id of the response, and the partitions to name in the response."""
         return ErrorCode.NONE, NO_SESSION, answers
 
     def would_tell(self, answers: Sequence[tuple[FetchPartition, A]]) -> Sequence[tuple[FetchPartition, A]]:
-        """The partitions that `respond` would name; nothing changes."""
+        """Return the partitions that `respond` would name, without changing any state."""
         return answers
 
     def postpone(self) -> tuple[ErrorCode, int]:
-        """As `respond` for an answer that comes later: a throttled client is told of no partition, and knows no more than before."""
+        """Return error and session id of a response without partitions, for a throttled client; the session's state does not change."""
         return ErrorCode.NONE, NO_SESSION
 
 
 class SessionErrorContext(FetchContext):
-    """The session does not exist or is not where the client thinks: nothing is served."""
+    """Fetch whose session does not exist or has another epoch than the client thinks: no partition is served."""
 
     __slots__ = ("error",)
 
@@ -99,7 +100,7 @@ class SessionErrorContext(FetchContext):
 
 
 class FullFetchContext(FetchContext):
-    """A fetch that would like a session."""
+    """Fetch that requests a new session."""
 
     __slots__ = ("_asker", "_cache", "_keyed", "_privileged", "_uses_topic_ids")
 
@@ -129,7 +130,7 @@ class FullFetchContext(FetchContext):
 
 
 class IncrementalFetchContext(FetchContext):
-    """A fetch within a session."""
+    """Fetch within a session."""
 
     __slots__ = ("_epoch", "_session", "subscription")
 
@@ -148,7 +149,7 @@ class IncrementalFetchContext(FetchContext):
     def respond(self, answers: Sequence[tuple[FetchPartition, A]]) -> tuple[ErrorCode, int, Sequence[tuple[FetchPartition, A]]]:
         session = self._session
         if session.epoch != self._epoch:
-            # Another request of the same session came while this one waited.
+            # Another request of the same session came while this fetch waited.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, ()
         told: list[tuple[FetchPartition, A]] = []
         for entry in answers:
@@ -156,7 +157,7 @@ class IncrementalFetchContext(FetchContext):
             if _has_news(partition, answer):
                 told.append(entry)
                 if answer.size > 0:
-                    # Served now, so last in line next time: a busy partition cannot starve the others when the response is full.
+                    # Served now, so last next time: a busy partition must not starve others when the response is full.
                     session.served(partition)
         return ErrorCode.NONE, session.id, told
 
@@ -171,13 +172,13 @@ class IncrementalFetchContext(FetchContext):
 
 
 def _is_news(partition: FetchPartition, answer: Answer) -> bool:
-    """As `_has_news`, and nothing is remembered."""
+    """Return the same as `_has_news`, without remembering the answer."""
     known = partition.high_watermark == answer.high_watermark and partition.local_log_start_offset == answer.log_start_offset
     return not known or answer.size > 0 or answer.preferred_read_replica != -1 or answer.diverging or answer.error is not ErrorCode.NONE
 
 
 def _has_news(partition: FetchPartition, answer: Answer) -> bool:
-    """Whether the client must hear of this partition; remembers what it then knows."""
+    """Return whether the client must hear of this partition, and remember what the client then knows."""
     news = answer.size > 0 or answer.preferred_read_replica != -1 or answer.diverging
     if partition.high_watermark != answer.high_watermark:
         partition.high_watermark = answer.high_watermark
@@ -186,16 +187,16 @@ def _has_news(partition: FetchPartition, answer: Answer) -> bool:
         partition.local_log_start_offset = answer.log_start_offset
         news = True
     if answer.error is not ErrorCode.NONE:
-        # So that the partition is named again when the error is over.
+        # Names the partition again when the error is over.
         partition.high_watermark = -1
         news = True
     return news
 
 
 class FetchSession:
-    """A client's or follower's set of partitions. `epoch` is the one its next request must carry.
+    """Set of partitions of a client or follower. `epoch` is the epoch that its next request must have.
 
-    `subscription` is a follower's.
+    `subscription` is set for followers only.
     """
 
     __slots__ = (
@@ -236,7 +237,7 @@ class FetchSession:
                 subscription.add(partition)
 
     def served(self, partition: FetchPartition) -> None:
-        """Puts the partition last in line."""
+        """Move the partition to the end of the order in which partitions are served."""
         if self.subscription is not None:
             self.subscription.served(partition)
             return
@@ -262,19 +263,19 @@ class FetchSession:
                 self.subscription.forget(gone)
 
     def unsubscribe(self) -> None:
-        """The session is gone, or goes on as one that is looked through."""
+        """End the subscription: the session is closed, or continues as a client's."""
         if self.subscription is not None:
             self.subscription.close()
             self.subscription = None
 
 
 class FetchSessionCache:
-    """All sessions of a broker, least recently used first."""
+    """Fetch sessions of a broker, least recently used first."""
 
     __slots__ = ("_clock", "_followers", "_random", "_sessions", "evictions", "max_sessions")
 
     def __init__(self, clock: Clock, rng: random.Random, max_sessions: int, followers: Subscriptions) -> None:
-        """`followers` is told what the sessions of followers are about."""
+        """Create the cache. `followers` registers the subscriptions of followers."""
         self._clock = clock
         self._random = rng
         self._followers = followers
@@ -287,7 +288,7 @@ class FetchSessionCache:
 
     @property
     def cached_partitions(self) -> int:
-        """How many partitions the sessions hold together."""
+        """Number of partitions in all sessions together."""
         return sum(session.cached_size for session in self._sessions.values())
 
     def context(
@@ -301,9 +302,9 @@ class FetchSessionCache:
         privileged: bool,
         asker: Asker = NOBODY,
     ) -> FetchContext:
-        """What a request with this session id and epoch is to be answered for.
+        """Return the context of a request with this session id and epoch.
 
-        `privileged` is a follower's fetch, `asker` says of which follower in which incarnation.
+        `privileged` is True for a follower's fetch; `asker` identifies the follower and its incarnation.
         """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             closed = self._sessions.pop(session_id, None) if session_id != NO_SESSION else None
@@ -334,7 +335,7 @@ class FetchSessionCache:
         return IncrementalFetchContext(session)
 
     def open(self, partitions: dict[PartitionKey, FetchPartition], *, uses_topic_ids: bool, privileged: bool, asker: Asker = NOBODY) -> int:
-        """The id of a new session over the partitions, 0 when there is no place for it."""
+        """Open a session over the partitions and return its id; return 0 when the cache has no slot for it."""
         now_s = self._clock.monotonic()
         if len(self._sessions) >= self.max_sessions and not self._evict_for(privileged, len(partitions), now_s):
             return NO_SESSION

@@ -1,7 +1,7 @@
 """Acknowledgements that wait for a flush (flush.messages): group commit in an executor.
 
-The loop never waits for fsync. While a log is being flushed, what is appended meanwhile joins the next flush; its high watermark stays at
-what is flushed, so no consumer sees and no producer is told of records that a power cut could still take.
+The loop never waits for fsync. Records that are appended during a flush of their log join the next flush. The high watermark stays at the
+flushed offset. So no consumer sees and no producer is told of records that a power cut could still take.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from odradek.storage.log import Log
 
 _AGAIN_S = 1.0
-"""Until a flush that found no descriptor is tried again."""
+"""Seconds until a flush that found no file descriptor is retried."""
 
 RunJob = Callable[[Callable[[], None]], Deferred[None]]
-"""Runs a function in an executor; the simulator runs it inline."""
+"""Function that runs a blocking function in an executor; the simulator runs it inline."""
 
 
 class Flusher:
-    """At most one flush of a log at a time. A failed fsync is never tried again: the log marks its directory as failed.
+    """Flusher of logs: at most one flush of a log at a time. A failed fsync is never retried: the log marks its directory as failed.
 
-    A flush that found no descriptor is no failed fsync: those who wait for it wait on, and it is tried again after a second.
+    A missing file descriptor is not a failed fsync: the flush is retried after a second, and its callers keep waiting.
     """
 
     __slots__ = ("_clock", "_disk", "_held", "_run_job", "_waiting", "times_ms")
 
     def __init__(self, disk: Disk, run_job: RunJob, clock: Clock | None = None) -> None:
-        """`clock`: by which flushes are timed, if they are."""
+        """Create the flusher. `clock` times flushes and retries; without it there is neither."""
         self._disk = disk
         self._clock = clock
         self.times_ms = Histogram()
-        """How long flushes took."""
+        """Durations of flushes, in milliseconds."""
         self._run_job = run_job
         self._waiting: dict[TopicPartition, list[Deferred[None]]] = {}
-        """Partitions under flush, or held -> who waits for the next one."""
+        """Callers that wait for the next flush, by partition; a partition is a key while it is under flush or held."""
         self._held: dict[TopicPartition, Deferred[None]] = {}
 
     def flush(self, partition: Partition) -> Deferred[None]:
-        """Done when everything in the log by now is durable; fails when the disk does."""
+        """Return a deferred that completes when all records that are in the log now are durable; fails when the disk does."""
         done: Deferred[None] = Deferred()
         waiting = self._waiting.get(partition.topic_partition)
         if waiting is not None:
@@ -59,7 +59,10 @@ class Flusher:
         return done
 
     def hold(self, partition: Partition) -> Deferred[None]:
-        """Begins no flush of the partition until `release`; done when none is under way any more. What is asked for meanwhile waits."""
+        """Begin no flush of the partition until `release`. Return a deferred that completes when no flush is in progress.
+
+        Flushes that are requested in between wait.
+        """
         key = partition.topic_partition
         done = self._held[key] = Deferred()
         if key not in self._waiting:
@@ -68,7 +71,7 @@ class Flusher:
         return done
 
     def release(self, partition: Partition) -> None:
-        """Flushes go on, with what waited; on the log that the partition has by now."""
+        """End `hold`: flush for the callers that waited, on the log that the partition has by now."""
         held = self._held.pop(partition.topic_partition, None)
         if held is not None and held.done:
             self._next(partition)
@@ -84,7 +87,7 @@ class Flusher:
         except KafkaError as error:
             if self._postponed(partition, callers, error):
                 return
-            # The disk failed since the append, perhaps under another log of the directory.
+            # The disk has failed since the append, perhaps under another log of the directory.
             self._finished(partition, callers, error)
             return
         if flush is None:
@@ -111,7 +114,7 @@ class Flusher:
         self._finished(partition, callers, error)
 
     def _postponed(self, partition: Partition, callers: list[Deferred[None]], error: BaseException) -> bool:
-        """Return whether the flush is tried again later, for want of a descriptor now."""
+        """Return whether the flush is retried later because no file descriptor is free now."""
         if self._clock is None or not out_of_descriptors(error) or partition.topic_partition in self._held:
             return False
         self._clock.call_later(_AGAIN_S, self._start, partition, callers)
@@ -134,7 +137,7 @@ class Flusher:
             self._next(partition)
 
     def _next(self, partition: Partition) -> None:
-        """Begins the flush that somebody waits for, if anybody does."""
+        """Begin the flush that callers wait for, if any do."""
         later = self._waiting.pop(partition.topic_partition)
         if later:
             self._waiting[partition.topic_partition] = []

@@ -1,14 +1,15 @@
-"""Moves replicas between the log directories of this broker while they are served (AlterReplicaLogDirs, KIP-113 and KIP-858).
+"""Moves of replicas between the log directories of this broker while they are served (AlterReplicaLogDirs, KIP-113 and KIP-858).
 
-1. A future log `<topic>-<partition>.<hash>-future` is made in the target directory.
-2. It is filled from the current log, batches as they are, and then follows it: appends, truncations, log start, high watermark.
-3. Caught up, it is flushed; then the controller is told where the replica will be (AssignReplicasToDirs) and has to agree.
-4. No flush of the partition begins from now on, so that nothing new counts as durable. What is durable in the current log is made so in
-   the future one, with a note of the exchange to come.
-5. The rest is copied and the two change places: two renames, within one turn of the loop. Flushes go on, on the new log; the names
-   become durable in the executor, and the old log is deleted like any other.
+1. A future log `<topic>-<partition>.<hash>-future` is created in the target directory.
+2. It is filled from the current log with unchanged batches. Then it follows the current log: appends, truncations, log start, high
+   watermark.
+3. Once caught up, the future log is flushed. Then the controller is told the new directory (AssignReplicasToDirs) and has to agree.
+4. From now on no flush of the partition begins, so that no further records count as durable. The durable records of the current log are
+   made durable in the future log, with a note of the coming exchange.
+5. The rest is copied and the two logs are exchanged: two renames, within one loop iteration. Flushes continue on the new log. The executor
+   makes the names durable, and the old log is deleted like any other.
 
-A crash before 5 leaves two logs, and the move goes on after the restart; in 5, `LogManager.settle_moves` knows what to do.
+A crash before step 5 leaves two logs, and the move continues after the restart. `LogManager.settle_moves` handles a crash in step 5.
 (kafka.server.ReplicaAlterLogDirsThread, ReplicaAlterLogDirsManager)
 """
 
@@ -40,35 +41,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AssignDirectory = Callable[[TopicIdPartition, UUID], Deferred[None]]
-"""Tells the controller in which directory a replica of this broker is; done when the metadata has it."""
+"""Function that tells the controller the directory of a replica of this broker; done when the metadata has it."""
 
 _SMALLEST_PIECE, _LARGEST_PIECE = 64 * 1024, 4 * 1024 * 1024
 _LONG_APPEND_S = 0.005
-"""Bytes copied at a time: as many as can be appended without keeping the loop busy for long, small batches take longer."""
+"""Seconds of an append after which fewer bytes are copied at a time. Small batches take longer to append, and an append blocks the loop."""
 _LAST_PIECES = 4
-"""How many of them are copied within one turn of the loop when the logs are about to change places."""
+"""Most chunks that are copied within the loop iteration that exchanges the logs."""
 _FOLLOW_INTERVAL_S = 0.02
-"""How often a future log that is caught up looks for more."""
+"""Seconds between two looks of a future log that is caught up."""
 _HOLD_S = 2.0
-"""How long the flushes of a partition wait for the exchange, before they go on and it is tried again."""
+"""Seconds that the flushes of a partition wait for the exchange. After that they continue and the exchange is tried again."""
 _FLUSH_EVERY = 64 * 1024 * 1024
 _ANY_EPOCH = 0x7FFFFFFF
 _OWNER = "moves"
-"""Who pauses the cleaning of a partition on its way."""
+"""Name under which the cleaning of a moving partition is paused."""
 
 
 class MoveState(Enum):
-    """How far a move is."""
+    """State of a move."""
 
     COPYING = "copying"
     ASSIGNING = "assigning"
-    """Caught up; the controller has been asked."""
+    """The future log is caught up, and the controller has been asked."""
     ASSIGNED = "assigned"
-    """The metadata names the new directory."""
+    """The metadata has the new directory."""
     HOLDING = "holding"
     """The flushes of the partition wait for the exchange."""
     FINAL = "final"
-    """What was durable in the current log is so in the future one."""
+    """The durable records of the current log are durable in the future log."""
     ENDED = "ended"
 
 
@@ -83,7 +84,7 @@ TRANSITIONS: dict[MoveState, frozenset[MoveState]] = {
 
 
 class Move:
-    """One replica on its way."""
+    """Move of one replica."""
 
     __slots__ = (
         "cut_to",
@@ -105,18 +106,18 @@ class Move:
         self.source = source
         self.future = future
         self.origin = origin
-        """The directory id of the current log, for the controller should the move end early."""
+        """Directory id of the current log, which the controller is told if the move ends early."""
         self.state = MoveState.COPYING
         self.generation = source.generation
         self.cut_to: int | None = None
-        """The lowest end that the current log was cut to since the future one was."""
+        """Lowest log end to which the current log was truncated since the future log was."""
         self.timer: TimerHandle | None = None
         self.near = False
-        """The last piece reached the end that the current log had when it was read."""
+        """Whether the last chunk reached the end that the current log had when the chunk was read."""
         self.unflushed = 0
         """Bytes copied since the last flush."""
         self.held = False
-        """No flush of the partition is under way any more, and none begins."""
+        """Whether no flush of the partition is in progress, and none begins."""
         self.hold_until = 0.0
 
     def become(self, state: MoveState) -> None:
@@ -126,7 +127,7 @@ class Move:
 
 
 class FutureReplicas:
-    """The moves of a broker. `alter` begins, changes or cancels one; the others are called by who notices."""
+    """Moves of a broker. `alter` begins, changes or cancels a move; other methods report events."""
 
     def __init__(
         self,
@@ -140,7 +141,10 @@ class FutureReplicas:
         assign: AssignDirectory | None,
         on_moved: Callable[[Partition], object],
     ) -> None:
-        """Without `assign` (metadata that records no directories) replicas move without asking. `on_moved` is told when one has."""
+        """Create the moves. Without `assign` (metadata that records no directories) replicas move without asking.
+
+        `on_moved` is called after each completed move.
+        """
         self._log_manager = log_manager
         self._clock = clock
         self._disk = disk
@@ -154,14 +158,16 @@ class FutureReplicas:
         self._waiting: deque[Move] = deque()
         self._piece = _SMALLEST_PIECE
         self._free_at = 0.0
-        """When the throttle lets the next piece through (monotonic seconds)."""
+        """Monotonic seconds when the throttle allows the next chunk."""
         log_manager.on_truncated = self._truncated
 
     # -- beginning and ending --------------------------------------------------------------------------------------------------------
 
     def alter(self, partition: Partition, path: str) -> None:
-        """Moves the replica to the log directory at `path`, which is online; to where it is: cancels. KAFKA_STORAGE_ERROR when a
-        directory fails, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR while the partition has no log here.
+        """Move the replica to the log directory at `path`, which is online. A move to its current directory cancels.
+
+        Raises KAFKA_STORAGE_ERROR when a directory fails, and NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR while the partition has no log
+        here.
         """
         topic_partition = partition.topic_partition
         future = self._log_manager.get_log(topic_partition, future=True)
@@ -175,7 +181,7 @@ class FutureReplicas:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Goes on with a move whose logs are there, also from before a restart; nothing when there is none or it is under way."""
+        """Continue a move whose logs exist, even from before a restart. Does nothing without a future log, or during the move."""
         topic_partition = partition.topic_partition
         future = self._log_manager.get_log(topic_partition, future=True)
         source = partition.log
@@ -184,18 +190,18 @@ class FutureReplicas:
         directory = self._log_manager.directory(source.parent_directory)
         move = self.moves[topic_partition] = Move(partition, source, future, None if directory is None else directory.directory_id)
         if self._log_manager.cleaner is not None:
-            # What is compacted while it is copied would never be compacted again.
+            # Records that are compacted while they are copied would never be compacted again.
             self._log_manager.cleaner.pause(topic_partition, _OWNER)
         logger.info("%s moves from %s to %s", topic_partition, source.parent_directory, future.parent_directory)
         self._later(move, 0)
 
     def cancel(self, topic_partition: TopicPartition) -> None:
-        """Ends the move and deletes the future log; the controller hears where the replica stays."""
+        """End the move and delete the future log. The controller is told where the replica stays."""
         self.stop(topic_partition)
         self._log_manager.delete_future_log(topic_partition)
 
     def stop(self, topic_partition: TopicPartition, *, gone: bool = False) -> None:
-        """Ends the move, if there is one, and leaves its files alone; `gone` when the partition is no longer here at all."""
+        """End the move, if any, and leave its files alone. `gone` says that this broker no longer hosts the partition."""
         move = self.moves.pop(topic_partition, None)
         if move is None:
             return
@@ -205,14 +211,14 @@ class FutureReplicas:
             self._assign(_identity(move.partition), move.origin)
 
     def directory_failed(self, path: str) -> None:
-        """The moves from and to this log directory end."""
+        """End the moves from and to this log directory."""
         for topic_partition, move in list(self.moves.items()):
             if path in (move.source.parent_directory, move.future.parent_directory):
                 logger.error("the move of %s ends with log directory %s", topic_partition, path)
                 self.stop(topic_partition)
 
     def close(self) -> None:
-        """At shutdown: nothing is copied any more, and nobody is told. The next start goes on."""
+        """Stop copying at shutdown, without telling the controller. The next start continues the moves."""
         for move in list(self.moves.values()):
             self._end(move)
         self.moves.clear()
@@ -245,7 +251,8 @@ class FutureReplicas:
         try:
             self._go_on(move)
         except KafkaError as error:
-            # A directory that failed has ended the move; all else was true a moment ago (a truncation, a new log start).
+            # A failed directory has ended the move. Any other error comes from a change of the current log (truncation, new log start): try
+            # again.
             logger.info("the move of %s: %s", move.partition.topic_partition, error)
             self._later(move, _FOLLOW_INTERVAL_S)
         except Exception:
@@ -277,7 +284,7 @@ class FutureReplicas:
             self._later(move, _FOLLOW_INTERVAL_S)
 
     def _follow(self, move: Move) -> None:
-        """Truncations, high watermark and log start of the current log."""
+        """Apply truncations, high watermark and log start of the current log to the future log."""
         source, future = move.source, move.future
         if move.cut_to is not None or source.generation != move.generation:
             end = common_end(source, future)
@@ -355,7 +362,7 @@ class FutureReplicas:
             self._later(move, 0)
 
     def _throttle(self, size: int) -> None:
-        """replica.alter.log.dirs.io.max.bytes.per.second, over all moves together."""
+        """Delay the next chunk: replica.alter.log.dirs.io.max.bytes.per.second holds for all moves together."""
         rate = self._config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
         self._free_at = max(self._free_at, self._clock.monotonic()) + size / max(rate, 1)
 
@@ -375,7 +382,7 @@ class FutureReplicas:
         self._piece = max(self._piece // 2, _SMALLEST_PIECE) if slow else min(self._piece * 2, _LARGEST_PIECE)
 
     def _flush(self, move: Move, then: Callable[[Move], object], note: Callable[[], None] | None = None) -> None:
-        """Makes the future log durable as it is now, in the executor."""
+        """Make the current content of the future log durable in the executor, then call `then`. `note` runs before the flush."""
         future = move.future
         flush = future.begin_flush()
         if flush is None and note is None:
@@ -397,7 +404,7 @@ class FutureReplicas:
                 if flush is not None:
                     future.give_back(flush)
                 if move.state is MoveState.ENDED and isinstance(job.error, FileNotFoundError):
-                    return  # the future log was deleted meanwhile
+                    return  # the future log was deleted during the flush
                 if isinstance(job.error, OSError):
                     future.failed(job.error)
                 if out_of_descriptors(job.error):
@@ -440,7 +447,7 @@ class FutureReplicas:
         def held(_: Deferred[None]) -> None:
             if move.state is MoveState.HOLDING:
                 move.held = True
-                # What is durable in the current log by now has to be copied, too, before the future one is flushed.
+                # Records that have become durable in the current log must be copied as well, before the future log is flushed.
                 move.near = False
 
         self._flusher.hold(move.partition).add_callback(held)
@@ -451,7 +458,7 @@ class FutureReplicas:
         self._step(move)
 
     def _let_go(self, move: Move) -> None:
-        """The partition's flushes have waited long enough."""
+        """End the hold of the partition's flushes, which have waited long enough."""
         self._flusher.release(move.partition)
         move.become(MoveState.ASSIGNED)
         self._later(move, _FOLLOW_INTERVAL_S)
@@ -462,7 +469,7 @@ class FutureReplicas:
         for _ in range(_LAST_PIECES):
             if future.log_end_offset == source.log_end_offset:
                 break
-            # The page cache has it; should it not, this is one small read.
+            # The page cache has these bytes; otherwise this is one small read.
             read = self._read(move)
             try:
                 self._append(move, b"".join([piece.read(0, piece.size) for piece in read.slices]))
@@ -475,7 +482,7 @@ class FutureReplicas:
             self._let_go(move)
             return
         for epoch, start_offset in source.leader_epochs.entries:
-            # Also those that no batch carries yet.
+            # Include epochs that no batch has yet.
             if start_offset >= future.log_start_offset and epoch > future.latest_epoch:
                 future.assign_epoch_start(epoch, start_offset)
         future.producer_state.adopt(source.producer_state)
@@ -492,8 +499,9 @@ def _identity(partition: Partition) -> TopicIdPartition:
 
 
 def check_destination(log_manager: LogManager, topic_partition: TopicPartition, path: str) -> None:
-    """What AlterReplicaLogDirs asks of the directory: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR when it is offline,
-    INVALID_REPLICA_ASSIGNMENT when it is cordoned.
+    """Check the target directory of AlterReplicaLogDirs.
+
+    Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR when the directory is offline, and INVALID_REPLICA_ASSIGNMENT when it is cordoned.
     """
     directory = log_manager.directory(path)
     if directory is None or not directory.takes_logs:

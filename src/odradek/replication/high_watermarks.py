@@ -1,4 +1,4 @@
-"""`replication-offset-checkpoint`: the high watermarks, one file in each log directory, as the JVM reads and writes it."""
+"""`replication-offset-checkpoint`: the high watermarks, one file in each log directory, in the JVM's format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE_NAME = "replication-offset-checkpoint"
 
 
 class HighWatermarkCheckpoints:
-    """Reads each file once, on the first partition that asks."""
+    """Checkpoint files of the high watermarks. Each file is read once, when the first partition needs it."""
 
     __slots__ = ("_disk", "_read", "_written")
 
@@ -30,11 +30,11 @@ class HighWatermarkCheckpoints:
         self._written: dict[str, dict[TopicPartition, int]] = {}
 
     def restore(self, log: Log) -> None:
-        """Gives a log that was just opened the high watermark of the last checkpoint, within its bounds.
+        """Set the high watermark of a log that was just opened from the last checkpoint, within the log's bounds.
 
-        What a file says of a partition holds once, for the log that it was written about. A damaged file counts as a missing one: the
-        leader's high watermark rises again as soon as its in-sync replicas fetch (Kafka's ReplicaManager takes the directory offline).
-        OSError when the file cannot be read.
+        An entry of the file is used once, for the log that it was written about. A damaged file counts as a missing one. The leader's high
+        watermark rises again as soon as its in-sync replicas fetch. (Kafka's ReplicaManager takes the directory offline.) Raises OSError
+        when the file cannot be read.
         """
         directory = _parent(log.directory)
         saved = self._read.get(directory)
@@ -52,14 +52,14 @@ class HighWatermarkCheckpoints:
             return {}
 
     def collect(self, logs: Iterable[Log]) -> dict[str, dict[TopicPartition, int]]:
-        """What is to be written now: log directory -> high watermarks, for the directories in which something changed."""
+        """Return the high watermarks to write now, by log directory, for directories in which a high watermark has changed."""
         by_directory: dict[str, dict[TopicPartition, int]] = {}
         for log in logs:
             by_directory.setdefault(_parent(log.directory), {})[log.topic_partition] = log.high_watermark
         return {directory: offsets for directory, offsets in by_directory.items() if self._written.get(directory) != offsets}
 
     def write(self, collected: Mapping[str, dict[TopicPartition, int]]) -> list[tuple[str, OSError]]:
-        """Writes the files, in any thread but one at a time; returns the directories that failed."""
+        """Write the files, and return the directories that failed. Any thread may call this, but only one at a time."""
         failed: list[tuple[str, OSError]] = []
         for directory, offsets in collected.items():
             try:

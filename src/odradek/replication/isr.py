@@ -1,4 +1,4 @@
-"""The in-sync replicas as a leader knows them, and changes on their way to the controller (KIP-497, KIP-841).
+"""In-sync replicas as a leader knows them, and changes on their way to the controller (KIP-497, KIP-841).
 
 | state            | isr (durable)  | maximal_isr (bounds the high watermark) | next |
 |------------------|----------------|-----------------------------------------|------|
@@ -6,9 +6,9 @@
 | PendingExpand(r) | as before      | isr + r: as if r were in already        | Committed (new, or back when the controller refused) |
 | PendingShrink(R) | as before      | isr: R counts until it is out for sure  | Committed (new, or back when the controller refused) |
 
-Either way the maximal set is the stricter one, so a lost or late answer can never make the leader acknowledge too early.
-Metadata of a newer partition epoch (which a new leader epoch brings along) replaces any state by Committed. Metadata of the epoch that an
-answer has told already does not: a change that was proposed since then stays pending. (Kafka 4.3.1 goes back to Committed there.)
+In both pending states the maximal set is the stricter one, so a lost or late response can never make the leader acknowledge too early.
+Metadata of a newer partition epoch (which comes with every new leader epoch) replaces any state by Committed. Metadata of the epoch that a
+response has brought already does not: a change that was proposed since then stays pending. (Kafka 4.3.1 goes back to Committed there.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IsrSet = frozenset[int]
 
 
 class CommittedIsr:
-    """No change under way."""
+    """ISR without a change in progress."""
 
     __slots__ = ("isr", "maximal_isr")
 
@@ -36,7 +36,7 @@ class CommittedIsr:
 
 
 class PendingExpandIsr:
-    """The leader has asked for `replica_id` to be added."""
+    """ISR while the leader has asked the controller to add `replica_id`."""
 
     __slots__ = ("committed", "isr", "maximal_isr", "proposed_isr", "replica_id")
 
@@ -56,7 +56,7 @@ class PendingExpandIsr:
 
 
 class PendingShrinkIsr:
-    """The leader has asked for `out_of_sync` to be removed."""
+    """ISR while the leader has asked the controller to remove `out_of_sync`."""
 
     __slots__ = ("committed", "isr", "maximal_isr", "out_of_sync", "proposed_isr")
 
@@ -79,7 +79,9 @@ PendingIsr = PendingExpandIsr | PendingShrinkIsr
 IsrState = CommittedIsr | PendingIsr
 
 REFUSED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-"""The controller says that it has not applied the change and that our partition epoch is right: back to the committed state."""
+"""Errors that say: the controller has not applied the change, and this broker's partition epoch is right. The leader returns to the
+committed state.
+"""
 
 OVERTAKEN = frozenset(
     {
@@ -91,4 +93,6 @@ OVERTAKEN = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""Our metadata is behind: stay pending until newer metadata replaces the state. Any other error: send the same change again."""
+"""Errors that say: this broker's metadata is old. The change stays pending until newer metadata replaces the state. After any other error
+the same change is sent again.
+"""

@@ -1,14 +1,14 @@
-"""Makes the hosted partitions what the metadata says (kafka.server.ReplicaManager.applyDelta).
+"""Application of metadata to the hosted partitions (kafka.server.ReplicaManager.applyDelta).
 
-1. What this broker no longer hosts is taken off the table first: a topic of the same name may have been created since.
-2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint. Most have been made by `prepare`.
-   One that is not new gets no empty log while a log directory is offline: its records may lie there. The controller is then told that
-   the replica is lost, so that another one leads until the directory is back.
-3. Leaders and followers take their roles; a directory that fails on the way leaves the partition offline.
-4. What a new leader has copied as a follower and flush.messages wants flushed is flushed: until then its high watermark stands.
-5. Requests that waited for something that is now different are answered, after everything is in place.
+1. Partitions that this broker no longer hosts are removed first: a topic of the same name may have been created since.
+2. New partitions get a log (or find the one on disk), with the high watermark of the last checkpoint. `prepare` has made most of them. An
+   older replica gets no empty log while a log directory is offline, because its records may be there. The controller is then told that the
+   replica is lost, so that another replica leads until the directory is back.
+3. Leaders and followers take their roles. A directory that fails on the way leaves the partition offline.
+4. When flush.messages makes a flush due for a new leader's log, the log is flushed. Until then its high watermark does not advance.
+5. Waiting requests that the changes affect are answered at the end.
 
-A partition whose log finds no file descriptor is offline, and gets its role with another try, every second.
+A partition whose log finds no file descriptor is offline; every second its role is tried again.
 """
 
 from __future__ import annotations
@@ -41,25 +41,27 @@ logger = logging.getLogger(__name__)
 
 _AGAIN_S = 1.0
 _MOST_AT_ONCE = 50
-"""Logs that are made in one turn of the loop."""
+"""Most logs that are opened in one loop iteration."""
 
 Changed = Mapping[TopicPartition, "PartitionInfo"]
 
 
 class FollowerFetchers(Protocol):
-    """Who copies from the leaders. Both are called at most once for each change of the metadata."""
+    """Fetchers of followers. Each method is called at most once for each change of the metadata."""
 
     def start(self, partitions: Sequence[Partition]) -> None:
-        """Begin to fetch each from its `leader_id` at the local log end, in its leader epoch; those without a leader are left alone."""
+        """Begin to fetch each partition from its `leader_id`, at the local log end and in its leader epoch. Skip partitions without a
+        leader.
+        """
         ...
 
     def stop(self, topic_partitions: Collection[TopicPartition]) -> None:
-        """Fetch these no more; those that are not fetched are no error. What is on its way for them is dropped when it comes."""
+        """Stop fetching these partitions; unknown partitions are ignored. Responses that arrive later are dropped."""
         ...
 
 
 class NoFetchers:
-    """For a node that is a cluster of its own: there is nobody to copy from, and following somebody is worth a warning."""
+    """Fetchers of a node that is the whole cluster: it logs a warning when a partition should be fetched."""
 
     def start(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
@@ -71,29 +73,30 @@ class NoFetchers:
 
 
 class MetadataChanges:
-    """A publisher: the server calls `apply` with each new image, and may call `prepare` before."""
+    """Metadata publisher: the server calls `apply` with each new image, and may call `prepare` before."""
 
     def __init__(self, manager: ReplicaManager, log_manager: LogManager) -> None:
         self._manager = manager
         self._log_manager = log_manager
         self._image: MetadataImage | None = None
-        """What was applied last."""
+        """Image of the last `apply`."""
         self._without_descriptor: dict[TopicPartition, bool] = {}
-        """Partitions whose logs found no descriptor -> whether the replica is a new one."""
+        """Partitions whose logs found no file descriptor, with whether the replica is new."""
         self._preparing = False
         self._again: TimerHandle | None = None
         self._began = False
-        """Whether the metadata has been applied for the first time. What it holds then may be older than this start."""
+        """Whether the metadata has been applied once. The first metadata may be older than this start of the broker."""
         self.fetchers: FollowerFetchers = NoFetchers()
         self.on_leadership: list[Callable[[Changed, Changed, Collection[TopicPartition]], object]] = []
-        """Called with (leaders, followers, deleted) that changed, after the roles are taken: coordinators load and unload there. What was
-        deleted may be among the leaders, too: a topic that was created anew."""
+        """Callbacks with the changed (leaders, followers, deleted), after the roles are taken: coordinators load and unload. A deleted
+        partition may be among the leaders, too, when its topic was created again.
+        """
 
     def prepare(self, delta: MetadataDelta, image: MetadataImage) -> Deferred[None] | None:
-        """Makes the logs that `apply` will look for, off the loop; None when there are none to make.
+        """Create the logs that `apply` will need, off the loop. Return None when no log has to be created.
 
-        `apply` is to be called with the same delta when the Deferred is done, and not with another one before. It never fails: what could
-        not be made `apply` meets again.
+        The caller calls `apply` with the same delta when the deferred is done, and with no other delta before. The deferred never fails:
+        `apply` meets the same errors again.
         """
         changes = delta.topics.local_changes(self._manager.local_id)
         wanted = [
@@ -117,7 +120,7 @@ class MetadataChanges:
         return prepared
 
     def _make(self, wanted: list[WantedLog], creation: LogCreation, prepared: Deferred[None]) -> None:
-        """Run the job; where a log directory failed under it, run another for the logs that are missing."""
+        """Run the job. When a log directory failed during the job, run another job for the missing logs."""
 
         def made(job: Deferred[None]) -> None:
             if job.error is not None:
@@ -133,7 +136,7 @@ class MetadataChanges:
         self._manager.run_job(creation.run).add_callback(made)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> int:
-        """Bring the partitions from the delta's base to `image`; returns how many subscribers of leadership raised."""
+        """Change the partitions from the delta's base to `image`. Return how many subscribers of leadership raised."""
         self._image = image
         self._preparing = False
         changes = delta.topics.local_changes(self._manager.local_id)
@@ -169,16 +172,16 @@ class MetadataChanges:
         return errors
 
     def _let_go_of(self, broker_ids: frozenset[int]) -> None:
-        """Raise high watermarks that a replica outside of the ISR on one of these brokers may have held back."""
+        """Raise high watermarks that replicas outside of the ISR on these brokers may have held back."""
         if broker_ids:
             for partition in self._manager.partitions.by_name.values():
                 if not broker_ids.isdisjoint(partition.replicas):
                     partition.raise_high_watermark()
 
     def _is_new(self, topic_partition: TopicPartition, info: PartitionInfo, delta: MetadataDelta) -> bool:
-        """Return whether this broker has just been given the replica: the metadata before `delta` does not have it here.
+        """Return whether this broker has just been given the replica: the metadata before `delta` does not place it here.
 
-        One whose log has not been made yet, for want of a descriptor, stays what it was.
+        A replica whose log could not be created for lack of a file descriptor keeps its earlier answer.
         """
         if topic_partition in self._without_descriptor:
             return self._without_descriptor[topic_partition]
@@ -203,7 +206,7 @@ class MetadataChanges:
     def _take_role(
         self, topic_partition: TopicPartition, info: PartitionInfo, image: MetadataImage, *, is_new: bool, leads: bool
     ) -> Partition | None:
-        """Returns the partition when it begins to lead, or to follow a leader in a new epoch, or nobody."""
+        """Give the partition its role. Return it when it begins to lead, or is a follower in a new epoch, with or without a leader."""
         partition = self._partition(topic_partition, info.topic_id)
         try:
             log = partition.log or self._open_log(topic_partition, info, image, is_new=is_new)
@@ -225,10 +228,10 @@ class MetadataChanges:
         return partition if begins else None
 
     def _try_again(self) -> None:
-        """Give the partitions their roles whose logs found no descriptor."""
+        """Retry the roles of the partitions whose logs found no file descriptor."""
         self._again = None
         if self._preparing:
-            # A job makes logs for the next change of the metadata, maybe the same ones.
+            # A job creates logs for the next change of the metadata, perhaps the same logs.
             self._again = self._manager.clock.call_later(_AGAIN_S, self._try_again)
             return
         image = self._image
@@ -263,14 +266,14 @@ class MetadataChanges:
             self._manager.delayed.drain()
 
     def close(self) -> None:
-        """Try nothing again."""
+        """Stop the retries."""
         if self._again is not None:
             self._again.cancel()
 
     def _partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
         partition = self._manager.partitions.by_name.get(topic_partition)
         if partition is not None and partition.role is Role.OFFLINE:
-            # A replica that gets a new chance on another disk.
+            # The replica gets a new chance on another disk.
             self._manager.remove(topic_partition)
             partition = None
         return partition or self._manager.new_partition(topic_partition, topic_id)
@@ -297,7 +300,7 @@ class MetadataChanges:
         return log
 
     def _tell_directory(self, topic_partition: TopicPartition, info: PartitionInfo, log: Log) -> None:
-        """The controller is to know where the log lies; it left the choice to this broker, or a disk came back under another id."""
+        """Tell the controller where the log is. It left the choice to this broker, or a disk came back with another id."""
         directory = self._log_manager.directory(log.parent_directory)
         if directory is None or directory.directory_id is None or self._manager.assign is None:
             return
@@ -305,7 +308,7 @@ class MetadataChanges:
             self._manager.assign(TopicIdPartition(info.topic_id, topic_partition.topic, topic_partition.partition), directory.directory_id)
 
     def _tell_lost(self, topic_partition: TopicPartition, info: PartitionInfo) -> None:
-        """Tell the controller that the replica has no log here, where it would take the replica's directory for one that works."""
+        """Tell the controller that the replica has no log here, when the controller would take the replica's directory for online."""
         directory = self._directory_of(info)
         online = {each.directory_id for each in self._log_manager.online_directories} | {DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED}
         if directory in online and self._manager.assign is not None:
@@ -313,9 +316,9 @@ class MetadataChanges:
 
 
 def _brokers_that_lost(delta: MetadataDelta) -> frozenset[int]:
-    """Return the brokers whose replicas may be out of the way of a high watermark from now on (`Partition.raise_high_watermark`).
+    """Return the brokers whose replicas may no longer hold back a high watermark (`Partition.raise_high_watermark`).
 
-    A broker that registers or is unfenced holds nothing back yet: its replicas must fetch first.
+    A broker that registers or is unfenced is not among them: its replicas hold nothing back before they fetch.
     """
     before = delta.image.cluster.brokers
     return frozenset(

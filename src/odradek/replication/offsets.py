@@ -28,11 +28,11 @@ SUPPORTED_FROM: dict[int, int] = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Special timestamp -> the ListOffsets version that brought it (KIP-734, 405, 1005, 1023)."""
+"""ListOffsets version that introduced each special timestamp (KIP-734, 405, 1005, 1023)."""
 
 
 class OffsetAnswer(NamedTuple):
-    """A timestamp (ms, -1 for the special positions), an offset (-1: none) and its leader epoch (-1: unknown)."""
+    """Timestamp (milliseconds; -1 for special positions), offset (-1: none) and leader epoch (-1: unknown)."""
 
     timestamp: int
     offset: int
@@ -43,7 +43,7 @@ NOTHING = OffsetAnswer(-1, -1, -1)
 
 
 class OffsetLookup:
-    """Answers where things are in a partition; raises `KafkaError` with the partition's error."""
+    """Lookup of offsets in hosted partitions. Raises `KafkaError` with the partition's error."""
 
     __slots__ = ("_partitions",)
 
@@ -60,9 +60,9 @@ class OffsetLookup:
         isolation_level: int,
         version: int,
     ) -> OffsetAnswer:
-        """The first offset whose record is at or after `timestamp`, or a special position; consumers see no further than they may read.
+        """Return the first offset whose record is at or after `timestamp`, or a special position, within the range that consumers may read.
 
-        UNSUPPORTED_VERSION for a special timestamp that `version` does not know; OFFSET_NOT_AVAILABLE (before version 5
+        Raises UNSUPPORTED_VERSION for a special timestamp that `version` does not know. Raises OFFSET_NOT_AVAILABLE (before version 5
         LEADER_NOT_AVAILABLE) while a new leader's high watermark has not reached the start of its epoch.
         """
         if timestamp < 0 and version < SUPPORTED_FROM.get(timestamp, 0x7FFF):
@@ -95,7 +95,7 @@ class OffsetLookup:
         )
 
     def epoch_end(self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch <= `leader_epoch` in the leader's log and the offset where it ends (exclusive); (-1, -1) when there is none."""
+        """Return the largest epoch <= `leader_epoch` in the leader's log and its end offset (exclusive); (-1, -1) without such an epoch."""
         log = self._partitions.find(topic_partition).local_log(current_leader_epoch, leader_only=True)
         return log.end_offset_for_epoch(leader_epoch)
 
@@ -114,6 +114,6 @@ def _earliest(log: Log) -> OffsetAnswer:
 
 def _search(log: Log, timestamp: int) -> OffsetAnswer | None:
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOTHING  # Nothing is in remote storage, nothing waits to get there.
+        return NOTHING  # no records are in remote storage or wait to be uploaded
     found = log.offset_for_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     return None if found is None else OffsetAnswer(*found)

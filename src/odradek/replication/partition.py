@@ -1,16 +1,17 @@
-"""One partition on one broker: its role, its leader's view of the replicas, and what that lets clients see.
+"""Partition on one broker: its role, the leader's view of the replicas, and the resulting limits for clients.
 
-Roles and their transitions (`TRANSITIONS`): metadata makes a replica leader or follower; a failing log directory makes it offline;
+Roles and their transitions are in `TRANSITIONS`: metadata makes a replica leader or follower; a failing log directory makes it offline;
 removal ends it.
 
 As a leader:
-1. An append goes to the local log, if enough replicas are in sync for its acks.
-2. Followers tell by their fetches how far they are. The high watermark is the smallest log end among the leader, the maximal ISR and the
-   replicas that are about to join it; it never goes back, and it waits while the ISR is smaller than min.insync.replicas (KIP-966).
-3. A follower that has reached the high watermark and the start of this leader epoch is proposed for the ISR; one that was not caught up for
-   replica.lag.time.max.ms is proposed for removal. The controller decides (`isr`, `alter_partition`).
 
-Nothing here calls back into waiting requests: changes are noted in `DelayedOperations`, and whoever drives the partition drains them.
+1. An append goes to the local log, if enough replicas are in sync for its acks.
+2. The fetches of followers tell their log ends. The high watermark is the smallest log end among the leader, the maximal ISR and the
+   replicas that are about to join the ISR. It never goes back, and it waits while the ISR is smaller than min.insync.replicas (KIP-966).
+3. A follower that has reached the high watermark and the start of this leader epoch is proposed for the ISR. A follower that was not caught
+   up for replica.lag.time.max.ms is proposed for removal. The controller decides (`isr`, `alter_partition`).
+
+No method here calls back into waiting requests: changes are noted in `DelayedOperations`, and the caller drains them.
 (kafka.cluster.Partition)
 """
 
@@ -45,11 +46,11 @@ logger = logging.getLogger(__name__)
 NO_LEADER = -1
 NO_EPOCH = -1
 HIGH_WATERMARK_OFFSET = -1
-"""DeleteRecords: "up to the high watermark"."""
+"""Offset in DeleteRecords that means "up to the high watermark"."""
 
 
 class Role(Enum):
-    """What this broker is to the partition."""
+    """Role of this broker for the partition."""
 
     NEW = "new"
     LEADER = "leader"
@@ -68,7 +69,7 @@ TRANSITIONS: dict[Role, frozenset[Role]] = {
 
 
 class Registration(Protocol):
-    """The partition's record in the cluster image, as far as replicas need it (metadata.image.PartitionRegistration)."""
+    """Partition's record in the cluster image, as far as replicas need it (metadata.image.PartitionRegistration)."""
 
     @property
     def replicas(self) -> Sequence[int]: ...
@@ -85,7 +86,7 @@ class Registration(Protocol):
 
 
 class Partition:
-    """A hosted replica. Raises `KafkaError` with the code a client is to get."""
+    """Hosted replica. Raises `KafkaError` with the code that a client receives."""
 
     __slots__ = (
         "_adding_replicas",
@@ -134,15 +135,15 @@ class Partition:
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.leader_epoch_start_offset: int | None = None
-        """Where the current leader epoch began in the local log; None unless leader."""
+        """Start of the current leader epoch in the local log; None unless leader."""
         self.partition_epoch = NO_EPOCH
         self.isr: IsrState = CommittedIsr(frozenset())
         self.replica_ids: tuple[int, ...] = ()
         self.replicas: dict[int, Replica] = {}
-        """The followers, when leader."""
+        """Followers by broker id, when leader."""
         self._adding_replicas: frozenset[int] = frozenset()
         self._replica_count = 0
-        """The replication factor: without replicas that a reassignment is adding."""
+        """Replication factor, without replicas that a reassignment is adding."""
         self._local_id = local_id
         self._clock = clock
         self._cluster = cluster
@@ -151,7 +152,7 @@ class Partition:
         self._broker_epoch = broker_epoch
         self._max_lag_s = max_lag_ms / 1000
         self.traffic = traffic or TopicTraffic()
-        """What its topic's partitions count together."""
+        """Traffic counts, shared by all partitions of the topic."""
 
     # -- roles ----------------------------------------------------------------------------------------------------------------
 
@@ -162,27 +163,27 @@ class Partition:
         self.is_leader = role is Role.LEADER
 
     def make_leader(self, registration: Registration, log: Log) -> bool:
-        """Leads from now on, or takes newer metadata as leader; returns whether it was not leader before.
+        """Become leader, or take newer metadata as leader. Return whether this broker was not leader before.
 
-        Metadata older than what an AlterPartition answer has already told is ignored.
+        Metadata that is older than an AlterPartition response is ignored.
         """
         if registration.partition_epoch < self.partition_epoch:
             return False
         new_leader = not self.is_leader
         now_s = self._clock.monotonic()
-        # First of all: what followers' sessions know of their last fetches goes to the replicas as they were.
+        # Before any other change: followers' sessions pass what they know of the last fetches to the current replicas.
         self._note_change(True)
         self._become(Role.LEADER)
         self.log = log
         if registration.leader_epoch > self.leader_epoch + 1:
-            # Others may have led in between, and what followers had then they may have truncated since. (Kafka 4.3.1 believes it still
-            # when the metadata brings several epochs at once.)
+            # Other brokers may have led in between, and followers may have truncated since. (Kafka 4.3.1 keeps the old state when the
+            # metadata skips several epochs.)
             self.replicas.clear()
         self._take_assignment(registration, leading=True)
         if registration.leader_epoch > self.leader_epoch:
             start_offset = log.log_end_offset
-            # Followers whose logs hold a later epoch than ours must learn where this epoch begins to truncate rightly, even with no
-            # records in it yet.
+            # A follower whose log has a later epoch must learn where this epoch begins, to truncate rightly, even while the epoch has no
+            # records.
             log.assign_epoch_start(registration.leader_epoch, start_offset)
             for replica in self.replicas.values():
                 replica.begin_epoch(now_s=now_s, leader_end_offset=start_offset, in_sync=replica.broker_id in registration.isr)
@@ -194,7 +195,9 @@ class Partition:
         return new_leader
 
     def make_follower(self, registration: Registration, log: Log) -> bool:
-        """Follows the registration's leader (or nobody); returns whether the leader epoch is new, so that fetching must start again."""
+        """Become follower of the registration's leader, if there is one. Return whether the leader epoch is new, so that fetching must
+        restart.
+        """
         if registration.partition_epoch < self.partition_epoch:
             return False
         new_epoch = registration.leader_epoch > self.leader_epoch
@@ -205,22 +208,22 @@ class Partition:
         self.leader_epoch_start_offset = None
         self.partition_epoch = registration.partition_epoch
         self._take_assignment(registration, leading=False)
-        # Clients that waited for us as the leader must look elsewhere.
+        # Clients that waited for this broker as the leader must look elsewhere.
         self._note_change(True)
         return new_epoch
 
     def log_replaced(self) -> None:
-        """`log` is now the copy of it in another log directory."""
+        """Take note that `log` is now the copy in another log directory."""
         self.raise_high_watermark()
         self._note_change(True)
 
     def mark_offline(self) -> None:
-        """The log directory is gone; every access answers KAFKA_STORAGE_ERROR until metadata places the replica anew."""
+        """Become offline, because the log directory failed. Requests get KAFKA_STORAGE_ERROR until metadata places the replica again."""
         self._become(Role.OFFLINE)
         self._clear()
 
     def mark_deleted(self) -> None:
-        """This broker no longer hosts the partition."""
+        """Become deleted: this broker no longer hosts the partition."""
         self._become(Role.DELETED)
         self._clear()
 
@@ -246,10 +249,10 @@ class Partition:
         self.replicas = {replica: kept.get(replica) or Replica(replica) for replica in followers}
         if registration.partition_epoch > self.partition_epoch or not self.isr.in_flight:
             self.isr = CommittedIsr(frozenset(registration.isr))
-        # Else this is what an answer of the controller has told before, and a newer change is on its way to it.
+        # Otherwise an earlier response of the controller had the same ISR, and a newer change is on its way to the controller.
 
     def is_adding_replica(self, broker_id: int) -> bool:
-        """Whether a reassignment is bringing this replica in."""
+        """Return whether a reassignment is adding this replica."""
         return broker_id in self._adding_replicas
 
     def _note_change(self, changed: bool) -> None:
@@ -259,10 +262,10 @@ class Partition:
     # -- who may ask ----------------------------------------------------------------------------------------------------------
 
     def local_log(self, current_leader_epoch: int, *, leader_only: bool) -> Log:
-        """The log for a request that names `current_leader_epoch` (-1: none, no fencing).
+        """Return the log for a request that names `current_leader_epoch` (-1: no fencing).
 
-        FENCED_LEADER_EPOCH when the request is behind, UNKNOWN_LEADER_EPOCH when this broker is, NOT_LEADER_OR_FOLLOWER when it must not
-        answer, KAFKA_STORAGE_ERROR when its log directory is offline.
+        Raises FENCED_LEADER_EPOCH when the request's epoch is old, UNKNOWN_LEADER_EPOCH when this broker's is. Raises
+        NOT_LEADER_OR_FOLLOWER when this broker must not answer, and KAFKA_STORAGE_ERROR when its log directory is offline.
         """
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch and self.role is not Role.OFFLINE:
             if current_leader_epoch < self.leader_epoch:
@@ -279,7 +282,7 @@ class Partition:
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self._local_id} does not lead {self.topic_partition}")
 
     def follower(self, broker_id: int, current_leader_epoch: int) -> Replica:
-        """The state of a fetching follower; an error that makes it retry when it is not among the replicas (yet)."""
+        """Return the state of a fetching follower. Raises an error that makes the follower retry when it is not a replica (yet)."""
         replica = self.replicas.get(broker_id)
         if replica is None:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -290,7 +293,7 @@ class Partition:
 
     @property
     def min_isr(self) -> int:
-        """min.insync.replicas, but never more than there are replicas; a reassignment counts the original ones."""
+        """min.insync.replicas, at most the number of replicas; during a reassignment, of the original replicas."""
         log = self.log
         return 0 if log is None else self._min_isr_of(log)
 
@@ -310,11 +313,10 @@ class Partition:
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> tuple[AppendInfo, bool]:
-        """Appends one request's records, markers as those of `transaction_version`; returns the log's answer and whether the high
-        watermark moved.
+        """Append one request's records; markers are of `transaction_version`. Return the log's result and whether the high watermark moved.
 
-        NOT_ENOUGH_REPLICAS (nothing appended) when acks=-1 and the ISR is below min.insync.replicas; NOT_LEADER_OR_FOLLOWER; whatever the
-        log's validation raises.
+        Raises NOT_ENOUGH_REPLICAS (nothing is appended) when acks=-1 and the ISR is below min.insync.replicas. Raises
+        NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR, and the errors of the log's validation.
         """
         log = self.log
         if log is None or not self.is_leader:
@@ -335,7 +337,7 @@ class Partition:
         return info, not under_min_isr and self._follow_in_sync(log, None)
 
     def append_as_follower(self, records: memoryview, leader_epoch: int, *, high_watermark: int, log_start_offset: int) -> None:
-        """Stores what the leader of `leader_epoch` sent for our log end, and takes over its high watermark and log start."""
+        """Append records from the leader of `leader_epoch` at the local log end, and take over its high watermark and log start."""
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
             raise self._unavailable()
@@ -361,11 +363,11 @@ class Partition:
             log.maybe_increment_log_start_offset(log_start_offset)
 
     def truncate_to_divergence(self, epoch: int, end_offset: int) -> bool:
-        """The leader's log leaves ours at the end of `epoch` (KIP-595 diverging epoch); returns whether fetching can go on from our new
-        log end.
+        """Truncate to where the leader's log diverges, at the end of `epoch` (KIP-595). Return whether fetching can continue at the new log
+        end.
 
-        False means: we do not have that epoch and fell back to an earlier one, the next fetch will tell whether that is far enough.
-        The truncation is not durable yet (`Log.truncate_to`).
+        False means that the local log does not have the epoch and was truncated to the end of an earlier epoch. The next fetch tells
+        whether that is far enough. The truncation is not durable yet (`Log.truncate_to`).
         """
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
@@ -381,8 +383,9 @@ class Partition:
         return False
 
     def truncate_to_high_watermark(self) -> None:
-        """Truncates a log without leader epochs to its high watermark, before it is fetched: no epoch tells where it differs from the
-        leader's (as before KIP-101). The truncation is not durable yet.
+        """Truncate a log without leader epochs to its high watermark, before it is fetched.
+
+        Without an epoch the leader cannot tell where the logs diverge (as before KIP-101). The truncation is not durable yet.
         """
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
@@ -391,10 +394,10 @@ class Partition:
             log.truncate_to(log.high_watermark, durable=False)
 
     def reset(self, leader_start_offset: int, leader_end_offset: int) -> None:
-        """Brings the log into the range of the leader's after OFFSET_OUT_OF_RANGE (AbstractFetcherThread.fetchOffsetAndTruncate).
+        """Bring the log into the range of the leader's after OFFSET_OUT_OF_RANGE (AbstractFetcherThread.fetchOffsetAndTruncate).
 
-        A log that ends beyond the leader's is truncated to its end; one that ends before the leader's start begins anew there; else nothing
-        changes, because the leader has moved on in the meantime. The truncation is not durable yet.
+        A log that ends beyond the leader's end is truncated to that end. A log that ends before the leader's start restarts empty at that
+        start. Otherwise the log stays unchanged, because the leader's log has changed in the meantime. The truncation is not durable yet.
         """
         log = self.log
         if log is None or self.role is not Role.FOLLOWER:
@@ -410,12 +413,12 @@ class Partition:
         return not self._is_under_min_isr(log) and self._follow_in_sync(log, now_s)
 
     def _follow_in_sync(self, log: Log, now_s: float | None) -> bool:
-        """Raises the high watermark to where all are that have to be there; whether it moved."""
+        """Raise the high watermark to the smallest log end that counts. Return whether it moved."""
         isr = self.isr
         end_offset = log.log_end_offset
         high_watermark = end_offset
         if log.flush_due:
-            # flush.messages asks for a flush that is still to come: nothing counts before it is durable here.
+            # flush.messages makes a flush due: no record counts before it is durable here.
             high_watermark = log.recovery_point
         if self.replicas:
             if now_s is None:
@@ -424,10 +427,10 @@ class Partition:
                 if replica.log_end_offset < high_watermark and (
                     replica.broker_id in isr.maximal_isr
                     or (
-                        # About to join: if it were left behind by the high watermark it could never reach it.
+                        # About to join the ISR: the replica could never reach a high watermark that leaves it behind.
                         replica.is_caught_up(end_offset, now_s, self._max_lag_s)
                         and is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch)
-                        # With a log directory that failed it does not join, and Kafka 4.3.1 waits replica.lag.time.max.ms for it.
+                        # A replica with a failed log directory does not join, and Kafka 4.3.1 waits replica.lag.time.max.ms for it.
                         and self._cluster.has_online_replica(self.topic_partition, replica.broker_id)
                     )
                 ):
@@ -440,27 +443,30 @@ class Partition:
     def raise_high_watermark(self) -> None:
         """Raise the high watermark as far as the replicas allow, if this broker leads.
 
-        To be called after a flush, and when a broker or a log directory that may have held it back is gone.
+        Called after a flush, and when a broker or a log directory that may have held it back is gone.
         """
         if self.log is not None and self.is_leader:
             self._note_change(self._advance_high_watermark(self.log, None))
 
     def reached(self, required_offset: int) -> ErrorCode | None:
-        """Whether acks=-1 is satisfied up to `required_offset`: NONE, an error that ends the wait, or None while it is not."""
+        """Return NONE when acks=-1 is satisfied up to `required_offset`, an error that ends the wait, or None while it is not satisfied."""
         log = self.log
         if log is None or not self.is_leader:
             return self._unavailable().code
         if log.high_watermark < required_offset:
             return None
         if len(self.isr.maximal_isr) < self._min_isr_of(log):
-            # The ISR shrank after the append: the records are stored, on fewer replicas than the topic demands.
+            # The ISR shrank after the append: the records are stored on fewer replicas than the topic demands.
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
     def record_follower_fetch(
         self, replica: Replica, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """Takes note of a fetch that was just read, with all that follows for the ISR and the high watermark."""
+        """Record a fetch that was just read, and update the ISR and the high watermark.
+
+        Raises NOT_LEADER_OR_FOLLOWER when the follower has registered with a newer broker epoch than it fetched with.
+        """
         alive_epoch = self._cluster.alive_broker_epoch(replica.broker_id)
         if broker_epoch != -1 and alive_epoch is not None and alive_epoch > broker_epoch:
             raise KafkaError(
@@ -487,7 +493,7 @@ class Partition:
         self._note_change(changed)
 
     def has_nothing_new_for(self, replica: Replica, fetched: FetchPartition) -> bool:
-        """Whether the follower, which has just fetched so, has all of the log, is in the ISR, and knows high watermark and log start."""
+        """Return whether the follower of this fetch has the whole log, is in the ISR, and knows the high watermark and the log start."""
         log = self.log
         return (
             log is not None
@@ -498,7 +504,7 @@ class Partition:
         )
 
     def low_watermark(self) -> int:
-        """The smallest log start offset of the live replicas: what DeleteRecords waits for. Leader only."""
+        """Return the smallest log start offset of the live replicas, for which DeleteRecords waits. Leader only."""
         log = self.log
         if log is None or not self.is_leader:
             raise self._unavailable()
@@ -515,15 +521,15 @@ class Partition:
         if not isinstance(isr, CommittedIsr) or replica.broker_id in isr.isr:
             return
         start = self.leader_epoch_start_offset
-        # Not before it has this epoch's start: records between our high watermark and log end may be committed, and it could be elected
-        # without them.
+        # Not before the replica has the start of this epoch: records between high watermark and log end may be committed, and the replica
+        # could be elected without them.
         if start is None or replica.log_end_offset < log.high_watermark or replica.log_end_offset < start:
             return
         if is_isr_eligible(self._cluster, replica.broker_id, replica.broker_epoch):
             self._propose(PendingExpandIsr(isr, replica.broker_id))
 
     def out_of_sync_replicas(self) -> frozenset[int]:
-        """Members of the ISR that have not been caught up within replica.lag.time.max.ms; empty while a change is under way."""
+        """Return the ISR members that were not caught up within replica.lag.time.max.ms; none while a change is in progress."""
         log = self.log
         isr = self.isr
         if log is None or not self.is_leader or isr.in_flight:
@@ -540,7 +546,7 @@ class Partition:
         return frozenset(lagging)
 
     def maybe_shrink_isr(self) -> bool:
-        """Called regularly; returns whether a removal was proposed."""
+        """Propose the removal of lagging followers. Called regularly; returns whether a removal was proposed."""
         lagging = self.out_of_sync_replicas()
         isr = self.isr
         if not lagging or not isinstance(isr, CommittedIsr):
@@ -572,7 +578,7 @@ class Partition:
 
     def _isr_answered(self, pending: PendingIsr, answer: Deferred[IsrAnswer]) -> None:
         if self.isr is not pending:
-            return  # Metadata has already said more than this answer can.
+            return  # metadata has already replaced the state
         error = answer.error
         if error is None:
             self._isr_changed(pending, answer.result())
@@ -593,7 +599,7 @@ class Partition:
 
     def _isr_changed(self, pending: PendingIsr, answer: IsrAnswer) -> None:
         if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
-            return  # Stay pending: newer metadata is on its way.
+            return  # stay pending: newer metadata is on its way
         if isinstance(pending, PendingShrinkIsr):
             self.traffic.isr_shrinks += 1
         else:
@@ -607,9 +613,9 @@ class Partition:
     # -- administration -----------------------------------------------------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> tuple[int, int]:
-        """Moves the log start to `offset` (-1: the high watermark); returns the offset meant and the low watermark now.
+        """Move the log start to `offset` (-1: the high watermark). Return the resolved offset and the current low watermark.
 
-        POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE beyond the high watermark.
+        Raises POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
         log = self.log
         if log is None or not self.is_leader:

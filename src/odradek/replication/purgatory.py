@@ -1,12 +1,13 @@
-"""Delayed operations: requests that wait for something to happen to a partition, or for their time to run out.
+"""Delayed operations: requests that wait for a change of a partition, or for their timeout.
 
-1. Whoever cannot answer yet makes a `DelayedOperation` and hands it to `Purgatory.watch` with the keys (partitions) it waits for.
-2. Whoever changes a partition calls `Purgatory.check_and_complete(key)` when the change is finished, never in the middle of it; several
-   changes in one request are collected in `delayed_operations.DelayedOperations` and looked at after the last of them.
-3. An operation completes once: by a check, by its deadline or by `Purgatory.close`. Completion takes it off every watcher list and cancels
-   its deadline, so nothing is left behind to be purged (Kafka's reaper thread has no counterpart here).
+1. A request that cannot be answered yet becomes a `DelayedOperation`; `Purgatory.watch` takes it with the keys (partitions) that it waits
+   for.
+2. Code that changes a partition calls `Purgatory.check_and_complete(key)` when the change is finished, never in the middle.
+   `delayed_operations.DelayedOperations` collects the changes of one request, and checks them after the last.
+3. An operation completes once: by a check, by its deadline or by `Purgatory.close`. Completion removes it from every watcher list and
+   cancels its deadline, so no entry has to be purged later. (Kafka's reaper thread has no counterpart here.)
 
-A check tells the operation which key changed, so that one waiting for a thousand partitions looks at one of them.
+A check passes the key that changed, so that an operation on a thousand partitions looks at one of them.
 (org.apache.kafka.server.purgatory.DelayedOperation, DelayedOperationPurgatory)
 """
 
@@ -24,11 +25,11 @@ K = TypeVar("K", bound=Hashable)
 logger = logging.getLogger(__name__)
 
 MAX_OPERATIONS = 65_536
-"""How many operations one purgatory holds; beyond it an operation completes at once, with what it has."""
+"""Most operations in one purgatory; a further operation completes at once, with the data that it has."""
 
 
 class DelayedOperation(Generic[K]):
-    """One waiting request. Subclasses say when it is satisfied and what happens then."""
+    """Waiting request. Subclasses define when it is satisfied and how it is answered."""
 
     __slots__ = ("_deadline", "_keys", "_purgatory", "done")
 
@@ -39,15 +40,15 @@ class DelayedOperation(Generic[K]):
         self._keys: Sequence[K] = ()
 
     def try_complete(self, key: K) -> bool:
-        """Looks at the partition that changed; calls `force_complete` and returns True when the wait is over."""
+        """Check the partition that changed. Call `force_complete` and return True when the wait is over."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """Answers the request; runs exactly once, with the operation already off all lists."""
+        """Answer the request. Runs exactly once, after the operation has left all lists."""
         raise NotImplementedError
 
     def force_complete(self) -> bool:
-        """Ends the wait whatever the state; False when it had ended before."""
+        """End the wait in any state. Return False when it had ended before."""
         if self.done:
             return False
         self.done = True
@@ -60,24 +61,24 @@ class DelayedOperation(Generic[K]):
 
     @property
     def kind(self) -> str:
-        """What its purgatory counts it as when its time is up."""
+        """Name under which the purgatory counts this operation when it times out."""
         return ""
 
     def expire(self) -> bool:
-        """Its time is up."""
+        """Count the timeout and end the wait."""
         if self._purgatory is not None:
             self._purgatory.expired[self.kind] = self._purgatory.expired.get(self.kind, 0) + 1
         return self.force_complete()
 
     def park(self, purgatory: Purgatory[K], keys: Sequence[K], deadline: Deadline) -> None:
-        """For `Purgatory.watch` only."""
+        """Take over the purgatory's entries. Called only by `Purgatory.watch`."""
         self._purgatory = purgatory
         self._keys = keys
         self._deadline = deadline
 
 
 class Purgatory(Generic[K]):
-    """The operations of one kind, by the keys they wait for."""
+    """Operations of one kind, by the keys that they wait for."""
 
     __slots__ = ("_deadlines", "_max_operations", "_operations", "expired", "name", "watchers")
 
@@ -87,22 +88,23 @@ class Purgatory(Generic[K]):
         self._max_operations = max_operations
         self._operations: dict[DelayedOperation[K], None] = {}
         self.expired: dict[str, int] = {}
-        """How many have run out of time, by kind."""
+        """Number of operations that have timed out, by kind."""
         self.watchers: dict[K, dict[DelayedOperation[K], None]] = {}
-        """Key -> the operations that wait for it, oldest first. For others to look at only."""
+        """Operations that wait for each key, oldest first; read-only for other classes."""
 
     def __len__(self) -> int:
         return len(self._operations)
 
     def watched(self, key: K) -> int:
-        """How many operations wait for `key`."""
+        """Return how many operations wait for `key`."""
         watchers = self.watchers
         return len(watchers[key]) if key in watchers else 0
 
     def watch(self, operation: DelayedOperation[K], keys: Sequence[K], timeout_ms: int) -> None:
-        """Keeps the operation until a check completes it or `timeout_ms` have passed.
+        """Keep the operation until a check completes it or `timeout_ms` have passed.
 
-        The caller has just seen that it cannot complete yet. With the purgatory full, the operation ends at once as if timed out.
+        The caller has just checked that the operation cannot complete yet. When the purgatory is full, the operation completes at once as
+        if timed out.
         """
         if len(self._operations) >= self._max_operations:
             operation.force_complete()
@@ -118,7 +120,7 @@ class Purgatory(Generic[K]):
         operation.park(self, keys, self._deadlines.add(timeout_ms / 1000, operation.expire))
 
     def check_and_complete(self, key: K) -> int:
-        """Lets every operation that waits for `key` look at it, oldest first; returns how many completed."""
+        """Let every operation that waits for `key` check it, oldest first. Return how many completed."""
         waiting = self.watchers.get(key)
         if waiting is None:
             return 0
@@ -128,12 +130,12 @@ class Purgatory(Generic[K]):
                 if not operation.done and operation.try_complete(key):
                     completed += 1
             except Exception:
-                # One answer that cannot be given must not keep the others waiting.
+                # A failing answer must not keep other operations waiting.
                 logger.exception("%s: a delayed operation on %s failed", self.name, key)
         return completed
 
     def forget(self, operation: DelayedOperation[K], keys: Sequence[K], deadline: Deadline | None) -> None:
-        """Takes a completed operation off all lists."""
+        """Remove a completed operation from all lists."""
         self._operations.pop(operation, None)
         if deadline is not None:
             self._deadlines.cancel(deadline)
@@ -146,7 +148,7 @@ class Purgatory(Generic[K]):
                     del watchers[key]
 
     def close(self) -> None:
-        """Completes everything that still waits, as at shutdown."""
+        """Complete every waiting operation, as at shutdown."""
         for operation in list(self._operations):
             try:
                 operation.force_complete()

@@ -1,6 +1,6 @@
-"""Reading from local logs for fetches: isolation, limits, diverging epochs, and the follower's progress.
+"""Reads of local logs for fetches: isolation, limits, diverging epochs, and the follower's progress.
 
-Nothing is read from disk here: a log answers with slices of its files, which the network sends later.
+No bytes are read from disk here: a log answers with slices of its files, which the network sends later.
 (kafka.server.ReplicaManager.readFromLog)
 """
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AbortedTransactions = Sequence[tuple[int, int]]
-"""(producer id, first offset) of aborted transactions that reach into what was read."""
+"""Pairs of producer id and first offset, of aborted transactions that overlap the range that was read."""
 
 
 class PartitionRead:
-    """The answer for one partition. Offsets are -1 where an error leaves them unknown."""
+    """Answer for one partition. Offsets are -1 where an error leaves them unknown."""
 
     __slots__ = (
         "aborted",
@@ -60,26 +60,26 @@ class PartitionRead:
         self.last_stable_offset = -1
         self.log_start_offset = -1
         self.slices: Sequence[FileSlice] = ()
-        """The batches, from the one that holds the fetch offset; each slice must be sent or released."""
+        """Slices with the batches, from the batch that contains the fetch offset on; each slice must be sent or released."""
         self.size = 0
         self.aborted: AbortedTransactions | None = None
         """None unless the fetch is read_committed."""
         self.diverging_epoch: tuple[int, int] | None = None
-        """(epoch, end offset) where the fetcher's log leaves ours: it must truncate."""
+        """Epoch and end offset at which the fetcher's log diverges from the local log: the fetcher must truncate."""
         self.preferred_read_replica = -1
         self.settled: Replica | None = None
-        """The follower that fetched, when it is in the ISR and there was nothing new for it."""
+        """Follower that fetched, when it is in the ISR and there was no news for it."""
         self.reassigning = False
-        """Whether it goes to a replica that a reassignment adds."""
+        """Whether the answer is for a replica that a reassignment adds."""
         self.traffic: TopicTraffic | None = None
-        """Where to count what is sent of it; None where nothing was read."""
+        """Counts of the bytes that are sent; None when no bytes were read."""
 
     @property
     def diverging(self) -> bool:
         return self.diverging_epoch is not None
 
     def release(self) -> None:
-        """For a read that is not sent after all."""
+        """Release the slices of a read that will not be sent."""
         for piece in self.slices:
             piece.release()
         self.slices = ()
@@ -90,7 +90,7 @@ Reads = list[tuple[FetchPartition, PartitionRead]]
 
 
 class Reader:
-    """Serves fetches from the hosted partitions."""
+    """Reader of the hosted partitions, for fetches."""
 
     __slots__ = ("_delayed", "_preferred", "_traffic", "partitions", "withholds")
 
@@ -101,16 +101,19 @@ class Reader:
         preferred: PreferredReplicas | None = None,
         traffic: Traffic | None = None,
     ) -> None:
-        """`preferred` knows better replicas for consumers; without it they read from the leader."""
+        """Create the reader. `preferred` chooses better replicas for consumers; without it consumers read from the leader."""
         self.partitions = partitions
         self._delayed = delayed
         self._preferred = preferred
         self.withholds: Callable[[Partition, int], bool] | None = None
-        """Whether a follower (its broker id) gets nothing of a partition for now; None while nobody is throttled."""
+        """Return whether a follower (its broker id) is denied a partition's records for now; None while no follower is throttled."""
         self._traffic = traffic or Traffic()
 
     def fetch(self, params: FetchParams, wanted: Collection[FetchPartition]) -> Reads | Deferred[Reads]:
-        """Reads now, and answers now when there is enough, an error or no will to wait; else when `min_bytes` are there or time is up."""
+        """Read, and answer at once for enough bytes, an error or `max_wait_ms` of 0.
+
+        Otherwise the answer comes when `min_bytes` are readable or the time is over.
+        """
         reads = self.read(params, wanted, update_follower=True)
         if not wanted or _answers(params, reads):
             self._delayed.drain()
@@ -125,13 +128,13 @@ class Reader:
         return operation.result
 
     def fetch_in_session(self, params: FetchParams, wanted: Collection[FetchPartition], session: Subscription) -> Reads | Deferred[Reads]:
-        """As `fetch`, for a follower's session: `wanted` are those of its partitions that are dirty, and may be none."""
+        """Serve a fetch of a follower's session like `fetch`. `wanted` are the dirty partitions of the session, if any."""
         reads = self.read(params, wanted, update_follower=True)
         for entry, read in reads:
             if read.settled is not None:
                 session.settle(entry, read.settled)
         session.looked()
-        # What the follower's progress has led to comes first: those whom it acknowledges do not wait any more.
+        # Drain the effects of the follower's progress first: the requests that it acknowledges then no longer count as waiting.
         self._delayed.drain()
         held = False
         if _answers(params, reads):
@@ -150,7 +153,7 @@ class Reader:
         return operation.result
 
     def read(self, params: FetchParams, wanted: Collection[FetchPartition], *, update_follower: bool) -> Reads:
-        """Reads each partition in turn within the response's `max_bytes`; the first that has anything gets at least one whole batch."""
+        """Read each partition within the response's `max_bytes`, in order. The first that has records gets at least one whole batch."""
         left = params.max_bytes
         need_one = True
         reads: Reads = []
@@ -197,7 +200,7 @@ class Reader:
         log = partition.local_log(wanted.current_leader_epoch, leader_only=params.leader_only)
         replica = partition.follower(params.replica_id, wanted.current_leader_epoch) if params.from_follower else None
         answer = PartitionRead()
-        # Taken before reading: an append that follows must not keep a follower from having been in sync now.
+        # Taken before reading: a later append must not deny that the follower is in sync now.
         end_offset = log.log_end_offset
         answer.high_watermark = log.high_watermark
         answer.last_stable_offset = log.last_stable_offset
@@ -240,11 +243,11 @@ class Reader:
         isolation = params.isolation
         end = visible_end(log, isolation)
         if max_bytes < 0 and log.log_start_offset <= wanted.fetch_offset < end:
-            # Kafka's segments refuse to be read so, and the client hears of an unexpected error.
+            # Kafka's segments raise for a negative size, and the client gets an unexpected error.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{max_bytes} is no number of bytes to read")
         read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=end, min_one_message=need_one)
         if read.first_entry_incomplete and read.size:
-            # Part of a batch and nothing before it is of no use to anybody.
+            # A part of a batch, without a whole batch before it, is useless to the client.
             read.release()
             return
         answer.slices = read.slices
@@ -254,7 +257,7 @@ class Reader:
             answer.aborted = _aborted(log, wanted.fetch_offset, read) if read.size else ()
 
     def readable_bytes(self, params: FetchParams, log: Log, wanted: FetchPartition) -> int:
-        """How many bytes a fetch of this partition alone would get now, told by positions without reading."""
+        """Return how many bytes a fetch of this partition alone would get now, from index positions, without reading."""
         max_bytes = wanted.max_bytes if wanted.max_bytes < params.max_bytes else params.max_bytes
         read = log.read(wanted.fetch_offset, max_bytes=max_bytes, max_offset=visible_end(log, params.isolation), min_one_message=True)
         for piece in read.slices:
@@ -266,7 +269,7 @@ class Reader:
 
 
 def _elsewhere(partition: Partition, wanted: FetchPartition, broker_id: int) -> PartitionRead:
-    """No records, but whom to ask for them."""
+    """Return an answer without records that names the broker to read from."""
     log = partition.local_log(wanted.current_leader_epoch, leader_only=False)
     answer = PartitionRead()
     answer.high_watermark = log.high_watermark
@@ -281,7 +284,7 @@ def _is_plain(read: PartitionRead) -> bool:
 
 
 def _answers(params: FetchParams, reads: Reads) -> bool:
-    """Whether the request is answered with this and does not wait."""
+    """Return whether the request is answered with these reads and does not wait."""
     if params.max_wait_ms <= 0:
         return True
     size = 0
@@ -299,7 +302,7 @@ def _release(reads: Reads) -> None:
 
 
 def _aborted(log: Log, fetch_offset: int, read: LogRead) -> AbortedTransactions:
-    """The aborted transactions that may reach into what was read: up to the end of its segment, and of what is stable."""
+    """Return the aborted transactions that may overlap what was read, up to the end of its segment and the last stable offset."""
     following = bisect_right(log.bases, read.start.segment_base_offset)
     upper_bound = log.bases[following] if following < len(log.bases) else log.log_end_offset
     return [

@@ -1,20 +1,20 @@
-"""What a leader knows of one follower."""
+"""State of one follower, as its leader knows it."""
 
 from __future__ import annotations
 
 UNKNOWN_OFFSET = -1
 NEVER = float("-inf")
-"""As a time: it has not happened."""
+"""Time of an event that has not happened."""
 
 
 class Replica:
-    """The state of a remote replica, told by its fetch requests (kafka.cluster.Replica, KIP-903).
+    """State of a remote replica, from its fetch requests (kafka.cluster.Replica, KIP-903).
 
-    `last_caught_up_s` is the latest time t such that the follower's fetch offset reached what was the leader's log end offset at t: a
-    follower that always fetches a little behind a busy leader is still in sync.
+    `last_caught_up_s` is the latest time t at which the leader's log ended at or before the follower's current fetch offset. So a follower
+    that always fetches a little behind a busy leader is still in sync.
 
-    Times are seconds of the monotonic clock. (Kafka takes the wall clock: where that jumps ahead by more than replica.lag.time.max.ms,
-    every follower that is not at the log end this very moment leaves the ISR.)
+    Times are seconds of the monotonic clock. (Kafka uses the wall clock. When that jumps ahead by more than replica.lag.time.max.ms, every
+    follower that is not at the log end at that moment leaves the ISR.)
     """
 
     __slots__ = (
@@ -35,15 +35,15 @@ class Replica:
         self.last_fetch_s = NEVER
         self.last_caught_up_s = NEVER
         self.broker_epoch: int | None = None
-        """The epoch its last fetch named; -1 when that fetch had none to name, None before the first fetch."""
+        """Broker epoch of the last fetch; -1 for a fetch without an epoch, None before the first fetch."""
 
     @property
     def has_fetched(self) -> bool:
-        """Whether it has fetched since this broker leads the partition."""
+        """Whether the follower has fetched since this broker became leader of the partition."""
         return self.broker_epoch is not None
 
     def record_fetch(self, *, fetch_offset: int, log_start_offset: int, now_s: float, leader_end_offset: int, broker_epoch: int) -> None:
-        """Notes a fetch that was read when the leader's log ended at `leader_end_offset`."""
+        """Record a fetch that was read when the leader's log ended at `leader_end_offset`."""
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_s = max(self.last_caught_up_s, now_s)
         elif fetch_offset >= self.last_fetch_leader_end_offset:
@@ -55,17 +55,17 @@ class Replica:
         self.broker_epoch = broker_epoch
 
     def was_caught_up(self, at_s: float) -> None:
-        """Up to `at_s` it has fetched from the log end, which has not moved since its last recorded fetch."""
+        """Record that the follower fetched from the log end until `at_s`; the log end has not moved since its last recorded fetch."""
         self.last_caught_up_s = max(self.last_caught_up_s, at_s)
         self.last_fetch_s = max(self.last_fetch_s, at_s)
 
     def begin_epoch(self, *, now_s: float, leader_end_offset: int, in_sync: bool) -> None:
-        """A leader epoch begins: a follower of the ISR gets a full lag period, others must first prove themselves."""
+        """Start a leader epoch: an ISR member gets a full lag period, another follower must first catch up."""
         self.last_caught_up_s = self.last_fetch_s = now_s if in_sync else NEVER
         self.last_fetch_leader_end_offset = leader_end_offset
 
     def is_caught_up(self, leader_end_offset: int, now_s: float, max_lag_s: float) -> bool:
-        """Whether it has all of the leader's log, or had all of it within the last `max_lag_s`."""
+        """Return whether the follower has the leader's whole log, or had it within the last `max_lag_s` seconds."""
         return self.log_end_offset == leader_end_offset or now_s - self.last_caught_up_s <= max_lag_s
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
-"""The partitions of a broker and what is done with them: append, fetch, look up offsets, delete records, follow the metadata.
+"""Partitions of a broker, and the operations on them: append, fetch, look up offsets, delete records, follow the metadata.
 
-Each has a module of its own (`appender`, `reader`, `offsets`, `delete_records`, `metadata_changes`); this class owns the parts and keeps
+Each operation has a module (`appender`, `reader`, `offsets`, `delete_records`, `metadata_changes`). This class owns those parts and does
 the regular work: high-watermark checkpoints, ISR checks, failing directories, shutdown. (kafka.server.ReplicaManager)
 """
 
@@ -47,8 +47,10 @@ logger = logging.getLogger(__name__)
 
 
 class ReplicaManager:
-    """One per broker. `changes` is a metadata publisher; `verified_appender` (for producers), `appender` (for what needs no verification),
-    `reader`, `offsets` and `fetch_sessions` serve the data handlers.
+    """Replica manager of a broker.
+
+    `changes` is a metadata publisher. These parts serve the data handlers: `verified_appender` (for producers), `appender` (for appends
+    that need no verification), `reader`, `offsets` and `fetch_sessions`.
     """
 
     def __init__(
@@ -67,10 +69,10 @@ class ReplicaManager:
         dynamic_config: DynamicBrokerConfig | None = None,
         assign: AssignDirectory | None = None,
     ) -> None:
-        """`send_alter_partition` sends to the active controller, `run_job` runs blocking work in an executor.
+        """Create the parts. `send_alter_partition` sends to the active controller, `run_job` runs blocking work in an executor.
 
-        `dynamic_config` is `config` with what is set at run time. `assign` tells the controller where a replica lies; without it, nobody
-        is told.
+        `dynamic_config` is `config` with the values that are set at run time. `assign` tells the controller the directory of a replica;
+        without `assign`, the controller is not told.
         """
         self.clock = clock
         self._log_manager = log_manager
@@ -96,7 +98,7 @@ class ReplicaManager:
         preferred = None if select is None else PreferredReplicas(select, self.cluster, clock, self.local_id)
         self.reader = Reader(self.partitions, self.delayed, preferred, self.traffic)
         self.leader_quota: ReplicationQuota | None = None
-        """leader.replication.throttled.rate; None while nobody is held back."""
+        """Quota of leader.replication.throttled.rate; None while no replica is throttled."""
         self.offsets = OffsetLookup(self.partitions)
         self.deleter = RecordsDeleter(self.partitions, self.delayed, self._checkpoint_log_starts)
         self.assign = assign
@@ -119,18 +121,18 @@ class ReplicaManager:
     # -- partitions -------------------------------------------------------------------------------------------------------------
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
-        """The hosted partition, or `KafkaError` (see `HostedPartitions.find`)."""
+        """Return the hosted partition. Raises `KafkaError`, see `HostedPartitions.find`."""
         return self.partitions.find(topic_partition)
 
     def current_leader(self, topic_partition: TopicPartition, listener: str) -> CurrentLeader:
-        """Whom to ask instead, for clients on `listener`."""
+        """Return the leader that clients on `listener` should ask instead."""
         partition = self.partitions.by_name.get(topic_partition)
         return self.cluster.current_leader(
             topic_partition, listener, None if partition is None else (partition.leader_id, partition.leader_epoch)
         )
 
     def new_partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
-        """Puts a partition without a role into the table."""
+        """Add a partition without a role to the table."""
         partition = Partition(
             topic_partition,
             topic_id,
@@ -147,26 +149,29 @@ class ReplicaManager:
         return partition
 
     def online_partitions(self) -> Iterator[Partition]:
-        """Those with a log."""
+        """Return the partitions that have a log."""
         return (partition for partition in self.partitions.by_name.values() if partition.log is not None)
 
     def leader_partitions(self) -> Iterator[Partition]:
-        """Those this broker leads."""
+        """Return the partitions that this broker leads."""
         return (partition for partition in self.partitions.by_name.values() if partition.is_leader)
 
     def verify_transactions(self, verify: bool) -> None:
-        """Whether appends that begin a transaction in a partition ask the coordinator first (KIP-890)."""
+        """Set whether appends that begin a transaction in a partition ask the coordinator first (KIP-890)."""
         self.verified_appender.verify = verify
 
     # -- regular work -----------------------------------------------------------------------------------------------------------
 
     def shrink_isrs(self) -> None:
-        """Every replica.lag.time.max.ms / 2: proposes to remove followers that fell behind."""
+        """Propose the removal of lagging followers; called every replica.lag.time.max.ms / 2."""
         for partition in list(self.leader_partitions()):
             partition.maybe_shrink_isr()
 
     def checkpoint_high_watermarks(self) -> Deferred[None] | None:
-        """Every replica.high.watermark.checkpoint.interval.ms, in the executor; None when nothing is new or the last is not done."""
+        """Write high watermarks in the executor; called every replica.high.watermark.checkpoint.interval.ms.
+
+        Return None when no high watermark has changed or the last write is not done.
+        """
         collected = self.checkpoints.collect([partition.log for partition in self.online_partitions() if partition.log is not None])
         if not collected or self._checkpointing:
             return None
@@ -182,7 +187,7 @@ class ReplicaManager:
         return done
 
     def _checkpoint_log_starts(self) -> Deferred[None] | None:
-        """Writes them now, in the executor; None when the files say them already."""
+        """Write the log start offsets in the executor; return None when the files are up to date."""
         writes = self._log_manager.begin_log_start_offsets()
         if not writes:
             return None
@@ -196,10 +201,11 @@ class ReplicaManager:
             self._log_manager.directory_failed(directory, error)
 
     def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> None:
-        """Moves the replica to the log directory at `path` (`FutureReplicas.alter`), or has it made there should it come here later.
+        """Move the replica to the log directory at `path` (`FutureReplicas.alter`), and prefer the directory for a later replica.
 
-        INVALID_TOPIC_EXCEPTION when the directory's name would be too long, what `check_destination` raises, KAFKA_STORAGE_ERROR when
-        the replica is offline, NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION when it is not here.
+        Raises INVALID_TOPIC_EXCEPTION when the directory name would be too long, and the errors of `check_destination`. Raises
+        KAFKA_STORAGE_ERROR when the replica is offline, and NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION when this broker does not
+        host it.
         """
         if len(future_directory_name(topic_partition, ZERO_UUID)) > LONGEST_NAME:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
@@ -211,15 +217,15 @@ class ReplicaManager:
         self.future_replicas.alter(self.partition(topic_partition), path)
 
     def _moved(self, partition: Partition) -> None:
-        """The log is another one; who waits for it looks at it anew."""
+        """Let waiting requests look at the partition's new log."""
         partition.log_replaced()
         self.checkpoint_high_watermarks()
         self.delayed.drain()
 
     def directory_failed(self, directory: str) -> None:
-        """For `LogManager.on_directory_failure`: what lies there answers KAFKA_STORAGE_ERROR from now on.
+        """Take the partitions in the directory offline (`LogManager.on_directory_failure`); they answer KAFKA_STORAGE_ERROR from now on.
 
-        It may be called from within an append or a read, so waiting requests are answered on the loop's next turn.
+        An append or a read may make this call, so waiting requests are answered in the next loop iteration.
         """
         lost = [
             partition for partition in self.online_partitions() if partition.log is not None and partition.log.parent_directory == directory
@@ -232,7 +238,7 @@ class ReplicaManager:
         self.clock.call_later(0, self.delayed.drain)
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
-        """Takes a partition off the table; requests waiting for it are answered."""
+        """Remove a partition from the table, and return it. Requests that wait for it are answered."""
         self.future_replicas.stop(topic_partition, gone=True)
         partition = self.partitions.by_name.pop(topic_partition, None)
         if partition is not None:
@@ -242,7 +248,7 @@ class ReplicaManager:
         return partition
 
     def close(self) -> None:
-        """Answers what waits, writes the high watermarks. The log manager closes the logs afterwards."""
+        """Answer the waiting requests and write the high watermarks. The log manager closes the logs afterwards."""
         self.changes.close()
         self.future_replicas.close()
         self.alter_partition.close()

@@ -1,9 +1,8 @@
-"""Which replica a consumer had better read from (KIP-392, replica.selector.class).
+"""Choice of the replica that a consumer should read from (KIP-392, replica.selector.class).
 
-A leader that knows a better one says so instead of sending records; the consumer turns to it until its metadata is old, or that replica
-refuses. A replica can be preferred when it is in the ISR, has the wanted offset, and its broker stands on the listener that the consumer
-came by.
-(kafka.server.ReplicaManager.findPreferredReadReplica, org.apache.kafka.common.replica.RackAwareReplicaSelector)
+A leader that knows a better replica names it instead of sending records. The consumer reads from that replica until its metadata is old, or
+the replica refuses. A replica can be preferred when it is in the ISR and has the wanted offset. Its broker must have an endpoint on the
+consumer's listener. (kafka.server.ReplicaManager.findPreferredReadReplica, org.apache.kafka.common.replica.RackAwareReplicaSelector)
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class ReplicaView(NamedTuple):
-    """A replica to choose from. `rack` is None where its broker has none or is not to be reached."""
+    """Replica to choose from. `rack` is empty (None) when its broker has no rack or cannot be reached."""
 
     broker_id: int
     rack: str | None
     log_end_offset: int
     behind_s: float
-    """How long ago it last had all of the leader's log; 0 while it has."""
+    """Seconds since the replica last had the leader's whole log; 0 while it has."""
 
 
 Selector = Callable[[str, ReplicaView, Sequence[ReplicaView]], ReplicaView]
-"""(the client's rack, the leader, followers that have the wanted offset) -> the one to read from."""
+"""Function from the client's rack, the leader and the followers that have the wanted offset to the replica to read from."""
 
 
 def rack_aware(rack: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
-    """One in the client's rack: the leader where it is there, else the follower that is caught up most; without one, the leader."""
+    """Return the leader if it is in the client's rack, else the most caught-up follower there, else the leader."""
     near = [follower for follower in followers if follower.rack == rack]
     if not rack or not near or leader.rack == rack:
         return leader
@@ -46,12 +45,12 @@ _SELECTORS: dict[str, Selector] = {RACK_AWARE: rack_aware}
 
 
 def selector_for(class_name: str) -> Selector | None:
-    """The selector of that name, one of those that the configuration lets pass; None where it is empty: everybody reads from the leader."""
+    """Return the selector of this validated name; None for an empty name, with which all consumers read from the leader."""
     return _SELECTORS[class_name] if class_name else None
 
 
 class PreferredReplicas:
-    """The choice on one broker."""
+    """Preferred replicas of the partitions that one broker leads."""
 
     __slots__ = ("_clock", "_cluster", "_local_id", "_select")
 
@@ -62,7 +61,7 @@ class PreferredReplicas:
         self._local_id = local_id
 
     def choose(self, partition: Partition, offset: int, rack: str, listener: str) -> int | None:
-        """The broker to read from `offset` instead of from this one, which leads the partition; None when this is the best."""
+        """Return the broker to read `offset` from instead of this leader; None when the leader is the best choice."""
         log = partition.log
         if log is None or not partition.is_leader or not rack:
             return None

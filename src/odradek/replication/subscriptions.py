@@ -1,23 +1,25 @@
-"""Incremental sessions of followers as subscriptions: what a fetch costs goes by what has changed, not by how many partitions there are.
+"""Incremental sessions of followers as subscriptions: the cost of a fetch depends on the partitions that changed, not on all partitions.
 
-A follower has one session with each leader, over all partitions that it follows there: thousands, of which few have anything new.
+A follower has one session with each leader, over all partitions that it follows there: thousands, few of which have news.
 
-1. A partition of the session is *clean* while the follower has all of the log, is in the ISR, and knows high watermark and log start; else
-   it is *dirty*. A fetch is about the dirty ones, in the order in which they became so or were served last, and finds out which are clean.
-2. Whatever happens to a partition marks it in the sessions that have it (`Subscriptions.changed`): an append, a new high watermark or log
-   start, a change of roles or of the ISR, the loss of its log. What cannot be read as asked stays dirty, and is answered each time.
-3. A fetch that finds nothing to send is parked: one entry in its session. What is marked meanwhile is looked at when the loop's turn is
-   over, after the requests of all connections: the appends of a turn make one answer.
-4. An answer is held up, by at most about a millisecond, while there is little to send, the last one has only just left, and several produce
-   requests wait: a follower that fetches once for many batches costs both sides a fraction. With one request waiting nobody gains by that.
+1. A partition of the session is *clean* while the follower has the whole log, is in the ISR, and knows high watermark and log start.
+   Otherwise it is *dirty*. A fetch reads the dirty partitions, in the order in which they became dirty or were last served, and finds the
+   clean ones.
+2. Every change of a partition marks it in its sessions (`Subscriptions.changed`): an append, a new high watermark or log start, a change of
+   role or ISR, the loss of its log. A partition that cannot be read as requested stays dirty, and is answered each time.
+3. A fetch without records to send is parked: one entry in its session. Marked partitions are checked at the end of the loop iteration,
+   after the requests of all connections. So all appends of an iteration make one response.
+4. A response is delayed, by at most about a millisecond, while all of this holds: few bytes are to be sent, the last response has just
+   left, and several produce requests wait. One fetch for many batches costs both sides a fraction. A single waiting request would gain
+   nothing.
 5. A partition that this broker begins to lead is not in its followers' sessions yet, and acks=all waits for them. So a fetch that such a
-   follower has parked is answered at once, and the next ones soon, until the follower has fetched the partition, for a second at most.
-   (With Kafka it waits for replica.fetch.wait.max.ms.)
+   follower has parked is answered at once. Its next fetches are answered soon, until the follower has fetched the partition, for a second
+   at most. (With Kafka the partition waits for replica.fetch.wait.max.ms.)
 
-To have fetched without a word about a clean partition counts as having fetched from its end, as it would in Kafka, which visits them all:
-the replica is told so when the partition becomes dirty (`Replica.was_caught_up`).
+A fetch that does not name a clean partition counts as a fetch from its end, as in Kafka, which visits all partitions. The replica records
+this when the partition becomes dirty (`Replica.was_caught_up`).
 
-(kafka.server.IncrementalFetchContext, kafka.server.DelayedFetch; the rest is our own.)
+(kafka.server.IncrementalFetchContext, kafka.server.DelayedFetch; the rest is Odradek's.)
 """
 
 from __future__ import annotations
@@ -34,48 +36,51 @@ if TYPE_CHECKING:
     from odradek.replication.replica import Replica
 
 HOLD_S = 0.0005
-"""An answer waits for more while the last one is younger than this..."""
+"""Seconds after a response during which the next response may be delayed."""
 HOLD_BYTES = 64 * 1024
-"""... and less than this is there to send."""
+"""Bytes of records below which a response may be delayed."""
 EXPECTED_S = 1.0
-"""How long a follower is expected to fetch a partition for the first time..."""
+"""Seconds during which a follower is expected to fetch a new partition for the first time."""
 EXPECTED_WAIT_MS = 5
-"""... and how long its fetches wait until then."""
+"""Milliseconds that the follower's fetches may wait during that time."""
 Asker = tuple[int, int, int | None]
-"""Which follower a request is from, in which incarnation: broker id, the epoch it names, the one it is registered with."""
+"""Follower of a request, in its incarnation: broker id, the epoch in the request, the registered epoch."""
 NOBODY: Asker = (-1, -1, None)
 _FINEST_TIMER_S = 0.001
-"""Event loops count in milliseconds: with less they would call back at once."""
+"""Shortest timer in seconds: event loops count in milliseconds, and would call back at once after less."""
 
 
 class Subscriptions:
-    """The sessions of all followers of a broker, by partition."""
+    """Sessions of all followers of a broker, by partition."""
 
     __slots__ = ("_due", "_expected", "_expiry", "_waiting", "_woken", "by_follower", "by_partition", "clock")
 
     def __init__(self, clock: Clock, waiting: Callable[[], int]) -> None:
-        """`waiting` says how many produce requests wait for replicas."""
+        """Create the registry. `waiting` returns how many produce requests wait for replicas."""
         self.clock = clock
         self.by_partition: dict[TopicPartition, dict[FetchPartition, Subscription]] = {}
-        """For others to look at only."""
+        """Entries and their sessions by partition; read-only for other classes."""
         self.by_follower: dict[int, dict[Subscription, None]] = {}
-        """Broker id -> its sessions; for others to look at only."""
+        """Sessions by broker id; read-only for other classes."""
         self._expected: dict[int, list[tuple[Replica, float]]] = {}
-        """Broker id -> what it is to fetch for the first time, and until when, the oldest first."""
+        """Replicas that a follower (broker id) has to fetch for the first time, with the end of the wait, oldest first."""
         self._expiry: TimerHandle | None = None
         self._waiting = waiting
         self._woken: list[Subscription] = []
         self._due = False
 
     def changed(self, partition: TopicPartition, size: int = 0) -> None:
-        """The partition has something new, `size` bytes of records among it."""
+        """Mark the partition in its sessions. `size` is how many bytes of records were appended with the change."""
         subscribed = self.by_partition.get(partition)
         if subscribed is not None:
             for entry, subscription in subscribed.items():
                 subscription.mark(entry, size)
 
     def expect(self, replicas: Iterable[Replica]) -> None:
-        """This broker begins to lead a partition with these followers. What they have parked is answered when the loop's turn is over."""
+        """Expect first fetches from the followers of a partition that this broker begins to lead.
+
+        Their parked fetches are answered at the end of the loop iteration.
+        """
         until_s = self.clock.monotonic() + EXPECTED_S
         for replica in replicas:
             if replica.has_fetched:
@@ -87,7 +92,7 @@ class Subscriptions:
             self._expiry = self.clock.call_later(EXPECTED_S, self._expire)
 
     def wait_ms(self, follower: int, most: int) -> int:
-        """How long a fetch of the follower may wait that finds nothing."""
+        """Return how many milliseconds a fetch of the follower without records may wait, at most `most`."""
         expected = self._expected.get(follower)
         if expected is None:
             return most
@@ -111,11 +116,11 @@ class Subscriptions:
             self._expiry = self.clock.call_later(max(first_s - now_s, _FINEST_TIMER_S), self._expire)
 
     def few_wait(self) -> bool:
-        """Whether so few produce requests wait for replicas that none of them gains by waiting for others."""
+        """Return whether too few produce requests wait for replicas to gain by waiting for each other."""
         return self._waiting() <= 1
 
     def wake(self, subscription: Subscription) -> None:
-        """Has `Subscription.turn_over` called when the loop's turn is over."""
+        """Schedule `Subscription.turn_over` for the end of the loop iteration."""
         self._woken.append(subscription)
         if not self._due:
             self._due = True
@@ -129,7 +134,7 @@ class Subscriptions:
 
 
 class Subscription:
-    """One follower's session. Everything of it is dirty at first."""
+    """Session of one follower. All its partitions are dirty at first."""
 
     __slots__ = (
         "_answered_at_s",
@@ -147,7 +152,7 @@ class Subscription:
     )
 
     def __init__(self, registry: Subscriptions, asker: Asker) -> None:
-        """`asker` as for `begin`."""
+        """Create the session of a follower. `asker` has the meaning of `begin`."""
         self._registry = registry
         registry.by_follower.setdefault(asker[0], {})[self] = None
         self._dirty: dict[FetchPartition, None] = {}
@@ -155,39 +160,39 @@ class Subscription:
         self._asker = asker
         self._fetched_at_s = self._answered_at_s = float("-inf")
         self._fresh: dict[FetchPartition, None] = {}
-        """Marked since the last fetch was read: what a parked one has to look at."""
+        """Partitions marked since the last fetch was read, which a parked fetch has to check."""
         self._unsent = 0
-        """Bytes appended to its partitions since the last answer."""
+        """Bytes appended to the session's partitions since the last response."""
         self._parked: SessionFetch | None = None
         self._ready = False
-        """The parked fetch has something to answer, and is held up."""
+        """Whether the parked fetch has news and is only delayed."""
         self._hold: TimerHandle | None = None
         self._woken = False
 
     @property
     def dirty(self) -> list[FetchPartition]:
-        """What a fetch has to look at, in the order in which to serve it."""
+        """Partitions that a fetch has to read, in the order in which to serve them."""
         return list(self._dirty)
 
     @property
     def has_clean(self) -> bool:
-        """Whether there are partitions that a fetch need not look at."""
+        """Whether some partitions need not be read by a fetch."""
         return bool(self._clean)
 
     # -- what belongs to the session ---------------------------------------------------------------------------------------------------
 
     def add(self, entry: FetchPartition) -> None:
-        """A partition of the session, new, or named in a request because something about it is new to the follower."""
+        """Add a partition to the session, or take note of one that a request names again. The partition becomes dirty."""
         self._soil(entry)
         if entry.topic is not None:
             self.name(entry)
 
     def name(self, entry: FetchPartition) -> None:
-        """The name of the entry's topic is known: from now on it is told of changes."""
+        """Register the entry for changes of its partition: its topic name is known now."""
         self._registry.by_partition.setdefault(entry.topic_partition, {})[entry] = self
 
     def forget(self, entry: FetchPartition) -> None:
-        """The follower fetches the partition no more."""
+        """Remove a partition that the follower does not fetch any longer."""
         self._soil(entry)
         del self._dirty[entry]
         self._fresh.pop(entry, None)
@@ -198,7 +203,7 @@ class Subscription:
                 del self._registry.by_partition[entry.topic_partition]
 
     def close(self) -> None:
-        """The session is gone; its parked fetch is answered, so that the follower learns it at once."""
+        """Close the session. Its parked fetch is answered, so that the follower learns of the end at once."""
         self.supersede()
         for entry in (*self._dirty, *self._clean):
             self.forget(entry)
@@ -207,7 +212,7 @@ class Subscription:
     # -- requests ------------------------------------------------------------------------------------------------------------------------
 
     def begin(self, asker: Asker) -> None:
-        """A request of the session has come. Another `asker` than before is unknown everywhere."""
+        """Begin a request of the session. All partitions become dirty when the `asker` has changed."""
         self.supersede()
         if asker != self._asker:
             self._unregister()
@@ -226,29 +231,29 @@ class Subscription:
                 del self._registry.by_follower[follower]
 
     def looked(self) -> None:
-        """The dirty partitions have just been read: what was marked until then has been seen."""
+        """Take note that the dirty partitions have just been read, with all marks until now."""
         self._fresh.clear()
 
     def settle(self, entry: FetchPartition, replica: Replica) -> None:
-        """The follower has and knows everything of the partition."""
+        """Make the partition clean: the follower has and knows all of it."""
         del self._dirty[entry]
         self._clean[entry] = replica
 
     def served(self, entry: FetchPartition) -> None:
-        """Its records are on their way: last in line next time, so that a busy partition cannot starve others when answers are full."""
+        """Move a partition whose records are sent to the end: a busy partition must not starve others when responses are full."""
         if entry in self._dirty:
             del self._dirty[entry]
             self._dirty[entry] = None
 
     def answered(self) -> None:
-        """An answer leaves."""
+        """Take note that a response leaves."""
         self._answered_at_s = self._registry.clock.monotonic()
         self._unsent = 0
 
     # -- waiting -------------------------------------------------------------------------------------------------------------------------
 
     def park(self, fetch: SessionFetch, *, ready: bool = False) -> None:
-        """The request waits until something is marked; with `ready` there is something, which is held up."""
+        """Park the request until a partition is marked. With `ready` there is news already, and the response is only delayed."""
         self._parked = fetch
         self._ready = ready
         if ready:
@@ -257,17 +262,17 @@ class Subscription:
             self._wake()
 
     def wait_ms(self, most: int) -> int:
-        """How long a request that finds nothing may wait."""
+        """Return how many milliseconds a request without records may wait, at most `most`."""
         return self._registry.wait_ms(self._asker[0], most)
 
     def release(self) -> None:
-        """The follower should come again: the parked request is answered when the loop's turn is over, with whatever there is."""
+        """Answer the parked request at the end of the loop iteration, with or without news, so that the follower fetches again."""
         if self._parked is not None:
             self._ready = True
             self._wake()
 
     def unpark(self) -> None:
-        """The parked request is being answered."""
+        """Forget the parked request, which is being answered."""
         self._parked = None
         self._ready = False
         if self._hold is not None:
@@ -275,16 +280,16 @@ class Subscription:
             self._hold = None
 
     def supersede(self) -> None:
-        """Another request has come, or none will: the parked one is out of date."""
+        """Complete the parked request without reading: another request has come, or none will."""
         if self._parked is not None:
             self._parked.supersede()
 
     def holds(self, size: int) -> bool:
-        """Whether an answer of `size` bytes of records is to wait for more."""
+        """Return whether to delay a response of `size` bytes of records."""
         return size < HOLD_BYTES and self._registry.clock.monotonic() - self._answered_at_s < HOLD_S and not self._registry.few_wait()
 
     def mark(self, entry: FetchPartition, size: int) -> None:
-        """Something of the partition is new, `size` bytes of records among it."""
+        """Mark a partition that has changed. `size` is how many bytes of records were appended."""
         if entry in self._clean:
             self._soil(entry)
         self._unsent += size
@@ -293,7 +298,7 @@ class Subscription:
             self._wake()
 
     def turn_over(self) -> None:
-        """The loop's turn is over: looks whether what was marked ends the wait of the parked fetch."""
+        """Check, at the end of the loop iteration, whether the marked partitions end the wait of the parked fetch."""
         self._woken = False
         parked = self._parked
         if parked is None:

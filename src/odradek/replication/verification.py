@@ -1,8 +1,8 @@
 """Transaction verification before an append (KIP-890): the coordinator confirms that the partition belongs to the producer's transaction.
 
-Only transactional batches of partitions without that transaction under way are asked about. The log issues a guard before the question and
-takes it back with the append, so that an end-transaction marker written in between makes the append fail. The question of a producer whose
-last transaction is still being ended is repeated, each time under a new guard: the marker that it waits for takes the former one.
+Only transactional batches are verified, in partitions without that transaction in progress. The log issues a guard before the question and
+takes it back with the append. So an end-transaction marker that is written in between makes the append fail. While the producer's last
+transaction is still ending, the question is repeated, each time with a new guard: the marker takes the earlier guard.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Errors of the coordinator that older producers would not retry; NOT_ENOUGH_REPLICAS they do, without refreshing metadata."""
+"""Coordinator errors that older producers would not retry. They do retry NOT_ENOUGH_REPLICAS, without refreshing metadata."""
 
 
 class Support(NamedTuple):
-    """What the version of a producer's request tells of the producer (AddPartitionsToTxnManager.TransactionSupportedOperation)."""
+    """Features of a producer, from the version of its request (AddPartitionsToTxnManager.TransactionSupportedOperation)."""
 
     adds: bool
-    """It goes by transaction version 2: its partitions are added to the transaction with its records."""
+    """Whether the producer uses transaction version 2: its records add their partitions to the transaction."""
     knows_abortable: bool
-    """It understands TRANSACTION_ABORTABLE."""
+    """Whether the producer understands TRANSACTION_ABORTABLE."""
 
 
 def support_of_produce(version: int) -> Support:
-    """By the version of a Produce request."""
+    """Return the features of a producer by the version of a Produce request."""
     return Support(version >= 12, version >= 11)
 
 
 def support_of_offset_commit(version: int) -> Support:
-    """By the version of a TxnOffsetCommit request."""
+    """Return the features of a producer by the version of a TxnOffsetCommit request."""
     return Support(version >= 5, version >= 4)
 
 
@@ -56,7 +56,7 @@ Again = Callable[[], Sequence[TopicPartition]]
 
 
 class TransactionVerifier(Protocol):
-    """The way to the transaction coordinator."""
+    """Client of the transaction coordinator."""
 
     def verify(
         self,
@@ -67,15 +67,15 @@ class TransactionVerifier(Protocol):
         support: Support,
         again: Again | None = None,
     ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
-        """The partitions that may not be written, with the reason.
+        """Return the partitions that may not be written, with their errors.
 
-        With `again` CONCURRENT_TRANSACTIONS is asked again for a moment, each time about the partitions that it names.
+        With `again`, CONCURRENT_TRANSACTIONS is retried for a moment, each time about the partitions that `again` returns.
         """
         ...
 
 
 class NoCoordinator:
-    """For a broker without a transaction coordinator: nothing can be verified, clients are told to try again."""
+    """Verifier of a broker without a transaction coordinator: every partition gets COORDINATOR_NOT_AVAILABLE, which clients retry."""
 
     def verify(
         self,
@@ -92,8 +92,9 @@ class NoCoordinator:
 
 
 class VerifiedAppender:
-    """Client appends. Without `verify` (transaction.partition.verification.enable=false) only those who have partitions added are
-    verified.
+    """Appender of clients' records, with verification.
+
+    Without `verify` (transaction.partition.verification.enable=false) only producers whose records add partitions are verified.
     """
 
     __slots__ = ("_appender", "_partitions", "verifier", "verify")
@@ -115,9 +116,9 @@ class VerifiedAppender:
         support: Support,
         internal_topics_allowed: bool = False,
     ) -> Appends | Deferred[Appends]:
-        """As `Appender.append`, after the transaction has been verified where that is needed.
+        """Verify the transaction where needed, and append as `Appender.append` does.
 
-        INVALID_PRODUCER_ID_MAPPING (raised) when the transactional batches name more than one producer.
+        Raises INVALID_PRODUCER_ID_MAPPING when the transactional batches name several producers.
         """
         if transactional_id is not None and (self.verify or support.adds):
             producer, batches = _transactional_batches(entries)
@@ -198,7 +199,7 @@ class VerifiedAppender:
 
 def _transactional_batches(entries: Sequence[Entry]) -> tuple[tuple[int, int] | None, dict[TopicPartition, BatchHeader]]:
     if len(entries) == 1 and len(records := entries[0][1]) >= HEADER_SIZE and (only := read_header(records)).size == len(records):
-        # What nearly every request brings.
+        # Nearly every request has a single batch.
         verified = only.attributes & TRANSACTIONAL_MASK and only.producer_id >= 0
         return ((only.producer_id, only.producer_epoch), {entries[0][0]: only}) if verified else (None, {})
     producers: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""What of a log a fetch may see, and whether the fetcher's log is a prefix of it."""
+"""Limits of a fetch's view of a log, and divergence of the fetcher's log from the local log."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 def visible_end(log: Log, isolation: Isolation) -> int:
-    """The offset up to which (exclusive) a fetch of this isolation may read."""
+    """Return the offset (exclusive) up to which a fetch of this isolation may read."""
     if isolation is Isolation.HIGH_WATERMARK:
         return log.high_watermark
     return log.log_end_offset if isolation is Isolation.LOG_END else log.last_stable_offset
 
 
 def divergence(log: Log, wanted: FetchPartition) -> tuple[int, int] | None:
-    """Where the fetcher's log leaves ours, None when it is a prefix of ours (KIP-595).
+    """Return the epoch and end offset at which the fetcher's log diverges from the local log; None when it is a prefix (KIP-595).
 
-    OFFSET_OUT_OF_RANGE when its last epoch is unknown here or it is before our log start.
+    Raises OFFSET_OUT_OF_RANGE when the fetcher's last epoch is unknown here, or its offset is before the local log start.
     """
     epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch == -1:

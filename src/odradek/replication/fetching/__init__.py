@@ -1,3 +1,5 @@
-"""A follower's fetches from its leaders, as decisions without IO: what is followed and how far that is (`states`), what the next request
-says (`plan`), what an answer asks for (`answer`). `server.fetchers` performs them.
+"""Fetches of a follower from its leaders, as decisions without IO.
+
+`states` has the followed partitions and their positions, `plan` makes the next request, `answer` sorts the response. `server.fetchers`
+performs the decisions.
 """

@@ -1,12 +1,12 @@
-"""What a leader's answer to a fetch asks of a follower (kafka.server.AbstractFetcherThread.processFetchRequest).
+"""Sorting of a leader's response to a fetch, by the action that it demands (kafka.server.AbstractFetcherThread.processFetchRequest).
 
-Each partition of the answer is one of these; what belongs to a position that the follower has left meanwhile is left out:
+Each partition of the response is one of these. Partitions whose log has left the position of the request are skipped.
 
-- records, or none, with the leader's high watermark and log start: to be appended (`Append`);
-- the epoch at whose end the logs part: to be cut (`Cut`, KIP-595);
-- OFFSET_OUT_OF_RANGE: to be reset to what the leader's log has;
-- FENCED_LEADER_EPOCH: failed, newer metadata is on its way. OFFSET_MOVED_TO_TIERED_STORAGE: failed too, since what lies there cannot be
-  had without tiered storage of our own;
+- records, possibly empty, with the leader's high watermark and log start: append (`Append`);
+- the epoch at whose end the logs diverge: truncate (`Cut`, KIP-595);
+- OFFSET_OUT_OF_RANGE: reset to the range of the leader's log;
+- FENCED_LEADER_EPOCH: failed, newer metadata is on its way. OFFSET_MOVED_TO_TIERED_STORAGE: failed as well, because Odradek has no tiered
+  storage to read the records from;
 - any other error: delayed.
 """
 
@@ -23,7 +23,7 @@ from odradek.replication.fetching.states import FetchTable, Followed
 
 
 class Append(NamedTuple):
-    """Records for the end of the log; offsets of the leader."""
+    """Records for the end of the local log; the offsets are the leader's."""
 
     followed: Followed
     records: memoryview
@@ -32,7 +32,7 @@ class Append(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The leader's log leaves ours at the end of `epoch`, which is `end_offset` there."""
+    """Divergence: the leader's log differs from the local log after the end of `epoch`, which is `end_offset` in the leader's log."""
 
     followed: Followed
     epoch: int
@@ -40,14 +40,14 @@ class Cut(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Why a partition is not fetched for a while, or any more."""
+    """Partition that is not fetched for a while, or in the rest of this leader epoch, with the error."""
 
     followed: Followed
     error: ErrorCode
 
 
 class Answer(NamedTuple):
-    """An answer, sorted."""
+    """Partitions of a response, by action."""
 
     appends: list[Append]
     cuts: list[Cut]
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 
 FINAL = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE})
-"""Errors after which it makes no sense to go on in the same leader epoch."""
+"""Errors after which fetching cannot continue in the same leader epoch."""
 BEHIND = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -66,11 +66,11 @@ BEHIND = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     }
 )
-"""What a leader answers that has not read as far in the metadata as the follower: in a moment it will have."""
+"""Errors of a leader whose metadata is older than the follower's; they end soon."""
 
 
 def sort_answer(response: FetchResponse, table: FetchTable) -> Answer:
-    """What the partitions of the answer ask for, in its order."""
+    """Return the partitions of the response by action, in the order of the response."""
     answer = Answer([], [], [], [], [])
     for topic in response.responses:
         topic_id = topic.topic_id.int
@@ -93,14 +93,14 @@ def _sort(answer: Answer, followed: Followed, data: FetchResponse.PartitionData)
     elif diverging.epoch < 0:
         answer.appends.append(Append(followed, records_view(data.records), data.high_watermark, data.log_start_offset))
     elif diverging.end_offset < 0:
-        # It knows that the logs part and not where.
+        # The leader knows that the logs diverge, but not where.
         answer.delays.append(Problem(followed, ErrorCode.UNKNOWN_LEADER_EPOCH))
     else:
         answer.cuts.append(Cut(followed, diverging.epoch, diverging.end_offset))
 
 
 class Bounds(NamedTuple):
-    """Where the leader's log begins and ends; the offsets mean nothing unless `error` is NONE."""
+    """Start and end offset of the leader's log; valid only when `error` is `ErrorCode.NONE`."""
 
     error: ErrorCode
     start_offset: int = -1
@@ -108,7 +108,7 @@ class Bounds(NamedTuple):
 
 
 def read_bounds(earliest: ListOffsetsResponse, latest: ListOffsetsResponse) -> dict[TopicPartition, Bounds]:
-    """What the leader's answers to ListOffsets say, by partition."""
+    """Return the bounds in the leader's responses to ListOffsets, by partition."""
     starts, ends = _by_partition(earliest), _by_partition(latest)
     return {topic_partition: _bounds(starts[topic_partition], end) for topic_partition, end in ends.items() if topic_partition in starts}
 
@@ -123,6 +123,6 @@ def _bounds(start: ListOffsetsResponse.ListOffsetsPartitionResponse, end: ListOf
         if error is not ErrorCode.NONE:
             return Bounds(error)
     if not 0 <= start.offset <= end.offset:
-        # Asked one after the other, the log may have been shortened from both sides in between.
+        # Start and end come from two requests, and the log may have been shortened at both ends in between.
         return Bounds(ErrorCode.OFFSET_NOT_AVAILABLE)
     return Bounds(ErrorCode.NONE, start.offset, end.offset)

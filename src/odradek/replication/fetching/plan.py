@@ -1,9 +1,4 @@
-"""Plans a follower's next fetch: the client side of incremental fetch sessions (KIP-227, KIP-516; `fetch_session` is the leader's).
-
-How sessions begin, go on and end stands in `odradek.protocol.fetch_session`, which consumers share.
-
-(org.apache.kafka.clients.FetchSessionHandler, kafka.server.RemoteLeaderEndPoint)
-"""
+"""Requests of a follower: the client side of incremental fetch sessions (KIP-227, KIP-516; `fetch_session` is the leader's side)."""
 
 from __future__ import annotations
 
@@ -18,34 +13,34 @@ from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.replication.fetching.states import FetchState, FetchTable, Followed, PartitionKey
 
 FIRST_VERSION = 15
-"""Of Fetch: the first in which followers tell their broker epoch (KIP-903). Brokers of 3.5 and later know it."""
+"""First Fetch version with the follower's broker epoch (KIP-903). Brokers of 3.5 and later know it."""
 LAST_VERSION = 18
-"""What 4.3.1's followers send to leaders that know it."""
+"""Last Fetch version that followers of Kafka 4.3.1 send."""
 
 
 class FetchLimits(NamedTuple):
-    """How much a fetch asks for, in bytes, and how long the leader may wait for it (the replica.fetch.* keys)."""
+    """Limits of a fetch: its bytes, and the milliseconds that the leader may wait (the replica.fetch.* keys)."""
 
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
-    """Of the whole answer (replica.fetch.response.max.bytes)."""
+    """Most bytes of the whole response (replica.fetch.response.max.bytes)."""
     partition_max_bytes: int
     """replica.fetch.max.bytes."""
 
 
 class Verdict(Enum):
-    """What the leader says of the request as a whole."""
+    """Result of a request as a whole."""
 
     SERVED = "served"
     ASK_ANEW = "ask anew"
-    """Nothing was served, and the next request is full."""
+    """No partition was served, and the next request is full."""
     REFUSED = "refused"
-    """As ASK_ANEW, but it makes sense to wait before."""
+    """As ASK_ANEW, but the follower should back off before the next request."""
 
 
 class FollowerSession(AskerSession):
-    """The session with one leader over one connection; one request at a time. `members` are the partitions that it has been told of."""
+    """Session with one leader over one connection; one request at a time. `members` are the partitions that the leader knows."""
 
     __slots__ = ("members",)
 
@@ -55,13 +50,14 @@ class FollowerSession(AskerSession):
 
     @property
     def begins(self) -> bool:
-        """Whether the next request is the first of a session, as far as one can know. Partitions that come while the leader has it parked
-        wait for its end.
+        """Whether the next request is the first of a session, as far as the follower knows.
+
+        While the leader has that request parked, new partitions wait for its response.
         """
         return self.is_full and not self._denied
 
     def next_request(self, table: FetchTable, replica_id: int, broker_epoch: int, limits: FetchLimits) -> FetchRequest | None:
-        """The next request, which counts as sent; None while there is nothing to fetch and nothing to forget."""
+        """Return the next request, which counts as sent; None when no partition has to be fetched or forgotten."""
         if self.is_full:
             named = [followed for followed in table if followed.state is FetchState.FETCHING]
             forgotten: list[PartitionKey] = []
@@ -98,7 +94,7 @@ class FollowerSession(AskerSession):
         return named, forgotten
 
     def answered(self, response: FetchResponse) -> Verdict:
-        """Takes in what the answer says of the session."""
+        """Update the session from the response, and return the result."""
         error = code_of(response.error_code)
         if error is not ErrorCode.NONE:
             self.refused(error)

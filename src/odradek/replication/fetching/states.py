@@ -1,17 +1,17 @@
-"""The partitions that a follower copies over one connection, and their states (kafka.server.AbstractFetcherThread).
+"""Partitions that a follower copies over one connection, and their states (kafka.server.AbstractFetcherThread).
 
 | state      | meaning                                                                   | fetched | left when |
 |------------|---------------------------------------------------------------------------|---------|-----------|
-| FETCHING   | copies from its log end on                                                | yes     | an answer asks for something else |
-| TRUNCATING | was cut, and the cut is not durable yet: nothing may be appended          | no      | it is durable |
-| RESETTING  | the leader has nothing at our log end; it was asked where its log lies    | no      | it has answered |
-| DELAYED    | the leader cannot serve it now, or sent what is damaged                   | no      | its pause is over                |
-| FAILED     | it makes no sense to go on in this leader epoch                           | no      | metadata brings another one |
+| FETCHING   | is copied from its log end on                                             | yes     | a response demands another state |
+| TRUNCATING | was truncated, but not durably yet: no records may be appended            | no      | the truncation is durable |
+| RESETTING  | the leader has no records at our log end; it was asked for its bounds     | no      | it has answered |
+| DELAYED    | the leader cannot serve it now, or sent damaged records                   | no      | its back-off is over |
+| FAILED     | cannot be copied in this leader epoch                                     | no      | metadata brings another epoch |
 
-A `Followed` is one partition in one leader epoch. A new leader epoch replaces it by a new one, so late answers find the old one gone.
+A `Followed` is one partition in one leader epoch. A new leader epoch replaces the object, so late responses find the old object gone.
 
-`Followed.asked` is the log end that the leader was last told. An answer counts only while the partition is FETCHING and this is still its
-log end; every change of state sets it to NOT_ASKED.
+`Followed.asked` is the log end in the last request to the leader. A response counts only while the partition is FETCHING and `asked` is
+still its log end. Every change of state sets `asked` to NOT_ASKED.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PartitionKey = tuple[int, int]
 
 
 class FetchState(Enum):
-    """See the module's text."""
+    """State of a followed partition; the module's docstring has the table."""
 
     FETCHING = "fetching"
     TRUNCATING = "truncating"
@@ -53,16 +53,16 @@ _UNSETTLED = frozenset({FetchState.TRUNCATING, FetchState.RESETTING})
 
 
 class Position(NamedTuple):
-    """Of a follower's log."""
+    """Position of a follower's log."""
 
     log_end_offset: int
     last_epoch: int
-    """Leader epoch of the last batch, -1 when the log knows none."""
+    """Leader epoch of the last batch, -1 when the log has no epoch."""
     log_start_offset: int
 
 
 class Followed:
-    """One partition that is followed in one leader epoch."""
+    """Partition that is followed in one leader epoch."""
 
     __slots__ = ("asked", "delays", "due", "key", "lag", "leader_epoch", "position", "resets", "state", "topic_id", "topic_partition")
 
@@ -75,17 +75,17 @@ class Followed:
         self.state = state
         self.asked = NOT_ASKED
         self.due = 0.0
-        """When a DELAYED one is fetched again (monotonic seconds)."""
+        """Monotonic seconds when a DELAYED partition is fetched again."""
         self.lag: int | None = None
-        """Records between our log end and the leader's high watermark; None before the first answer."""
+        """Records between the local log end and the leader's high watermark; None before the first response."""
         self.delays = 0
-        """How often it was DELAYED since something came of it."""
+        """Consecutive times that the partition was DELAYED without success in between."""
         self.resets = 0
-        """Resets in a row that have changed nothing."""
+        """Consecutive resets that changed nothing."""
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether what the leader says now belongs to where the log is."""
+        """Whether a response of the leader now belongs to the current log end."""
         return self.state is FetchState.FETCHING and self.asked == self.position.log_end_offset
 
     def __repr__(self) -> str:
@@ -93,9 +93,9 @@ class Followed:
 
 
 class FetchTable:
-    """The partitions that are followed over one connection.
+    """Partitions that are followed over one connection.
 
-    `news` holds the keys that the next request may have to name, oldest first: of partitions that moved, came or are no longer fetched.
+    `news` holds the keys that the next request may have to name, oldest first: partitions that moved, were added or are no longer fetched.
     """
 
     __slots__ = ("_delayed", "_keys", "_number", "by_key", "news", "unsettled")
@@ -107,7 +107,7 @@ class FetchTable:
         self._delayed: list[tuple[float, int, Followed]] = []
         self._number = 0
         self.unsettled = 0
-        """How many are TRUNCATING or RESETTING: they will be fetched again in a moment."""
+        """Number of TRUNCATING and RESETTING partitions, which will be fetched again in a moment."""
 
     def __len__(self) -> int:
         return len(self.by_key)
@@ -120,13 +120,13 @@ class FetchTable:
         return None if key is None else self.by_key[key]
 
     def holds(self, followed: Followed) -> bool:
-        """Whether it is followed still, and not as a later one of the same name."""
+        """Return whether this object is still the followed partition, not replaced by a later one of the same name."""
         return self.by_key.get(followed.key) is followed
 
     def add(
         self, topic_partition: TopicPartition, topic_id: UUID, leader_epoch: int, position: Position, *, truncating: bool = False
     ) -> Followed:
-        """Begins to follow it; what was followed under its name is forgotten. `truncating`: its log was cut for that."""
+        """Follow a partition, and forget an earlier one of the same name. `truncating` says that its log was truncated for this."""
         self.remove(topic_partition)
         state = FetchState.TRUNCATING if truncating else FetchState.FETCHING
         followed = Followed(topic_partition, topic_id, leader_epoch, position, state)
@@ -137,7 +137,7 @@ class FetchTable:
         return followed
 
     def remove(self, topic_partition: TopicPartition) -> bool:
-        """Follows it no more; False when it was not followed."""
+        """Stop following the partition. Return False when it was not followed."""
         key = self._keys.pop(topic_partition, None)
         if key is None:
             return False
@@ -146,7 +146,7 @@ class FetchTable:
         return True
 
     def moved(self, followed: Followed, position: Position) -> None:
-        """The log has changed: the next fetch goes on from there."""
+        """Set the position of the log, from which the next fetch continues."""
         if followed.position != position:
             followed.position = position
             self.news[followed.key] = None
@@ -154,7 +154,7 @@ class FetchTable:
     # -- states ----------------------------------------------------------------------------------------------------------------------
 
     def become(self, followed: Followed, state: FetchState) -> None:
-        """RuntimeError for a transition that there is not."""
+        """Change the state. Raises RuntimeError for a transition that TRANSITIONS does not allow."""
         if state not in TRANSITIONS[followed.state]:
             raise RuntimeError(f"{followed.topic_partition} cannot go from {followed.state.value} to {state.value}")
         self.unsettled += (state in _UNSETTLED) - (followed.state in _UNSETTLED)
@@ -163,7 +163,7 @@ class FetchTable:
         self.news[followed.key] = None
 
     def delay(self, followed: Followed, due: float) -> None:
-        """Not fetched until `due` (monotonic seconds)."""
+        """Stop fetching the partition until `due` (monotonic seconds)."""
         self.become(followed, FetchState.DELAYED)
         followed.due = due
         followed.delays += 1
@@ -171,7 +171,7 @@ class FetchTable:
         heapq.heappush(self._delayed, (due, self._number, followed))
 
     def resume_due(self, now: float) -> None:
-        """Fetches again what was delayed until now."""
+        """Fetch the partitions again whose delay is over."""
         while self._delayed and self._delayed[0][0] <= now:
             _, _, followed = heapq.heappop(self._delayed)
             if self.holds(followed):
@@ -179,7 +179,7 @@ class FetchTable:
 
     @property
     def next_due(self) -> float | None:
-        """When the next delayed partition is to be fetched again; None when there is none."""
+        """Monotonic seconds when the next delayed partition is fetched again; None without a delayed partition."""
         while self._delayed and not self.holds(self._delayed[0][2]):
             heapq.heappop(self._delayed)
         return self._delayed[0][0] if self._delayed else None
