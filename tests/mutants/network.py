@@ -837,7 +837,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "drop-while-executor-reads",
         "network/connection.py",
-        "        if self._reading_executor:\n            return  # the file is in use; `_read_done` comes back here\n",
+        "        if self._reading_executor:\n            return  # the executor uses the file; `_read_done` calls this method again\n",
         "",
         "A file is released while a thread reads it for a peer that has gone.",
         "network/test_acceptor.py -k while_it_is_read",

@@ -186,7 +186,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="step-down-wakes-nobody",
         path="replication/partition.py",
-        before="        # Clients that waited for us as the leader must look elsewhere.\n        self._note_change(True)\n",
+        before="        # Clients that waited for this broker as the leader must look elsewhere.\n        self._note_change(True)\n",
         after="",
         breaks="Clients wait out their time at a broker that no longer leads.",
         tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
@@ -442,8 +442,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="answer-of-an-older-change",
         path="replication/partition.py",
-        before="        if self.isr is not pending:\n            return  # Metadata",
-        after="        if False:\n            return  # Metadata",
+        before="        if self.isr is not pending:\n            return  # metadata",
+        after="        if False:\n            return  # metadata",
         breaks="A late answer overwrites what metadata has said since.",
         tests="replication/test_leadership.py replication/test_partition.py replication/test_run_time_configuration.py",
     ),
@@ -770,7 +770,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="error-waits",
         path="replication/delayed_fetch.py",
-        before="        except (KafkaError, OSError):\n            # Reading again tells the client what is wrong.\n            return True",
+        before="        except (KafkaError, OSError):\n            # The next read tells the client the error.\n            return True",
         after="        except (KafkaError, OSError):\n            return False",
         breaks="A fetch from a broker that no longer leads waits out its time.",
         tests="replication/test_purgatory.py replication/test_delayed_fetch.py replication/test_partition.py",

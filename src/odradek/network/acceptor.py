@@ -1,8 +1,13 @@
 """Listeners: binding, admission, limits, and the periodic sweep over connections.
 
-Order of calls: `bind` every listener (ports are known, no connection is answered), `serve` when the rest of the broker is ready,
-`close_listeners` when shutdown begins, `close` at the end. Listeners of different scopes may close at different times. A listener with
-`tls` puts `network.secure` between its sockets and their connections.
+Order of calls:
+
+1. `bind` every listener: the ports are known, but no connection is answered.
+2. `serve` when the rest of the broker is ready.
+3. `close_listeners` when shutdown begins, `close` at the end.
+
+Listeners of different scopes may close at different times. A listener with `tls` puts `network.secure` between its sockets and their
+connections.
 """
 
 from __future__ import annotations

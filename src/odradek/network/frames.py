@@ -69,8 +69,9 @@ class _Buffer:
 class BufferPool:
     """Receive buffers of all connections of one owner, under one budget (bytes of buffer capacity that connections use).
 
-    `lent` is how many bytes of buffers from 1 MiB on are remembered while a view of them is alive, and used again once no view is. This
-    serves clients that receive large responses one after the other: new memory costs more than receiving into it.
+    `lent` is the most bytes of given back buffers, each of at least 1 MiB, that are remembered while a view of them is alive. Once no view
+    is alive, they are used again. Clients that receive large responses one after the other need them: new memory costs more than
+    receiving into it.
     """
 
     def __init__(self, budget: int, *, base_capacity: int = BASE_CAPACITY, retained: int = 16 * 1024 * 1024, lent: int = 0) -> None:
@@ -119,7 +120,7 @@ class BufferPool:
         return _Buffer(capacity)
 
     def give_back(self, buffer: _Buffer) -> None:
-        """End the use of a buffer, and keep it for the next taker unless it is shared, too large, of an odd size, or enough are kept."""
+        """End the use of a buffer. Keep it for the next taker unless it is shared, too large, not a power of two, or enough are kept."""
         capacity = len(buffer.data)
         self.in_use -= capacity
         if (

@@ -21,8 +21,13 @@ class Probes:
     def nobody_listens(self, host: str, port: int, patience_s: float) -> Deferred[bool]:
         """Return whether every address of the host refuses a connection, now or within `patience_s` seconds.
 
-        The result is False as well when the probe cannot tell. That is: the name has no address, no answer comes, a connection stays open
-        until the end of the period, the other side ends connections again and again, or `close` was called. No bytes are sent.
+        The result is False as well when the probe cannot tell:
+
+        - the name has no address, or no answer comes;
+        - a connection stays open until the end of the period, or the other side ends connections again and again;
+        - `close` was called.
+
+        No bytes are sent.
         """
         result: Deferred[bool] = Deferred()
         task = self._loop.create_task(self._refused(host, port, patience_s))

@@ -276,8 +276,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._write(api_key, api_version, body, deadline, expect_response).add_callback(_pass_on(waiting))
 
     def _check_deadline(self, turns: int = READING_TURNS) -> None:
-        """Fail the connection when a request is late, after `turns` loop iterations: after a pause of the process, the response may be in
-        the socket.
+        """Fail the connection when a request is still late after `turns` loop iterations.
+
+        After a pause of the process, its response may already be in the socket.
         """
         self._timer = None
         now = self._clock.monotonic()

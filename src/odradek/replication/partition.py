@@ -521,7 +521,7 @@ class Partition:
         if not isinstance(isr, CommittedIsr) or replica.broker_id in isr.isr:
             return
         start = self.leader_epoch_start_offset
-        # Not before the replica has the start of this epoch: records between high watermark and log end may be committed, and the replica
+        # Not before the replica has the start of this epoch. Records between high watermark and log end may be committed, and the replica
         # could be elected without them.
         if start is None or replica.log_end_offset < log.high_watermark or replica.log_end_offset < start:
             return

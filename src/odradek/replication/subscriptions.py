@@ -5,13 +5,12 @@ A follower has one session with each leader, over all partitions that it follows
 1. A partition of the session is *clean* while the follower has the whole log, is in the ISR, and knows high watermark and log start.
    Otherwise it is *dirty*. A fetch reads the dirty partitions, in the order in which they became dirty or were last served, and finds the
    clean ones.
-2. Every change of a partition marks it in its sessions (`Subscriptions.changed`): an append, a new high watermark or log start, a change of
-   role or ISR, the loss of its log. A partition that cannot be read as requested stays dirty, and is answered each time.
+2. Every change of a partition marks it in its sessions (`Subscriptions.changed`). Changes are appends, new high watermarks or log starts,
+   changes of role or ISR, and the loss of the log. A partition that cannot be read as requested stays dirty, and is answered each time.
 3. A fetch without records to send is parked: one entry in its session. Marked partitions are checked at the end of the loop iteration,
    after the requests of all connections. So all appends of an iteration make one response.
-4. A response is delayed, by at most about a millisecond, while all of this holds: few bytes are to be sent, the last response has just
-   left, and several produce requests wait. One fetch for many batches costs both sides a fraction. A single waiting request would gain
-   nothing.
+4. A response is delayed while few bytes are to be sent, the last response has just left, and several produce requests wait. The delay is
+   at most about a millisecond. One fetch for many batches costs both sides a fraction. A single waiting request would gain nothing.
 5. A partition that this broker begins to lead is not in its followers' sessions yet, and acks=all waits for them. So a fetch that such a
    follower has parked is answered at once. Its next fetches are answered soon, until the follower has fetched the partition, for a second
    at most. (With Kafka the partition waits for replica.fetch.wait.max.ms.)
