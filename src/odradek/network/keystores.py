@@ -170,7 +170,7 @@ def der_of(text: str) -> tuple[bytes, ...]:
         raise PemError("a certificate in it is malformed") from None
 
 
-# -- what is configured -------------------------------------------------------------------------------------------------------------------
+# -- configuration ------------------------------------------------------------------------------------------------------------------------
 
 
 def _type(keys: TlsKeys, key: str) -> str | None:

@@ -449,7 +449,7 @@ class Peers:
         left_s = max(waiting.deadline_s - self._clock.monotonic(), 0.0)
         connection.send(request.API_KEY, version, body, timeout_s=left_s).add_callback(answered)
 
-    # -- the ends of a connection ------------------------------------------------------------------------------------------------------
+    # -- end of a connection -----------------------------------------------------------------------------------------------------------
 
     def _lost(self, line: Line, link: _Link, connection: ClientConnection, error: ConnectionLost) -> None:
         """Handle the end of a connection by the other side. Does nothing when the line has another connection by now."""

@@ -238,7 +238,7 @@ class FutureReplicas:
             end = log.log_end_offset
             move.cut_to = end if move.cut_to is None else min(move.cut_to, end)
 
-    # -- one step after the other ------------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------------------------------------------
 
     def _later(self, move: Move, delay_s: float) -> None:
         if move.state is not MoveState.ENDED:
@@ -417,7 +417,7 @@ class FutureReplicas:
 
         self._run_job(run).add_callback(ran)
 
-    # -- changing places -----------------------------------------------------------------------------------------------------------------
+    # -- exchange of the logs ------------------------------------------------------------------------------------------------------------
 
     def _ask(self, move: Move) -> None:
         target = self._log_manager.directory(move.future.parent_directory)

@@ -259,7 +259,7 @@ class Partition:
         if changed:
             self._delayed.partition_changed(self.topic_partition)
 
-    # -- who may ask ----------------------------------------------------------------------------------------------------------
+    # -- access ---------------------------------------------------------------------------------------------------------------
 
     def local_log(self, current_leader_epoch: int, *, leader_only: bool) -> Log:
         """Return the log for a request that names `current_leader_epoch` (-1: no fencing).

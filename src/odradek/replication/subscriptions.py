@@ -178,7 +178,7 @@ class Subscription:
         """Whether some partitions need not be read by a fetch."""
         return bool(self._clean)
 
-    # -- what belongs to the session ---------------------------------------------------------------------------------------------------
+    # -- partitions of the session -----------------------------------------------------------------------------------------------------
 
     def add(self, entry: FetchPartition) -> None:
         """Add a partition to the session, or take note of one that a request names again. The partition becomes dirty."""
