@@ -87,6 +87,16 @@ def test_a_start_without_arguments_formats_and_names_what_it_did(tmp_path: Path)
     assert (data / ".kafka_cleanshutdown").exists()
 
 
+def test_sigint_ends_a_broker_that_a_shell_started_in_the_background_and_sighup_one_that_nohup_started_does_not(tmp_path: Path) -> None:
+    ignoring = "import signal, sys; [signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGHUP)]\n" + IMPATIENT
+    with started("--data-dir", f"{tmp_path}/data", "--override", LISTENERS, program=("-c", ignoring)) as (process, lines):
+        process.send_signal(signal.SIGHUP)
+        with Producer(bootstrap_servers=lines[1].rpartition("//")[2]) as producer:
+            assert producer.send("orders", b"kept").result(30).offset == 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+
+
 @pytest.mark.parametrize("what", ["broker", "cluster"])
 def test_signals_that_come_when_all_has_ended_in_order_do_not_change_the_exit_status(what: str, tmp_path: Path) -> None:
     cluster = ("cluster", "start", f"{tmp_path}/cluster", "--nodes", "1", "--port", str(free_base_port()))

@@ -15,7 +15,8 @@ def take(loop: asyncio.AbstractEventLoop, handle: Callable[[str], object]) -> No
     nohup, stays ignored.
     """
     for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        # SIGINT is taken even where it is ignored: a shell ignores it for every command that it starts in the background.
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, handle, number.name)
 
 
