@@ -118,8 +118,8 @@ def _check_listeners(
 def _replaces(request: BrokerRegistrationRequest, existing: BrokerRegistration) -> bool:
     """Return whether the registering broker has the log directories and the addresses of the registered one.
 
-    A living process keeps its log directories locked and its addresses in use, so the registered process has ended. There is no need to
-    wait for its session. Kafka, unlike Odradek, refuses the registration until the old session has timed out.
+    A living process keeps its log directories locked and its addresses in use, so the registered process has ended, and its session need
+    not time out first. Kafka, unlike Odradek, refuses the registration until the old session has timed out.
     """
     return (
         bool(existing.directories)
