@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -13,9 +15,9 @@ from typing import IO, cast
 
 import pytest
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli import produce, start
+from odradek.cli import consume, produce, start
 from odradek.cli.client_command import unescape
 from odradek.cli.progress import Meter
 from odradek.cli.record_formats import template_formatter
@@ -160,6 +162,7 @@ def test_escapes_stand_for_bytes() -> None:
     assert unescape("a\\tb\\n\\x00\\x41B\\\\n\\0") == b"a\tb\n\x00AB\\n\x00"
     assert unescape("\\q \\x4 \\xzz \\") == b"\\q \\x4 \\xzz \\"
     assert unescape("ü") == "ü".encode()
+    assert unescape(os.fsdecode(b"a\xff\\n")) == b"a\xff\n"
 
 
 # -- produce ------------------------------------------------------------------------------------------------------------------------------
@@ -251,12 +254,12 @@ def test_what_waits_is_looked_at_a_few_times_however_much_it_is() -> None:
         def flush(self) -> None: ...
 
     def records() -> Iterator[list[bytes]]:
-        for _ in range(20_000):
+        for _ in range(5_000):
             yield [b"v"]
 
     sink = Sink(Slow(), "t", None, Shape(None, b"k", [], empty_is_null=False), Sending(), Meter())  # type: ignore[arg-type]
     sink.write(records())
-    assert 1_000 <= looks <= 40_000
+    assert 1_000 <= looks <= 10_000
     sink.finish()
 
 
@@ -271,6 +274,81 @@ def test_with_a_file_missing_none_is_written(
     (tmp_path / "there").write_bytes(b"a record")
     files = [word for name in ("there", "missing") for word in (*option, f"{tmp_path}/{name}")]
     assert command("produce", "-t", "any", *files) == (1, "", f"odradek produce: {tmp_path}/missing: No such file or directory\n")
+
+
+@pytest.mark.parametrize("option", [(), ("-l",)])
+def test_a_pipe_is_opened_once(
+    option: tuple[str, ...], bootstrap: str, topic: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def connect(_: object) -> None:
+        raise OdradekError("it begins to write")
+
+    opened: list[Path] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(produce, "Producer", connect)
+        patch.setattr(Path, "open", lambda path, *_, **__: opened.append(path) or io.BytesIO())
+        assert command("produce", "-t", topic, "-q", *option, str(pipe)).err == "odradek produce: it begins to write\n"
+    assert pipe not in opened, "its writer loses what it writes to a reader that goes away"
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a\n",))
+    writer.start()
+    assert command("produce", "-t", topic, "-p", "0", *option, str(pipe), "-b", bootstrap) == (0, "", "")
+    writer.join()
+    assert records_of(bootstrap, topic, 0) == [(None, b"a" if option else b"a\n")]
+
+
+def test_bytes_that_are_not_utf8_are_written_as_they_were_typed(bootstrap: str, topic: str, command: Command) -> None:
+    odd = os.fsdecode(b"\xff")
+    assert command("produce", "-t", topic, "-p", "0", "-k", odd, "-H", f"h={odd}", "-b", bootstrap, stdin=b"v\n") == (0, "", "")
+    at = ("consume", "-t", topic, "-p", "0", "-e", "-b", bootstrap)
+    record = json.loads(command(*at, "-J").out)
+    assert (record["key"], record["headers"], record["base64"]) == ("/w==", ["h", "/w=="], ["headers[1]", "key"])
+    keyed = ("produce", "-t", topic, "-p", "1", "-b", bootstrap)
+    properties = ("--reader-property", "parse.key=true", "--reader-property", f"key.separator={odd}")
+    assert command(*keyed, *properties, stdin=b"k\xffv\n") == (0, "", "")
+    assert records_of(bootstrap, topic, 1) == [(b"k", b"v")]
+
+
+@pytest.mark.parametrize("words", [("-D", "{}"), ("-K", "{}"), ("-f", "%s{}"), ("--formatter-property", "line.separator={}")])
+def test_bytes_that_are_not_utf8_are_printed_as_they_were_typed(
+    words: tuple[str, str], bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.delenv("ODRADEK_PROFILE", raising=False)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"v", key=b"k", partition=0)
+    option, text = words
+    capsysbinary.readouterr()
+    assert consume.main(["-t", topic, "-e", option, text.format(os.fsdecode(b"\xff")), "-q", "-b", bootstrap]) == 0
+    assert capsysbinary.readouterr().out == (b"k\xffv\n" if option == "-K" else b"v\xff")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("produce", "-t", "{}"), 2, "-t \\udcff: this is not UTF-8; see `odradek produce --help`"),
+        (("produce", "-t", "there", "-H", "{}=1"), 2, "-H \\udcff: this is not UTF-8; see `odradek produce --help`"),
+        (("consume", "-t", "there", "-X", "client.id={}"), 1, "\\udcff: this is not UTF-8"),
+        (("profile", "create", "odd", "-X", "client.id={}"), 1, "client.id=\\udcff\\n: this is not UTF-8"),
+    ],
+)
+def test_names_and_settings_have_to_be_utf8(
+    words: tuple[str, ...], status: int, said: str, bootstrap: str, command: Command, tmp_path: Path
+) -> None:
+    at = ("-b", bootstrap) if words[0] != "profile" else ()
+    answer = command(*(word.format(os.fsdecode(b"\xff")) for word in words), *at, stdin=b"v\n")
+    assert answer == (status, "", f"odradek {words[0]}: {said}\n")
+    assert not list(tmp_path.rglob("*odd*"))
+
+
+def test_a_member_begins_where_its_settings_say_unless_told_otherwise(bootstrap: str, topic: str, command: Command) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"old", partition=0)
+    at = ("consume", "-t", topic, "-e", "-b", bootstrap)
+    assert command(*at, "-G", f"{topic}-a", "-X", "auto.offset.reset=latest").out == ""
+    assert command(*at, "-G", f"{topic}-b", "-o", "beginning", "-X", "auto.offset.reset=earliest").out == "old\n"
+    assert command(*at, "-G", f"{topic}-c", "-X", "enable.auto.commit=false").out == "old\n"
 
 
 def test_files_are_records_or_lines(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:

@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
+from odradek.cli import group_applications
 from odradek.cli.group_applications import _carried_out, _Moves, internal_topics
 from odradek.client import Admin, Consumer, NewTopic, Producer
+from odradek.client.admin.types.groups import GroupState
 from tests.cli.conftest import Command
 
 DRY = "odradek groups: nothing has been changed; --execute does it\n"
@@ -221,3 +224,35 @@ def test_mistakes(bootstrap: str, command: Command, words: str, status: int, pro
     assert answer.err.count("\n") == 1
     if status == 2:
         assert answer.err.endswith("see `odradek groups reset-application --help`\n")
+
+
+class Occupied:
+    """An Admin whose group keeps a member; also the clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def try_remove_members_from_consumer_group(self, _: str, *, reason: str) -> dict[str, None]:
+        assert reason
+        return {}
+
+    def try_describe_consumer_groups(self, groups: list[str]) -> dict[str, Any]:
+        self.asked += 1
+        self.now += 0.001
+        return dict.fromkeys(groups, SimpleNamespace(members=["it"], state=GroupState.STABLE))
+
+
+def test_a_group_that_keeps_a_member_is_asked_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    occupied = Occupied()
+    monkeypatch.setattr(group_applications, "time", occupied)
+    with pytest.raises(OdradekError, match="has 1 member again"):
+        _carried_out(occupied, "app", _Moves({}, {}, []), [], True, True)  # type: ignore[arg-type]
+    assert 10 <= occupied.now < 11
+    assert 50 < occupied.asked < 150

@@ -246,6 +246,10 @@ def test_a_plan_of_odd_names_survives() -> None:
         ("orders,0,-1,2,3", "f:1: this must be"),
         (",0,1", "f:1: this must be"),
         ("h,orders,0,1", "f:1: group h is none of those"),
+        ("x" * 131_073, "f:1: field larger than field limit"),
+        ("orders,0," + "9" * 5_000, "f:1: this must be"),
+        ("orders,0,9999999999999999999", "f:1: the number is too large"),
+        ("orders,2147483648,1", "f:1: the number is too large"),
     ],
 )
 def test_a_line_that_is_no_plan(line: str, said: str) -> None:
@@ -253,6 +257,14 @@ def test_a_line_that_is_no_plan(line: str, said: str) -> None:
         read_plan(line + "\n", "f", ["g"])
     with pytest.raises(OdradekError, match="begins with the group"):
         read_plan("orders,0,1\n", "f", ["g", "h"])
+
+
+@pytest.mark.parametrize("what", [("reset-offsets", "g"), ("reset-application", "g", "--input-topics", "there")])
+def test_a_plan_that_is_no_text(what: tuple[str, ...], bootstrap: str, command: Command, tmp_path: Path) -> None:
+    plan = tmp_path / "plan"
+    plan.write_bytes(b"orders,0,1\norders\xff,0,1\n")
+    wrong = f"odradek groups: {plan}:2: the byte 0xff is not UTF-8\n"
+    assert command("groups", *what, "--from-file", str(plan), "-b", bootstrap) == (1, "", wrong)
 
 
 def test_offsets_stay_within_their_partition() -> None:

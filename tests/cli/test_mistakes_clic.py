@@ -19,6 +19,16 @@ MISTAKES = (
     Mistake("consume --include t[", 2, f"odradek consume: --include t[: this is no regular expression: <*>; {CONSUME}"),
     Mistake("consume --include t.* -o 5", 2, f"odradek consume: -o 5: with --include this must be beginning or end; {CONSUME}"),
     Mistake("consume -t there --from-beginning -o 3", 2, f"odradek consume: --from-beginning excludes -o; {CONSUME}"),
+    Mistake(
+        "consume -t there -G a -o beginning -X auto.offset.reset=latest",
+        2,
+        f"odradek consume: -o beginning: auto.offset.reset says latest; {CONSUME}",
+    ),
+    Mistake(
+        "consume --include t.* --from-beginning -X auto.offset.reset=latest",
+        2,
+        f"odradek consume: --from-beginning: auto.offset.reset says latest; {CONSUME}",
+    ),
     Mistake("consume -t there -G a -X group.id=b", 2, f"odradek consume: -G a: group.id says b; {CONSUME}"),
     Mistake(
         "consume -t there --property print.key", 2, f"odradek consume: --formatter-property print.key: this must be name=value; {CONSUME}"

@@ -429,6 +429,7 @@ def test_time_without_partitions_is_that_of_rebalances() -> None:
     assert joining.total_s == 5.5
     now[0] = 13.0
     joining.on_partitions_assigned([])
+    now[0] = 13.5
     joining.on_partitions_revoked([])
     now[0] = 14.0
     joining.on_partitions_assigned([b])

@@ -95,6 +95,15 @@ def test_settings_come_from_files_and_single_ones_go_before_them(tmp_path: Path,
     assert (missing.status, missing.err) == (1, f"odradek topics: {tmp_path / 'none'}: No such file or directory\n")
 
 
+@pytest.mark.parametrize("typed", ["consume -t there", "produce -t there", "perf produce -t there -n 1 --record-size 1"])
+def test_the_question_before_the_work_is_asked_with_the_same_settings(typed: str, bootstrap: str, command: Command) -> None:
+    """The spelling is librdkafka's: without the certificates that it names, the question would be asked of a stranger, or fail."""
+    tls = ("-X", "security.protocol=SSL", "-X", "ssl.ca.location=/nowhere/ca.pem")
+    answer = command(*typed.split(), *tls, "-b", bootstrap)
+    assert (answer.status, answer.err.count("\n")) == (1, 1)
+    assert "/nowhere/ca.pem" in answer.err
+
+
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_no_name_of_a_client_makes_a_line_or_moves_the_cursor(output: Output, capsys: pytest.CaptureFixture[str]) -> None:
     name = "g\nforged\x1b[2K\r\x9b"

@@ -11,7 +11,7 @@ import odradek.client
 from odradek.base.errors import ConfigError
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.common_keys import CALLABLES, COMMON_KEYS, SPELLINGS
-from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG, ClientConfig
+from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG, ClientConfig, settings_of_admin
 from odradek.client.document import KAFKAS, document
 from odradek.config.definition import ConfigDef
 
@@ -210,6 +210,11 @@ def test_other_spellings_lead_to_keys_that_there_are() -> None:
 def test_both_spellings_of_one_key_in_other_words() -> None:
     with pytest.raises(ConfigError, match=r"sasl.username is given twice"):
         ClientConfig(ADMIN_CONFIG, {"sasl.username": "a"}, sasl_plain_username="b")
+
+
+def test_an_admin_client_gets_what_it_has_in_every_spelling() -> None:
+    common = {"ssl.ca.location": "ca.pem", "ssl_cafile": "ca.pem", "sasl_plain_username": "a", "client_id": "c", "retries": 1}
+    assert settings_of_admin({**common, "acks": "all", "linger_ms": "5", "group.id": "g", "auto_offset_reset": "latest"}) == common
 
 
 def test_defaults_that_are_not_kafkas_are_told() -> None:

@@ -10,7 +10,8 @@ from typing import Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from odradek.base.errors import ConfigError, ErrorCode, KafkaError
+from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
+from odradek.base.text import printable
 from odradek.cli import profiles
 from odradek.cli.help_page import misunderstood, with_way_out
 from odradek.cli.kafka_flags import as_subcommand
@@ -93,6 +94,11 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
         raise
     except KafkaError as error:
         raise explained(error) from None
+    except UnicodeEncodeError as error:
+        # Text of an argument that is not UTF-8 has halves of surrogate pairs (PEP 383), and a name or a setting has to be UTF-8.
+        if not any(error.object[error.start : error.end] in each for each in arguments):
+            raise
+        raise OdradekError(f"{printable(error.object)}: this is not UTF-8") from None
     return result if isinstance(result, int) else 0
 
 
@@ -299,8 +305,21 @@ def client_settings(bootstrap: str, settings: tuple[str, ...], **defaults: str) 
     return chosen
 
 
+def check_text(option: str, text: str) -> None:
+    """Raise UsageError for text of an argument that is not UTF-8, as names have to be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError(f"{option} {printable(text)}: this is not UTF-8") from None
+
+
+def typed_bytes(text: str) -> bytes:
+    """Return text of the command line in UTF-8. Bytes of an argument that are not UTF-8 become the same bytes again (PEP 383)."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def unescape(text: str) -> bytes:
-    r"""Return a typed delimiter or format as bytes. Replace \n, \t, \r, \0, \\ and \xHH; encode other text as UTF-8."""
+    r"""Return a typed delimiter or format as bytes. Replace \n, \t, \r, \0, \\ and \xHH; other text as in `typed_bytes`."""
     output = bytearray()
     position = 0
     plain = {"n": 10, "t": 9, "r": 13, "0": 0, "\\": 92}
@@ -314,7 +333,7 @@ def unescape(text: str) -> bytes:
             output.append(int(text[position + 2 : position + 4], 16))
             position += 4
         else:
-            output += character.encode()
+            output += typed_bytes(character)
             position += 1
     return bytes(output)
 

@@ -25,7 +25,7 @@ from odradek.cli import profiles, start
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, run
 from odradek.cli.main import COMMANDS, COMPLETING
 from odradek.client.admin.blocking import Admin
-from odradek.client.config import ADMIN_CONFIG
+from odradek.client.config import settings_of_admin
 
 _DEADLINE_MS: Final = "700"
 """Milliseconds until a completion gives up on names from the brokers: the user has pressed Tab and waits."""
@@ -150,7 +150,7 @@ def _groups(context: click.Context) -> list[str]:
 def _admin(given: Mapping[str, Any]) -> Admin:
     chosen = client_settings(given["bootstrap"], given.get("settings") or ())
     chosen |= {"default.api.timeout.ms": _DEADLINE_MS, "request.timeout.ms": _DEADLINE_MS}
-    return Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG})
+    return Admin(settings_of_admin(chosen))
 
 
 def main(arguments: list[str]) -> int:

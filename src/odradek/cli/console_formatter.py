@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from odradek.cli.client_command import typed_bytes
 from odradek.client.types import ConsumerRecord
 
 Formatter = Callable[[ConsumerRecord], bytes]
@@ -54,7 +55,9 @@ def console_formatter(properties: Mapping[str, str]) -> Formatter:
         if name not in PROPERTIES:
             raise click.UsageError(f"--formatter-property {name}: there is no such property; there are {', '.join(PROPERTIES)}")
     printed = [column for column in _COLUMNS if _is_on(properties, f"print.{column}", column == "value")]
-    column_separator, line_separator, headers_separator, null = (properties.get(name, default).encode() for name, default in _TEXTS.items())
+    column_separator, line_separator, headers_separator, null = (
+        typed_bytes(properties.get(name, default)) for name, default in _TEXTS.items()
+    )
     of_key, of_value, of_header = (_decoder(name, properties.get(name)) for name in _DESERIALIZERS)
 
     def headers(record: ConsumerRecord) -> bytes:

@@ -9,6 +9,7 @@ from typing import IO, Final, NamedTuple
 import click
 
 from odradek.base.errors import OdradekError
+from odradek.cli.client_command import typed_bytes
 
 _BLOCK: Final = 1 << 16
 _END_OF_LINE: Final = re.compile(rb"\r\n|\n|\r")
@@ -75,14 +76,14 @@ def line_parser(properties: Mapping[str, str]) -> LineParser:
         if not texts[name]:
             raise click.UsageError(f"--reader-property {name}: this needs at least one character")
     try:
-        between_headers = re.compile(texts["headers.separator"].encode())
+        between_headers = re.compile(typed_bytes(texts["headers.separator"]))
     except re.error as error:
         raise click.UsageError(f"--reader-property headers.separator: this is no regular expression: {error}") from None
     parse_key, parse_headers, ignore_error = (properties.get(name, "").strip().lower() == "true" for name in _SWITCHES)
-    marker = texts["null.marker"].encode() if "null.marker" in texts else None
+    marker = typed_bytes(texts["null.marker"]) if "null.marker" in texts else None
 
     def cut(rest: bytes, separator: str, what: str, number: int, line: bytes) -> tuple[bytes | None, bytes]:
-        before, found, after = rest.partition(separator.encode())
+        before, found, after = rest.partition(typed_bytes(separator))
         if found:
             return before, after
         if ignore_error:
@@ -92,7 +93,7 @@ def line_parser(properties: Mapping[str, str]) -> LineParser:
     def headers_of(text: bytes, number: int) -> list[tuple[str, bytes | None]]:
         found: list[tuple[str, bytes | None]] = []
         for pair in _split(between_headers, text):
-            name, colon, value = pair.partition(texts["headers.key.separator"].encode())
+            name, colon, value = pair.partition(typed_bytes(texts["headers.key.separator"]))
             if not colon and not ignore_error:
                 raise OdradekError(f"No header key separator found in pair '{pair.decode('utf-8', 'replace')}' on line number {number}")
             if colon and name == marker:

@@ -25,7 +25,7 @@ from odradek.cli.seeking import Ends, EndsOfMember, seek
 from odradek.cli.signals import Stop, Stopping, Terminated, stoppable
 from odradek.cli.streams import check_output
 from odradek.client.admin.blocking import Admin
-from odradek.client.config import ADMIN_CONFIG
+from odradek.client.config import settings_of_admin
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.failures import WakeupError
 from odradek.client.types import ConsumerRecord
@@ -187,7 +187,12 @@ def command(
         if wanted.end is not None or wanted.start.kind not in ("beginning", "end"):
             with_ = "-G" if group is not None else "--include"
             raise click.UsageError(f"-o {' -o '.join(offsets)}: with {with_} this must be beginning or end")
-        fetching["auto.offset.reset"] = "earliest" if wanted.start.kind == "beginning" else "latest"
+        reset = "earliest" if wanted.start.kind == "beginning" else "latest"
+        configured = chosen.get("auto.offset.reset", reset)
+        if configured != reset and (offsets or from_beginning):
+            said = "--from-beginning" if from_beginning else f"-o {offsets[0]}"
+            raise click.UsageError(f"{said}: auto.offset.reset says {configured}")
+        fetching["auto.offset.reset"] = configured
         if group is None:
             fetching["enable.auto.commit"] = "false"
         fetching["group.id"] = f"console-consumer-{random.randrange(100_000)}" if group is None else group
@@ -230,7 +235,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _known_partitions(chosen: dict[str, str], topics: tuple[str, ...]) -> dict[str, list[int]]:
-    with Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG}) as admin:
+    with Admin(settings_of_admin(chosen)) as admin:
         return {topic.name: sorted(topic.partitions) for topic in admin.describe_topics(topics).values()}
 
 

@@ -14,9 +14,9 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import client_settings, connection_options_with
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.group_offsets import Plan, Scenario, chosen_scenario, new_offsets, read_plan
+from odradek.cli.group_offsets import Plan, Scenario, chosen_scenario, new_offsets, plan_in
 from odradek.cli.group_report import NAME
-from odradek.cli.items import complain, named_argument, one_of, only, partitions_of
+from odradek.cli.items import PAUSE_S, complain, named_argument, one_of, only, partitions_of
 from odradek.cli.output import Output, Row, output_option, show
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupState
@@ -111,7 +111,7 @@ def reset_application(
     if twice:
         raise click.UsageError(f"{twice[0]} is among --input-topics and --intermediate-topics")
     scenario = chosen_scenario(chosen or "--to-earliest", to_offset if to_offset is not None else shift_by, to_datetime, by_duration)
-    given = {} if from_file is None else read_plan(from_file.read_text(), str(from_file), [application])[application]
+    given = {} if from_file is None else plan_in(from_file, [application])[application]
     with Admin(client_settings(bootstrap, settings)) as admin:
         members = _members(admin, application)
         if members and not force:
@@ -234,6 +234,7 @@ def _remove_members(admin: Admin, application: str) -> None:
     while members := _members(admin, application):
         if time.monotonic() > deadline:
             raise OdradekError(f"application {application} has {members} again; an instance of it is running: stop it")
+        time.sleep(PAUSE_S)
 
 
 def _row(action: str, topic: str, partition: int | None, before: int | None, after: int | None) -> Row:

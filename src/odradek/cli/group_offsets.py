@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -38,6 +39,7 @@ Committed: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata | None]
 
 _INACTIVE: Final = (GroupState.EMPTY, GroupState.DEAD)
 _LARGEST: Final = 2**63 - 1
+_NUMBER: Final = re.compile("[0-9]{1,19}")
 _OFFSET: Final = click.IntRange(-_LARGEST - 1, _LARGEST)
 
 
@@ -142,7 +144,7 @@ def reset_offsets(
     failed = 0
     with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
         groups = sorted(group.group_id for group in admin.list_consumer_groups()) if all_groups else list(names)
-        given = read_plan(_text(from_file), str(from_file), groups) if from_file is not None else None
+        given = plan_in(from_file, groups) if from_file is not None else None
         scope = partitions_of(admin, scopes) if scopes else None
         for group, found in admin.try_describe_consumer_groups(groups).items():
             problem = not_to_be_moved(group, found)
@@ -183,9 +185,18 @@ def reset_offsets(
     return 1 if failed else 0
 
 
-def _text(file: Path) -> str:
-    with click.open_file(str(file)) as stream:
-        return str(stream.read())
+def plan_in(file: Path, groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
+    """Return offsets by group and partition from a CSV file, see `read_plan`; `-` is standard input.
+
+    Raises OSError for a file that cannot be read, OdradekError for a file that is not UTF-8 and for a malformed one.
+    """
+    with click.open_file(str(file), "rb") as stream:
+        content = stream.read()
+    try:
+        return read_plan(content.decode("utf-8-sig"), str(file), groups)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise OdradekError(f"{file}:{line}: the byte 0x{content[error.start]:02x} is not UTF-8") from None
 
 
 def not_to_be_moved(group: str, found: ConsumerGroupDescription | KafkaError) -> str | None:
@@ -271,18 +282,29 @@ def read_plan(text: str, file: str, groups: Sequence[str]) -> dict[str, dict[Top
     Raises OdradekError for a malformed line, and for a group that is not in `groups`.
     """
     plan: dict[str, dict[TopicPartition, int]] = {group: {} for group in groups}
-    for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
+    for number, cells in _numbered(text, file):
         if not cells:
             continue
         if len(cells) == 3 and len(groups) != 1:
             raise OdradekError(f"{file}:{number}: a line for several groups begins with the group")
         group, topic, *rest = cells if len(cells) == 4 else (groups[0], *cells)
-        if len(rest) != 2 or not topic or not rest[0].isdecimal() or not rest[1].removeprefix("-").isdecimal():
+        if len(rest) != 2 or not topic or not _NUMBER.fullmatch(rest[0]) or not _NUMBER.fullmatch(rest[1].removeprefix("-")):
             raise OdradekError(f"{file}:{number}: this must be topic,partition,offset or group,topic,partition,offset")
         if group not in plan:
             raise OdradekError(f"{file}:{number}: group {group} is none of those that are to be reset")
-        plan[group][TopicPartition(topic, int(rest[0]))] = int(rest[1])
+        partition, offset = int(rest[0]), int(rest[1])
+        if partition > 0x7FFFFFFF or not -_LARGEST - 1 <= offset <= _LARGEST:
+            raise OdradekError(f"{file}:{number}: the number is too large")
+        plan[group][TopicPartition(topic, partition)] = offset
     return plan
+
+
+def _numbered(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader(io.StringIO(text, newline=None))
+    try:
+        yield from enumerate(rows, 1)
+    except csv.Error as error:
+        raise OdradekError(f"{file}:{rows.line_num}: {error}") from None
 
 
 def exported(rows: Sequence[Mapping[str, object]], *, with_group: bool) -> str:

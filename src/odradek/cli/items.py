@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 import click
@@ -16,6 +16,9 @@ from odradek.client.admin.blocking import Admin
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
+
+PAUSE_S: Final = 0.1
+"""Seconds between two requests of a command that waits for a change."""
 
 _UNREACHABLE = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION)
 

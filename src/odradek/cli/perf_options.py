@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from odradek.cli.client_command import client_settings
 from odradek.client.admin.blocking import Admin
-from odradek.client.config import ADMIN_CONFIG
+from odradek.client.config import settings_of_admin
 from odradek.client.metrics import MetricName
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -60,7 +60,7 @@ def hasty_admin(chosen: Mapping[str, str]) -> Admin:
     """Return an Admin with these settings and short timeouts: the user waits for the test to begin."""
     impatient = client_settings(chosen["bootstrap.servers"], ())
     timeouts = {name: impatient[name] for name in ("request.timeout.ms", "default.api.timeout.ms")}
-    return Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG} | timeouts)
+    return Admin(settings_of_admin(chosen) | timeouts)
 
 
 def progress_wanted(form: Form, interval: int | None) -> bool:

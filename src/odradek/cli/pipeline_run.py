@@ -24,7 +24,7 @@ from odradek.base.errors import ConfigError, KafkaError, OdradekError
 from odradek.cli.client_command import client_settings, explained
 from odradek.cli.signals import heeded
 from odradek.client import Admin
-from odradek.client.config import ADMIN_CONFIG
+from odradek.client.config import settings_of_admin
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 from odradek.spark.environment import check_java, spark_environment
@@ -138,7 +138,7 @@ def check_broker(settings: Mapping[str, str]) -> None:
     for server in servers.split(","):
         parse_host_port("bootstrap.servers", server)
     try:
-        of_admin = tuple(f"{key}={value}" for key, value in client.items() if key in ADMIN_CONFIG)
+        of_admin = tuple(f"{key}={value}" for key, value in settings_of_admin(client).items())
         with Admin(client_settings(servers, of_admin)) as admin:
             admin.describe_cluster()
     except KafkaError as error:

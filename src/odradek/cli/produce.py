@@ -13,14 +13,23 @@ from typing import Final, TypeVar
 
 import click
 
-from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
+from odradek.cli.client_command import (
+    CONTEXT_SETTINGS,
+    check_text,
+    client_settings,
+    connection_options_with,
+    read_properties,
+    run,
+    typed_bytes,
+    unescape,
+)
 from odradek.cli.console_reader import line_parser, lines
 from odradek.cli.progress import Meter
 from odradek.cli.record_json import parse_json_line
 from odradek.cli.record_lines import Shape, limit, runs
 from odradek.cli.sending import Sending, Sink
 from odradek.client.admin.blocking import Admin
-from odradek.client.config import ADMIN_CONFIG
+from odradek.client.config import settings_of_admin
 from odradek.client.producer.blocking import Producer
 
 _CONFIGURATION: Final = "odradek.producer"
@@ -206,16 +215,20 @@ def command(
     in_transactions = "transactional.id" in chosen
     if transaction_size is not None and not in_transactions:
         raise click.UsageError("--transaction-size needs --transactional-id ID")
+    check_text("-t", topic)
     for path in (*whole_files, *line_files):
-        path.open("rb").close()  # a missing file is an error before any record is written
+        if not path.is_fifo():  # whose writer would lose what it writes to a reader that is gone
+            path.open("rb").close()  # a missing file is an error before any record is written
     separator = unescape("\\n" if delimiter is None else delimiter)
     shape = Shape(
-        unescape(key_delimiter) if key_delimiter else None, key.encode() if key is not None else None, _headers(headers), empty_is_null
+        unescape(key_delimiter) if key_delimiter else None, typed_bytes(key) if key is not None else None, _headers(headers), empty_is_null
     )
     if not quiet:
         _remark_on_new_topic(chosen, topic)
     from_file = bool(line_files or whole_files)
     size = sum(path.stat().st_size for path in line_files) if line_files and count is None else None
+    if any(path.is_fifo() for path in line_files):
+        size = None
     meter = Meter(size=size, quiet=quiet or (sys.stdin.isatty() and not from_file))
     sink: Sink | None = None
     try:
@@ -254,7 +267,7 @@ def _remark_on_new_topic(chosen: dict[str, str], topic: str) -> None:
     """Print a remark when the topic does not exist. The broker may create the topic, so a mistyped name is not an error."""
     if not _TOPIC_NAME.fullmatch(topic):
         return  # The broker responds with the reason.
-    with Admin({name: value for name, value in chosen.items() if name in ADMIN_CONFIG}) as admin:
+    with Admin(settings_of_admin(chosen)) as admin:
         names = [each.name for each in admin.list_topics(internal=True)]
     if topic not in names:
         close = get_close_matches(topic, names, 1)
@@ -268,7 +281,8 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
         name, equals, value = header.partition("=")
         if not name:
             raise click.UsageError(f"-H {header}: this must be name=value")
-        output.append((name, value.encode() if equals else None))
+        check_text("-H", name)
+        output.append((name, typed_bytes(value) if equals else None))
     return output
 
 

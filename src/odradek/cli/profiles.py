@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from odradek.base.errors import ConfigError
-from odradek.client.common_keys import SPELLINGS
-from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, ClientConfig
+from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, ClientConfig, key_of
 from odradek.config.definition import PASSWORD
 from odradek.config.properties import MalformedProperties, parse_properties
 
@@ -73,7 +72,7 @@ def load(name: str) -> dict[str, str]:
 def check(settings: Mapping[str, str]) -> None:
     """Raise ConfigError for a setting that not every kind of client has, and for an invalid value."""
     for key in settings:
-        dotted = SPELLINGS.get(key, key)
+        dotted = key_of(ADMIN_CONFIG, key)
         if dotted not in ADMIN_CONFIG and (dotted in PRODUCER_CONFIG or dotted in CONSUMER_CONFIG):
             raise ConfigError(f"{key} is not a setting of every client; -X {key}=VALUE gives it to a command that takes it")
         if dotted in ADMIN_CONFIG and not (dotted in PRODUCER_CONFIG and dotted in CONSUMER_CONFIG):
@@ -121,7 +120,7 @@ def merged(settings: Mapping[str, str], given: Mapping[str, str], removed: Itera
 
 
 def _is_secret(key: str) -> bool:
-    dotted = SPELLINGS.get(key, key)
+    dotted = key_of(ADMIN_CONFIG, key)
     return dotted not in ADMIN_CONFIG or ADMIN_CONFIG[dotted].type == PASSWORD
 
 
@@ -132,11 +131,12 @@ def _path(name: str) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
+    content = text.encode()  # first: text that is no UTF-8 leaves no file behind
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

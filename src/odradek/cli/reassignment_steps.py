@@ -10,6 +10,7 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
+from odradek.cli.items import PAUSE_S
 from odradek.cli.output import Row
 from odradek.cli.reassignment_plan import Move, Replicas, throttled_replicas
 from odradek.client.admin.aio import AsyncAdmin
@@ -18,7 +19,6 @@ from odradek.client.admin.types.replicas import PartitionReassignment, TopicPart
 from odradek.client.types import ConfigChange, ConfigResource
 from odradek.protocol.api_keys import ApiKey
 
-_PAUSE_S: Final = 0.1
 _LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 _FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 _RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -112,7 +112,7 @@ def move_directories(admin: Admin, places: Mapping[TopicPartitionReplica, str], 
         if left:
             if time.monotonic() >= deadline:
                 raise OdradekError(f"the move to a log directory could not begin in {timeout_ms} ms: {', '.join(map(str, sorted(left)))}")
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
 
 
 def log_dirs_of(admin: Admin, replicas: Replicas) -> dict[TopicPartitionReplica, str]:

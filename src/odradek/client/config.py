@@ -8,7 +8,7 @@ A key that is not listed here raises ConfigError, even if it is a key of Kafka's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from odradek.base.errors import ConfigError
 from odradek.client.common_keys import ADMIN_KEYS, CALLABLES, COMMON_KEYS, METADATA_MAX_IDLE, REFUSED, SPELLINGS
@@ -33,6 +33,8 @@ from odradek.config.definition import (
 )
 from odradek.config.references import PROVIDERS, PROVIDERS_PREFIX, Resolved, is_of_providers, is_provider_setting
 from odradek.config.validators import gzip_level, parse_host_port
+
+T = TypeVar("T")
 
 Setting = str | int | float | bool | Sequence[str] | Callable[..., object] | None
 """Value of a key: text as in a properties file, or the Python value; None means the default."""
@@ -225,8 +227,7 @@ class ClientConfig:
         if isinstance(followed, Resolved):
             pairs = [(name, followed.get(name, value)) for name, value in pairs]
         for name, value in pairs:
-            dotted = name if name in definition else _dotted(name)
-            dotted = SPELLINGS.get(dotted, dotted)
+            dotted = key_of(definition, name)
             check_known(definition, dotted)
             if dotted in given or dotted in callables:
                 raise ConfigError(f"Configuration {dotted} is given twice")
@@ -367,6 +368,17 @@ def follow_references(given: Mapping[str, Any]) -> dict[str, Any]:
     from odradek.providers.resolving import resolve_client
 
     return resolve_client(given, providers)
+
+
+def key_of(definition: ConfigDef, name: str) -> str:
+    """Return the key of a setting's name, which may be spelled with `_` for `.`, or as in librdkafka and kafka-python."""
+    dotted = name if name in definition else _dotted(name)
+    return SPELLINGS.get(dotted, dotted)
+
+
+def settings_of_admin(settings: Mapping[str, T]) -> dict[str, T]:
+    """Return the settings of a producer or consumer that an admin client has as well, in whatever spelling, under their names."""
+    return {name: value for name, value in settings.items() if key_of(ADMIN_CONFIG, name) in ADMIN_CONFIG}
 
 
 def _dotted(name: str) -> str:

@@ -25,7 +25,7 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.admin.types.transactions import TransactionState
-from odradek.client.config import ADMIN_CONFIG, Setting
+from odradek.client.config import Setting, settings_of_admin
 from odradek.client.core.transactions import PreparedTransaction
 from odradek.client.producer.aio import AsyncProducer
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
@@ -186,7 +186,7 @@ async def _give_up(admin: AsyncAdmin, mine: Iterable[PreparedTransaction]) -> No
 
 
 def _admin(settings: Mapping[str, Setting]) -> AsyncAdmin:
-    return AsyncAdmin({name: value for name, value in settings.items() if name in ADMIN_CONFIG})
+    return AsyncAdmin(settings_of_admin(settings))
 
 
 def _owner(settings: Mapping[str, Setting], sink: Sink) -> AsyncProducer:

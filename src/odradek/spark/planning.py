@@ -11,7 +11,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition, uuid_to_string
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.topics import TopicDescription
-from odradek.client.config import ADMIN_CONFIG, Setting
+from odradek.client.config import Setting, settings_of_admin
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.core.metadata import TopicInfo
 from odradek.spark.options import PositionSpec, ReadOptions, TimeSpec
@@ -119,7 +119,7 @@ class Planner:
 
     def _connected_admin(self) -> Admin:
         if self._admin is None:
-            self._admin = Admin({name: value for name, value in self._options.client.items() if name in ADMIN_CONFIG})
+            self._admin = Admin(settings_of_admin(self._options.client))
         return self._admin
 
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
