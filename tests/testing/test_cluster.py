@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ConfigError, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.types import NewTopic
+from odradek.config.broker import standalone_config
 from odradek.testing.cluster import SimulatedCluster
 from odradek.testing.loop import SimulatedLoop, run
 from odradek.testing.network import VirtualNetwork
+from odradek.testing.node import SimulatedNode
 
 
 async def _create(cluster: SimulatedCluster, topic: str, factor: int = 1) -> None:
@@ -133,3 +135,57 @@ def test_a_node_that_is_cut_off_from_the_others_serves_no_changes() -> None:
         await cluster.stop()
 
     run(main, VirtualNetwork(6))
+
+
+def test_a_power_cut_of_all_machines_takes_what_killed_nodes_left_unsynced() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = SimulatedCluster(loop, seed=7, nodes=2)
+        await cluster.start()
+        for node in cluster.ids:
+            disk = cluster.nodes[node].disk
+            file = disk.open("/data/synced", create=True)
+            file.pwritev([b"synced"], 0)
+            file.fsync()
+            disk.fsync_dir("/data")
+            for number in range(50):
+                disk.open(f"/data/unsynced-{number}", create=True)
+        cluster.kill(1)
+        cluster.kill(2)
+        assert all(simulated.disk.exists("/data/unsynced-49") for simulated in cluster.nodes.values())
+        cluster.power_cut()
+        for simulated in cluster.nodes.values():
+            assert simulated.disk.read_bytes("/data/synced") == b"synced"
+            assert not simulated.disk.exists("/data/unsynced-49")
+        await cluster.heal()
+        await cluster.stop()
+
+    run(main, VirtualNetwork(7))
+
+
+def test_healing_takes_back_the_latency_between_a_client_and_a_node() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        cluster = SimulatedCluster(loop, seed=8, nodes=1)
+        await cluster.start()
+        cluster.slow_down("admin", 1, (20.0, 20.0))
+        await cluster.heal()
+        begin = loop.time()
+        await _create(cluster, "topic")
+        assert loop.time() - begin < 20
+        await cluster.stop()
+
+    run(main, VirtualNetwork(8))
+
+
+def test_a_node_whose_settings_are_wrong_is_down_and_starts_with_better_ones() -> None:
+    async def main(loop: SimulatedLoop) -> None:
+        settings = {"log.dirs": "/data", "listeners": "PLAINTEXT://node:9092,CONTROLLER://node:9093", "num.partitions": "none"}
+        settings["controller.quorum.bootstrap.servers"] = "node:9093"
+        node = SimulatedNode(loop, "node", lambda: standalone_config(settings), format_if_empty=True)
+        with pytest.raises(ConfigError):
+            await node.start()
+        assert not node.alive
+        settings["num.partitions"] = "2"
+        await node.start()
+        await node.stop()
+
+    run(main, VirtualNetwork(9))

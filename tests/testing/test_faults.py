@@ -185,6 +185,22 @@ def test_a_fetch_session_that_was_there_before_the_fault_begins_anew(broker: Emb
         assert wire.ask(fetch(0, 0, topic), 16).session_id != 0
 
 
+def test_no_fetch_session_is_opened_while_a_fault_waits_for_a_topic(broker: EmbeddedBroker) -> None:
+    name = broker.create_topic("sessionless")
+    with Wire(broker.port) as wire:
+        topic_id = wire.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)]), 12).topics[0].topic_id
+        partition = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)
+        topic = FetchRequest.FetchTopic(topic_id=topic_id, partitions=[partition])
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1000, session_id=0, session_epoch=0, topics=[topic])
+        with broker.faults.delay("Fetch", 0.001, topic=name) as fault:
+            answer = wire.ask(request, 16)
+            assert (answer.error_code, answer.session_id, answer.responses[0].partitions[0].error_code) == (0, 0, 0)
+            assert fault.hits == 1
+        with broker.faults.fail("Fetch", STRANGE, topic=name, applied=True):
+            answer = wire.ask(request, 16)
+            assert (answer.session_id, answer.responses[0].partitions[0].error_code) == (0, STRANGE)
+
+
 def test_an_applied_error_tells_of_a_write_that_has_happened(broker: EmbeddedBroker) -> None:
     name = broker.create_topic("applied")
     with broker.faults.fail("Produce", ErrorCode.REQUEST_TIMED_OUT, topic=name, times=1, applied=True) as fault:

@@ -97,7 +97,20 @@ def test_a_paused_broker_says_nothing_until_it_goes_on(process: bool) -> None:
         broker.pause()
         broker.kill()
         broker.start()
+        broker.pause()
+        broker.pause()
+        broker.resume()
+        with Wire(broker.port) as other:
+            other.ask(request, 3)
         broker.pause()  # it is stopped all the same
+
+
+def test_a_call_that_is_given_up_ends_in_the_process_of_the_broker() -> None:
+    with EmbeddedBroker(process=True, memory=True) as broker:
+        with pytest.raises(TimeoutError, match="0 PRODUCE requests"):
+            broker.wait_until_seen("Produce", timeout_s=0.05)
+        _until(lambda: "wait_until_seen was given up" in broker.log_text())
+        assert broker.seen("Produce") == 0
 
 
 def test_faults_work_in_a_process_of_its_own_and_its_log_can_be_read() -> None:

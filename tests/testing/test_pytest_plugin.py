@@ -116,6 +116,51 @@ def test_ninth(odradek_broker):
     assert _passed(_pytest(_project(tmp_path, code), "-q")) == 9
 
 
+def test_a_shared_broker_that_was_stopped_or_did_not_start_is_made_again_for_the_next_test(tmp_path: Path) -> None:
+    code = """
+import os
+import signal
+import socket
+import pytest
+
+taken = socket.create_server(("127.0.0.1", 0))
+BUSY = pytest.mark.odradek(settings={"listeners": ["PLAINTEXT://127.0.0.1:%d" % taken.getsockname()[1]]})
+seen = []
+
+def test_first(odradek_broker):
+    odradek_broker.stop()
+
+def test_second(odradek_broker, odradek_topic):
+    seen.append(odradek_broker)
+
+@BUSY
+def test_third(request):
+    with pytest.raises(Exception, match="PLAINTEXT"):
+        request.getfixturevalue("odradek_broker")
+    taken.close()
+
+@BUSY
+def test_fourth(odradek_broker, odradek_topic):
+    pass
+
+@pytest.mark.odradek(nodes=1)
+def test_fifth(odradek_cluster):
+    odradek_cluster.stop()
+
+@pytest.mark.odradek(nodes=1)
+def test_sixth(odradek_cluster):
+    assert odradek_cluster.is_up(1)
+
+def test_seventh(odradek_session_broker, odradek_broker, odradek_topic):
+    assert odradek_session_broker is odradek_broker is seen[0]
+    os.kill(odradek_broker.pid, signal.SIGKILL)
+
+def test_eighth(odradek_session_broker, odradek_broker, odradek_topic):
+    assert odradek_session_broker is odradek_broker is seen[0]
+"""
+    assert _passed(_pytest(_project(tmp_path, code, "odradek_process = true"), "-q")) == 8
+
+
 def test_a_topic_is_as_its_mark_says_and_goes_after_the_test(tmp_path: Path) -> None:
     code = """
 import pytest

@@ -221,8 +221,7 @@ class SimulatedCluster:
     def power_cut(self, *nodes: int) -> None:
         """Cut the power of the named nodes (default: all) at the same moment. Nodes that are down are skipped."""
         for node in nodes or self.ids:
-            if self.nodes[node].alive:
-                self.nodes[node].power_cut()
+            self.nodes[node].power_cut()
 
     def pause(self, node: int) -> None:
         """See `SimulatedNode.pause`."""
@@ -261,9 +260,7 @@ class SimulatedCluster:
         that failed to start.
         """
         self.loop.network.heal()
-        for source in self.hosts:
-            for target in self.hosts:
-                self.loop.network.slow_down(source, target, None)
+        self.loop.network.restore_latencies()
         for node, simulated in self.nodes.items():
             self.set_clock(node, 0)
             simulated.slow_jobs(None)

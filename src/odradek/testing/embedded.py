@@ -136,6 +136,11 @@ class EmbeddedBroker(EmbeddedNode):
         return NodeSpec(settings, standalone=True, release=self._release, sync=not self._place.is_own)
 
     @property
+    def is_gone(self) -> bool:
+        """Whether the broker was stopped and its temporary directory removed, so that it cannot be started again."""
+        return self._place.gone
+
+    @property
     def port(self) -> int:
         """Port that clients connect to. With `listeners` of your own the port is known after the start, otherwise before."""
         return self._ports[0].port if self._ports else super().port
@@ -218,6 +223,11 @@ class EmbeddedCluster:
     def _new_node(self, node: int, *, process: bool) -> EmbeddedNode:
         directory = self.directory_of(node)
         return EmbeddedNode(node, lambda: self._spec(node), directory, process=process, log_path=f"{directory}.log")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the cluster was stopped and its temporary directory removed, so that it cannot be started again."""
+        return self._place.gone
 
     @property
     def bootstrap_servers(self) -> str:

@@ -84,8 +84,9 @@ class EmbeddedNode:
             if self._life is not None:
                 raise TestingError(f"node {self.node_id} is up")
             spec = self._new_spec()._replace(ahead_s=self.ahead_s)
-            life = self._life = NodeProcess(spec, self.log_path) if self._in_process else NodeThread(spec, disk=self._disk)
+            life = NodeProcess(spec, self.log_path) if self._in_process else NodeThread(spec, disk=self._disk)
             life.start()
+            self._life = life
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the node serves clients. Raises TimeoutError after `timeout_s` seconds, or the error that stopped the start."""

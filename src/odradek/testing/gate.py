@@ -139,11 +139,12 @@ class Gate:
                     # partitions.
                     return self._frame(header, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
                 message.session_id, message.session_epoch, message.forgotten_topics_data = 0, _SESSIONLESS, []
+                request = self._with(request, message)
         rule = self.rules.strike(
             header.api_key, header.client_id, lambda rule: rule.topic is None or self._parts(message, rule)[0] is not None
         )
         if rule is None:
-            return self._ask(request, message) if isinstance(message, FetchRequest) else self._ask(request)
+            return self._ask(request)
         if rule.action is Action.FAIL:
             return self._fail(request, rule, message)
         if rule.action is Action.DELAY:
@@ -156,13 +157,16 @@ class Gate:
             return _then(self._ask(request), self._cut_off)
         raise ProtocolError("it is to be disconnected")
 
-    def _ask(self, request: _Frame, message: Message | None = None) -> Answer:
-        """Return the dispatcher's answer to the request, or to `message` of the same API in its place."""
-        if message is None:
-            return self._dispatcher.handle_frame(request.connection, request.bytes)
+    def _ask(self, request: _Frame) -> Answer:
+        """Return the dispatcher's answer to the request."""
+        return self._dispatcher.handle_frame(request.connection, request.bytes)
+
+    @staticmethod
+    def _with(request: _Frame, message: Message) -> _Frame:
+        """Return the request with another message of the same API."""
         header = request.header
         head = encode_request_header(header.api_key, header.api_version, header.correlation_id, header.client_id)
-        return self._dispatcher.handle_frame(request.connection, memoryview(head + message.encode(header.api_version)))
+        return request._replace(offset=len(head), bytes=memoryview(head + message.encode(header.api_version)))
 
     def _fail(self, request: _Frame, rule: Rule, message: Message | None) -> Answer:
         header = request.header
@@ -183,7 +187,7 @@ class Gate:
             return self._frame(header, errors)
         if isinstance(rest, FetchRequest):
             rest.max_wait_ms = 0
-        return _then(self._ask(request, rest), lambda answer: self._overlaid(header, answer, errors))
+        return _then(self._ask(self._with(request, rest)), lambda answer: self._overlaid(header, answer, errors))
 
     def _refusal(self, request: _Frame, rule: Rule) -> Sequence[Chunk]:
         connection, header, offset, frame = request

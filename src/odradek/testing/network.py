@@ -92,6 +92,10 @@ class VirtualNetwork:
         else:
             self._slow[(source, target)] = latency_s
 
+    def restore_latencies(self) -> None:
+        """Remove every latency that was set by `slow_down`."""
+        self._slow.clear()
+
     def listen(
         self, factory: ProtocolFactory, host: str | None, port: int | None, *, serving: bool = True, backlog: int = 100
     ) -> VirtualServer:

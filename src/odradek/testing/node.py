@@ -106,7 +106,12 @@ class SimulatedNode:
         self._process.job_latency_s = self.job_latency_s
         self.note(f"start of life {self.lives}")
         process = self._process
-        self.broker = process.run(self._new_broker)
+        try:
+            self.broker = process.run(self._new_broker)
+        except Exception:
+            process.kill()
+            self._process = None
+            raise
         await self._as(process, self.broker.start())
         self.note("serving")
 
@@ -175,8 +180,18 @@ class SimulatedNode:
         self._end("killed", self.disk.kill())
 
     def power_cut(self) -> None:
-        """Cut the machine's power. Unsynced changes may be lost, in any combination that the disk's model allows."""
-        self._end("power cut", self.disk.crash(self._random))
+        """Cut the machine's power. Unsynced changes may be lost, in any combination that the disk's model allows.
+
+        While the node is down, unsynced changes of its last life are lost.
+        """
+        survivor = self.disk.crash(self._random)
+        if self._process is not None:
+            self._end("power cut", survivor)
+            return
+        self._end_at = None
+        self.disk = survivor
+        self._watch(survivor)
+        self.note("power cut while down")
 
     def end_at_step(self, steps: int, *, power: bool = False) -> None:
         """Arm an end of the life (`power_cut` or `kill`) before the disk operation that is `steps` operations ahead, also during a

@@ -23,6 +23,8 @@ from odradek.testing.pipe import Unpacker, packed, packed_error
 _PIECE: Final = 65_536
 _ORPHAN_S: Final = 1.0
 
+_logger = logging.getLogger(__name__)
+
 
 class _Child:
     """Node, and its end of the socket to the parent."""
@@ -34,7 +36,8 @@ class _Child:
         self._unpacker = Unpacker()
         self._agent: NodeAgent | None = None
         self._ending = loop.create_future()
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        """By the parent's number; an entry goes when its call ends."""
 
     async def run(self) -> None:
         """Serve until an orderly shutdown."""
@@ -79,10 +82,16 @@ class _Child:
                 if message == "stop":
                     if not self._ending.done():
                         self._ending.set_result(None)
+                elif isinstance(message, int):
+                    # The parent gave the call up.
+                    if message in self._calls:
+                        self._calls[message].cancel()
                 else:
-                    task = self._loop.create_task(self._answer(*message))
-                    self._calls.add(task)
-                    task.add_done_callback(self._calls.discard)
+                    self._begin(*message)
+
+    def _begin(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        task = self._calls[number] = self._loop.create_task(self._answer(number, name, arguments))
+        task.add_done_callback(lambda _: self._calls.pop(number))
 
     def _watch_parent(self) -> None:
         """Exit when the parent is gone. The socket alone is not enough: another forked child of the parent may keep the parent's end
@@ -96,6 +105,9 @@ class _Child:
         assert self._agent is not None
         try:
             value, error = await self._agent.call(name, *arguments), None
+        except asyncio.CancelledError:
+            _logger.info("the call %s was given up", name)
+            raise
         except Exception as problem:
             value, error = None, packed_error(problem)
         await self._say("answer", (number, value, error))

@@ -83,7 +83,18 @@ class NodeProcess:
             self._waiting[number] = future
             with contextlib.suppress(OSError):
                 self._socket.sendall(packed((number, name, arguments)))
-        return future.result(timeout_s)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            if not future.done():
+                self._give_up(number)
+            raise
+
+    def _give_up(self, number: int) -> None:
+        """Forget a call and have the child cancel it."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._waiting.pop(number, None) is not None and self._socket is not None:
+                self._socket.sendall(packed(number))
 
     def pause(self) -> None:
         """Pause the process with SIGSTOP."""

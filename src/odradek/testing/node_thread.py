@@ -46,6 +46,7 @@ class NodeThread:
         self._killed = False
         self._agent: NodeAgent | None = None
         self._going_on: threading.Event | None = None
+        self._pausing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="odradek-embedded", daemon=True)
         _lives.add(self)
 
@@ -89,6 +90,8 @@ class NodeThread:
     def pause(self) -> None:
         """Stop the node's event loop until `resume`, and wait until it stands still. Sockets still receive bytes, and executor calls
         go on.
+
+        A second `pause` changes nothing, as a second SIGSTOP: the first `resume` ends it.
         """
         going_on, begun = threading.Event(), threading.Event()
 
@@ -96,8 +99,10 @@ class NodeThread:
             begun.set()
             going_on.wait()
 
-        self._going_on = going_on
-        with contextlib.suppress(RuntimeError):
+        with self._pausing, contextlib.suppress(RuntimeError):
+            if self._going_on is not None:
+                return
+            self._going_on = going_on
             self._loop.call_soon_threadsafe(stand_still)
             while not begun.wait(0.05) and self._thread.is_alive():
                 pass

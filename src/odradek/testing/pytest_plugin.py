@@ -79,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
+    from odradek.config.definition import setting_text
+
     settings: dict[str, str] = {}
     for line in config.getini("odradek_settings"):
         key, equals, value = str(line).partition("=")
@@ -89,7 +91,7 @@ def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
     for mark in reversed(list(node.iter_markers(_MARK)) if node is not None else []):
         if mark.args:
             raise pytest.UsageError(f"@pytest.mark.odradek takes named arguments only, not {mark.args[0]!r}")
-        settings.update(mark.kwargs.get("settings") or {})
+        settings.update({name: setting_text(name, value) for name, value in (mark.kwargs.get("settings") or {}).items()})
         asked.update({key: value for key, value in mark.kwargs.items() if key != "settings"})
     known = {"version", "nodes", "process", "memory", "fresh", "partitions", "configs"}
     if unknown := sorted(asked.keys() - known):
@@ -117,7 +119,7 @@ class _Pool:
     def broker(self, wish: _Wish) -> EmbeddedBroker:
         """Return a broker that is up and has no faults."""
         found = self._brokers.get(wish.broker)
-        if found is None:
+        if found is None or found.is_gone:
             found = self._brokers[wish.broker] = _new_broker(wish)
         if not found.is_up:
             found.start()
@@ -127,20 +129,25 @@ class _Pool:
         """Return a cluster whose nodes are all up."""
         key = (wish.nodes, *wish.broker)
         found = self._clusters.get(key)
-        if found is None:
+        if found is None or found.is_gone:
             found = self._clusters[key] = _new_cluster(wish)
         found.start()
         return found
 
     def tidy(self, kept: EmbeddedBroker | None) -> None:
-        """End all faults after a test. Stop brokers and clusters that do not answer or whose clock was advanced (except the clock of
-        `kept`).
+        """End all faults after a test. Stop brokers and clusters that do not answer or whose clock was advanced.
+
+        `kept` is the broker of a fixture of the session. It keeps its clock. When it does not answer, it is killed, because a stop would
+        remove its directory; the next test starts it again.
         """
         for key, broker in list(self._brokers.items()):
-            if not _tidied(broker) or (broker.ahead_s and broker is not kept):
+            tidied = _tidied(broker)
+            if broker is kept:
+                if not tidied:
+                    broker.kill()
+            elif not tidied or broker.ahead_s:
                 broker.stop()
-                if broker is not kept:
-                    del self._brokers[key]
+                del self._brokers[key]
         for key, cluster in list(self._clusters.items()):
             ok = [_tidied(node) for node in cluster.nodes.values()]
             if not all(ok) or any(node.ahead_s for node in cluster.nodes.values()):
