@@ -22,9 +22,12 @@ from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import decode_request_header, encode_response_header
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.messages.vote import VoteRequest, VoteResponse
 from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message
+from odradek.security.sasl.client import SaslClient
 from odradek.testing.loop import SimulatedClock, SimulatedLoop, run
 
 NODE = Address(2, "peer", 9092)
@@ -211,13 +214,47 @@ def echo(request: Message, version: int) -> Message:
 
 
 HEARTBEATS = {12: (0, 4), 52: (0, 2)}
+SECURED = HEARTBEATS | {17: (1, 1), 36: (0, 2)}
+
+Login = Callable[[], SaslClient]
+
+
+class Exchange:
+    """SASL client that sends `messages` messages, and raises `error` after its first message."""
+
+    mechanism = "PLAIN"
+
+    def __init__(self, messages: int = 1, *, error: Exception | None = None, takes_long: bool = False) -> None:
+        self.takes_long = takes_long
+        self._left = messages
+        self._error = error
+
+    def first(self) -> bytes:
+        return b"first"
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        if self._error is not None:
+            raise self._error
+        self._left -= 1
+        return b"next" if self._left else None
+
+
+def secured(request: Message, version: int, lifetime_ms: int = 0) -> Message:
+    if isinstance(request, SaslHandshakeRequest):
+        return SaslHandshakeResponse(mechanisms=["PLAIN"])
+    if isinstance(request, SaslAuthenticateRequest):
+        return SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
+    return echo(request, version)
 
 
 class World:
-    def __init__(self, loop: SimulatedLoop, serve: Serve, ranges: dict[int, tuple[int, int]], settings: PeerSettings) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, serve: Serve, ranges: dict[int, tuple[int, int]], settings: PeerSettings, client: Login | None
+    ) -> None:
         self.loop = loop
         self.server = Server(loop, SimulatedClock(loop), serve, ranges)
-        self.peers = Peers(loop, SimulatedClock(loop), "me", settings)
+        login = (lambda listener, host: None) if client is None else (lambda listener, host: client())
+        self.peers = Peers(loop, SimulatedClock(loop), "me", settings, login=login)
 
     def send(self, purpose: str = "rpc", request: Message | None = None, **how: Any) -> Deferred[Message]:
         return self.peers.send(NODE, purpose, request or HeartbeatRequest(group_id="g", member_id="m"), **how)
@@ -247,10 +284,11 @@ def story(
     ranges: dict[int, tuple[int, int]] | None = None,
     *,
     up: bool = True,
+    login: Login | None = None,
     **settings: Any,
 ) -> None:
     async def main(loop: SimulatedLoop) -> None:
-        world = World(loop, serve, HEARTBEATS if ranges is None else ranges, PeerSettings(**settings))
+        world = World(loop, serve, HEARTBEATS if ranges is None else ranges, PeerSettings(**settings), login)
         if up:
             await world.server.start()
         try:
@@ -524,6 +562,83 @@ def test_closing_ends_everything() -> None:
         assert not world.server.acceptor.connections
 
     story(test, lambda request, version: Deferred() if isinstance(request, VoteRequest) else echo(request, version))
+
+
+def test_an_exchange_has_ten_messages_and_no_more() -> None:
+    async def test(world: World) -> None:
+        assert await world.answer() == HeartbeatResponse(error_code=4)
+
+    async def refused(world: World) -> None:
+        with pytest.raises(KafkaError, match="does not come to an end"):
+            await world.answer()
+        assert [key for key, _ in world.server.requests] == [17] + [36] * 10
+
+    story(test, secured, SECURED, login=lambda: Exchange(10))
+    story(refused, secured, SECURED, login=lambda: Exchange(11))
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_login_that_fails_with_any_error_ends_the_attempt(at_once: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """A library of a mechanism may raise anything, when the client is made or when it answers."""
+    fails = True
+
+    def login() -> Exchange:
+        if fails and at_once:
+            raise RuntimeError("no ticket")
+        return Exchange(error=RuntimeError("no ticket") if fails else None)
+
+    async def test(world: World) -> None:
+        nonlocal fails
+        assert await world.code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+        assert world.state is LineState.BACKING_OFF
+        assert "RuntimeError: no ticket" in caplog.text
+        fails = False
+        await asyncio.sleep(0.1)
+        assert await world.answer() == HeartbeatResponse(error_code=4)
+
+    story(test, secured, SECURED, login=login)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_renewal_that_fails_with_any_error_ends_the_connection(at_once: bool) -> None:
+    made: list[str] = []
+
+    def login() -> Exchange:
+        made.append("client")
+        if len(made) == 2 and at_once:
+            raise RuntimeError("no ticket")
+        return Exchange(error=RuntimeError("no ticket") if len(made) == 2 else None)
+
+    async def test(world: World) -> None:
+        assert await world.answer() == HeartbeatResponse(error_code=4)
+        await asyncio.sleep(0.9)
+        assert len(made) == 2
+        assert world.state is LineState.BACKING_OFF
+        await asyncio.sleep(0.1)
+        assert await world.answer(timeout_s=2) == HeartbeatResponse(error_code=4)
+
+    story(test, lambda request, version: secured(request, version, 1000), SECURED, login=login)
+
+
+def test_a_login_of_a_lost_connection_does_not_end_the_next_dial() -> None:
+    async def test(world: World) -> None:
+        world.loop.slow_jobs(1, (5.0, 5.0))
+        first = world.send()
+        await asyncio.sleep(1)
+        for connection in list(world.server.acceptor.connections):
+            connection.abort()
+        assert await world.code(first) is ErrorCode.NETWORK_EXCEPTION
+        await asyncio.sleep(3)
+        world.loop.network.cut("127.0.0.1", "peer")
+        second = world.send()
+        await asyncio.sleep(2)
+        assert world.state is LineState.DIALLING
+        world.peers.close()
+        assert code(second) is ErrorCode.NETWORK_EXCEPTION
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "the dial is cancelled"
+
+    story(test, secured, SECURED, login=lambda: Exchange(takes_long=True))
 
 
 def test_peers_work_over_real_sockets() -> None:

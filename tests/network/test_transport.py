@@ -266,6 +266,24 @@ def test_an_answer_to_another_request_closes() -> None:
     talk(test, lambda connection, frame: [response(99)])
 
 
+@pytest.mark.parametrize(
+    ("api_version", "data"),
+    [(0, framed(b"x")), (0, framed(b"")), (4, response(0)), (0, response(99))],
+    ids=["short", "empty", "tags", "other"],
+)
+def test_a_request_whose_response_has_a_bad_header_fails_with_the_connection(api_version: int, data: bytes) -> None:
+    pipeline = RequestPipeline("me")
+    _, answer = pipeline.encode(HEARTBEAT, api_version, [b""], deadline=5.0)
+    assert pipeline.receiver.reserve()
+    pipeline.receiver.space()[: len(data)] = data
+    with pytest.raises(ProtocolError):
+        pipeline.received(len(data))
+    assert pipeline.in_flight == 1
+    lost = ConnectionLost("gone")
+    pipeline.fail(lost)
+    assert answer.error is lost
+
+
 def test_nobody_there_is_said_by_name() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())

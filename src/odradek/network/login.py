@@ -41,20 +41,17 @@ async def log_in(connection: ClientConnection, versions: ApiVersionTable, client
     body = await _ask(connection, SaslHandshakeRequest(mechanism=client.mechanism), version, timeout_s)
     _check_handshake(SaslHandshakeResponse.decode(body, version), client.mechanism)
     version = versions.choose(ApiKey.SASL_AUTHENTICATE)
-    message: bytes | None = await loop.run_in_executor(None, client.first) if client.takes_long else client.first()
-    lifetime_ms = 0
+    message = await loop.run_in_executor(None, client.first) if client.takes_long else client.first()
     for _ in range(_MOST_MESSAGES):
-        if message is None:
-            return lifetime_ms
         body = await _ask(connection, SaslAuthenticateRequest(auth_bytes=message), version, timeout_s)
         answer = SaslAuthenticateResponse.decode(body, version)
         if answer.error_code:
             raise LoginRefused(" ".join((answer.error_message or "").split()), code_of(answer.error_code))
-        lifetime_ms = answer.session_lifetime_ms
-        if client.takes_long:
-            message = await loop.run_in_executor(None, client.answer, bytes(answer.auth_bytes))
-        else:
-            message = client.answer(bytes(answer.auth_bytes))
+        challenge = bytes(answer.auth_bytes)
+        following = await loop.run_in_executor(None, client.answer, challenge) if client.takes_long else client.answer(challenge)
+        if following is None:
+            return answer.session_lifetime_ms
+        message = following
     raise SaslError("the server does not come to an end")
 
 

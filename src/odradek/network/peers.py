@@ -302,9 +302,7 @@ class Peers:
             self._sweep = None
         links, self._links = self._links, {}
         for link in links.values():
-            task, link.task = link.task, None
-            if task is not None:
-                task.cancel()
+            self._end_task(link)
             connection, link.connection = link.connection, None
             if connection is not None:
                 connection.close()
@@ -357,7 +355,11 @@ class Peers:
         connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=timeout_s).add_callback(answered)
 
     def _log_in(self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> None:
-        client = self._login(line.node.listener, line.node.host)
+        try:
+            client = self._login(line.node.listener, line.node.host)
+        except Exception as error:
+            self._drop(line, link, f"cannot log in: {_words(error)}")
+            return
         if client is None:
             self._ready(line, link, versions)
         else:
@@ -366,20 +368,21 @@ class Peers:
     async def _authenticate(
         self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, client: SaslClient, timeout_s: float
     ) -> None:
-        """Authenticate, for the first time or again before the session ends (KIP-368); then requests wait until the end."""
+        """Authenticate, for the first time or again before the session ends (KIP-368); then requests wait until the end.
+
+        The task is cancelled when the connection is gone, because `link.task` may then be another dial.
+        """
         from odradek.network.login import LoginRefused, log_in
 
         try:
             lifetime_ms = await log_in(connection, versions, client, timeout_s)
-        except (OdradekError, ProtocolError) as error:
+        except Exception as error:
+            # Not only OdradekError and ProtocolError: a SASL client calls libraries, which raise other errors.
             link.task = None
-            if link.connection is connection:
-                words = str(error) if not isinstance(error, LoginRefused) else f"{error.code.name}: {error}"
-                self._drop(line, link, f"cannot log in by {client.mechanism}: {words}")
+            words = _words(error) if not isinstance(error, LoginRefused) else f"{error.code.name}: {error}"
+            self._drop(line, link, f"cannot log in by {client.mechanism}: {words}")
             return
         link.task = None
-        if link.connection is not connection:
-            return
         if link.versions is None:
             self._ready(line, link, versions)
         connection.resume()
@@ -387,8 +390,14 @@ class Peers:
             self._clock.call_later(lifetime_ms * _RENEWED_AT / 1000, self._renew, line, link, connection, versions, timeout_s)
 
     def _renew(self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> None:
-        client = self._login(line.node.listener, line.node.host)
-        if client is None or link.connection is not connection or link.task is not None or self._closed:
+        if link.connection is not connection or link.task is not None or self._closed:
+            return
+        try:
+            client = self._login(line.node.listener, line.node.host)
+        except Exception as error:
+            self._drop(line, link, f"cannot log in: {_words(error)}")
+            return
+        if client is None:
             return
         connection.pause()
         link.task = self._loop.create_task(self._authenticate(line, link, connection, versions, client, timeout_s))
@@ -455,6 +464,7 @@ class Peers:
         """Handle the end of a connection by the other side. Does nothing when the line has another connection by now."""
         if link.connection is not connection:
             return
+        self._end_task(link)
         opened = link.versions is not None
         busy = connection.lost_requests or connection.in_flight
         link.connection = link.versions = None
@@ -465,13 +475,17 @@ class Peers:
 
     def _drop(self, line: Line, link: _Link, reason: str) -> None:
         """Close the connection, or give up the attempt to connect, and record a failure."""
-        task, link.task = link.task, None
-        if task is not None:
-            task.cancel()
+        self._end_task(link)
         connection, link.connection, link.versions = link.connection, None, None
         self._failed(line, link, reason)
         if connection is not None:
             connection.close()
+
+    @staticmethod
+    def _end_task(link: _Link) -> None:
+        task, link.task = link.task, None
+        if task is not None:
+            task.cancel()
 
     def _failed(self, line: Line, link: _Link, reason: str, *, logged: bool = True) -> None:
         link.reason = reason
@@ -510,6 +524,11 @@ class Peers:
                 self._unreachable.discard(line.node.place)
         if self._links:
             self._sweep_later()
+
+
+def _words(error: Exception) -> str:
+    """Return the text of an error, with the kind of an error that is not Odradek's own."""
+    return str(error) if isinstance(error, OdradekError) else f"{type(error).__name__}: {error}"
 
 
 def _network(reason: str) -> KafkaError:

@@ -99,11 +99,12 @@ class RequestPipeline:
     def _answer(self, frame: memoryview) -> None:
         if not self._in_flight:
             raise ProtocolError("a response nobody asked for")
-        request = self._in_flight.popleft()
+        request = self._in_flight[0]
         correlation_id, offset = decode_response_header(frame, request.api_key, request.api_version)
         if correlation_id != request.correlation_id:
-            self._in_flight.appendleft(request)
             raise ProtocolError(f"response {correlation_id} where {request.correlation_id} was due")
+        # Not earlier: after a ProtocolError, `fail` must find the request.
+        self._in_flight.popleft()
         self.answered += 1
         if len(frame) <= SMALL_FRAME:
             self._pool.forget_lent()

@@ -43,17 +43,21 @@ def exchange(
     `step_s` bounds connecting and each read, in seconds. `total_s` bounds the whole exchange except for the resolution of the host name.
     Raises OSError, which includes TimeoutError, when no response comes or the response is not HTTP.
     """
-    parts = urlsplit(url)
-    host = parts.hostname
-    if not host:
-        raise OSError("the address names no host")
-    secured = parts.scheme == "https"
-    raw = socket.create_connection((host, parts.port or (443 if secured else 80)), min(step_s, total_s))
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+        if not host:
+            raise OSError("the address names no host")
+        secured = parts.scheme == "https"
+        raw = socket.create_connection((host, port or (443 if secured else 80)), min(step_s, total_s))
+    except ValueError as error:
+        # For example a port beyond 65535, or a label of the host name that is longer than 63 letters (UnicodeError).
+        raise OSError(f"the address cannot be used: {error}") from None
     with contextlib.closing(raw), TimeLimit() as limit:
         try:
             limit.watch(raw, total_s)
             sock = ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secured else raw
-            with contextlib.closing((HTTPSConnection if secured else HTTPConnection)(host, parts.port)) as connection:
+            with contextlib.closing((HTTPSConnection if secured else HTTPConnection)(host, port)) as connection:
                 connection.sock = sock
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 connection.request(method, path, body, dict(headers))
