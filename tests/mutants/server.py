@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Edit, Mutant
 
 _BOOT = "server/test_boot.py"
 _REGISTRATION = "server/test_registration.py"
@@ -529,7 +529,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "refused-for-good-and-asked-again",
         "server/registration.py",
-        "        if code in _FINAL:\n",
+        "        if code in _FINAL and not self.registered.done:\n",
         "        if False:\n",
         "a broker of another cluster asks for ever instead of ending",
         _REGISTRATION,
@@ -1707,5 +1707,86 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "next(reversed(self._delayed.values()))()",
         "with 1000 refused connections further guesses of passwords are answered at once",
         "server/test_authentication.py -k makes_room",
+    ),
+    Mutant(
+        "later-refusal-is-final",
+        "server/registration.py",
+        "        if code in _FINAL and not self.registered.done:\n",
+        "        if code in _FINAL:\n",
+        "a broker whose second registration is refused sends no heartbeat until it is restarted",
+        "server/test_registration.py -k goes_on_trying",
+    ),
+    Mutant(
+        "last-struct-of-a-refused-answer-uncounted",
+        "server/long_answers.py",
+        '        self._held += size\n        if making.held > MOST_BYTES:\n            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The answer has more than {MOST_BYTES} bytes: ask for less at a time.")\n',
+        '        if making.held > MOST_BYTES:\n            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The answer has more than {MOST_BYTES} bytes: ask for less at a time.")\n        self._held += size\n',
+        "each refused response raises the bound on all responses together",
+        "server/test_long_answers.py -k leave_the_bound",
+    ),
+    Mutant(
+        "cleaner-worker-ends-with-an-error",
+        "server/cleaning.py",
+        '            except Exception:\n                logger.exception("deleting old segments after a cleaning failed")\n',
+        "            except ZeroDivisionError:\n                pass\n",
+        "an error while old segments are deleted ends compaction, and the broker does not stop",
+        "server/test_cleaning.py -k goes_on_after_an_error",
+    ),
+    Mutant(
+        "closed-requests-sent-again",
+        "server/controller_requests.py",
+        " or error.code not in _AGAIN or self._closed:",
+        " or error.code not in _AGAIN:",
+        "a broker that has stopped sends failed requests to the controller again",
+        "server/test_controller_requests.py -k once_closed",
+    ),
+    Mutant(
+        "closed-requests-follow-the-controller",
+        "server/controller_requests.py",
+        "        if controller is None or self._closed:\n",
+        "        if controller is None:\n",
+        "a broker that has stopped sends its requests to a newly elected controller",
+        "server/test_controller_requests.py -k once_closed",
+    ),
+    Mutant(
+        "requests-after-the-close",
+        "server/controller_requests.py",
+        "        if self._closed:\n            return Deferred.failed(_closed_error())\n",
+        "",
+        "a request that is sent while the channel closes waits until its deadline",
+        "server/test_controller_requests.py -k closed",
+    ),
+    Mutant(
+        "assignments-back-off-bypassed",
+        "server/assignments.py",
+        "        if self._timer is not None:\n            self._timer.cancel()\n        self._timer = self._clock",
+        "        self._timer = self._clock",
+        "assignments that the controller refused are sent again without a pause",
+        "server/test_assignments.py -k follows_another",
+    ),
+    Mutant(
+        "replaced-assignment-completes-the-newer",
+        "server/assignments.py",
+        "            if self._waiting.get(key) is not assignment:\n                continue  # a callback of a completed assignment has replaced it; the newer one waits for the next request\n",
+        "",
+        "the controller never learns of the log directory of a replica that is moved again at once",
+        "server/test_assignments.py -k is_not_lost",
+    ),
+    Mutant(
+        "keys-later-after-the-close",
+        "server/bearer_keys.py",
+        "        if self._closed:\n            return\n",
+        "",
+        "keys of a listener that was closed while it started are read for as long as the broker runs",
+        "server/test_bearer_keys.py -k closed_during",
+        also=(Edit("server/bearer_keys.py", "        if self.reading or self._closed:\n", "        if self.reading:\n"),),
+    ),
+    Mutant(
+        "closed-keys-read-for-a-token",
+        "server/bearer_keys.py",
+        "        if self.reading or self._closed:\n",
+        "        if self.reading:\n",
+        "a token on a closed listener has the keys read again",
+        "server/test_bearer_keys.py -k closed_during",
     ),
 )

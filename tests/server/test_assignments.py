@@ -265,6 +265,32 @@ def test_a_wish_that_comes_during_a_request_waits_for_its_answer() -> None:
     assert later.done
 
 
+def test_an_assignment_that_follows_another_waits_with_those_that_failed() -> None:
+    world = World()
+    world.manager.assign(partition(0), B).add_callback(lambda _: world.manager.assign(partition(0), C))
+    world.manager.assign(partition(1), B)
+    world.clock.run_due()
+    world.answer(0, ErrorCode.NOT_CONTROLLER)
+    world.clock.run_due()
+    assert not world.channel.sent, "the pause after a failure holds for all"
+    world.clock.advance_s(0.1)
+    request = world.answer()
+    assert sum(len(topic.partitions) for each in request.directories for topic in each.topics) == 2
+    world.clock.advance_s(100)
+    assert not world.channel.sent
+
+
+def test_an_assignment_is_not_lost_that_replaces_another_while_a_request_is_made() -> None:
+    world = World()
+    last = []
+    world.manager.assign(partition(0), A).add_callback(lambda _: last.append(world.manager.assign(partition(1), B)))
+    world.manager.assign(partition(1), A)
+    world.clock.run_due()
+    request = world.answer()
+    assert [each.id for each in request.directories] == [B]
+    assert last[0].done
+
+
 def test_nothing_is_sent_once_closed() -> None:
     world = World()
     world.manager.assign(partition(0), B)

@@ -221,6 +221,20 @@ def test_keys_that_cannot_be_read_for_a_while_are_tried_again_less_and_less_and_
     assert world.read_within(100) == []
 
 
+def test_keys_that_are_closed_during_their_first_read_are_not_read_again(tmp_path: Path) -> None:
+    world = Refreshed(tmp_path / "keys.json")
+    world.keys = BearerKeys(BearerSettings(url=f"file://{world.path}"), world.clock, cast(Jobs, world))
+    world.held = []
+    loading = world.keys.load()
+    world.keys.close()
+    (job,), world.held = world.held, None
+    job()
+    assert loading.error is None
+    # The timer of the fixture's own keys is the only one.
+    assert len(world.read_within(5)) == 1
+    assert not world.ask("gone")
+
+
 def test_a_key_that_is_missing_is_asked_for_once_a_minute_and_again_after_it(tmp_path: Path) -> None:
     world = Refreshed(tmp_path / "keys.json", refresh_s=1e9)
     for _ in range(3):

@@ -190,6 +190,26 @@ def test_what_could_not_be_cleaned_for_want_of_memory_is_when_there_is_some() ->
     assert bench.cleaned() == 1
 
 
+def test_a_worker_goes_on_after_an_error_between_two_cleanings(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(2)
+    failures = 0
+
+    def fails() -> None:
+        nonlocal failures
+        failures += 1
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(bench.cleaner.manager, "delete_old_segments", fails)
+    while bench.jobs.waiting:
+        bench.jobs.one()
+        bench.clock.run_due()
+    assert failures >= 2
+    assert bench.cleaned() == 2
+    stopped = bench.cleaner.stop()
+    bench.jobs.all()
+    assert stopped.done
+
+
 def test_stopping_does_not_wait_for_the_throttle() -> None:
     bench = Bench(log_cleaner_io_max_bytes_per_second="1")
     bench.jobs.all()

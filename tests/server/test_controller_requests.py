@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.network.peers import Address
@@ -200,3 +202,31 @@ def test_closing_fails_what_waits_and_lets_what_is_under_way_end() -> None:
     assert not under_way.done
     world.sent[0][2].complete(OK)
     assert under_way.result() is OK
+
+
+@pytest.mark.parametrize("answered", ["failed", "not controller", "elected"])
+def test_once_closed_no_request_is_sent_again(answered: str) -> None:
+    world = World()
+    under_way = world.send()
+    world.requests.close()
+    if answered == "failed":
+        world.fail()
+        assert code(under_way) is ErrorCode.NETWORK_EXCEPTION
+    elif answered == "not controller":
+        world.sent[0][2].complete(NOT_CONTROLLER)
+        assert code(under_way) is ErrorCode.NOT_CONTROLLER
+    else:
+        world.elect(SECOND)
+        assert not under_way.done
+    world.clock.advance_s(1)
+    assert code(world.send()) is ErrorCode.NETWORK_EXCEPTION
+    assert world.asked == [FIRST]
+
+
+def test_a_request_that_the_callback_of_a_closed_one_sends_fails() -> None:
+    world = World(None)
+    second: list[Deferred[Message]] = []
+    world.send().add_callback(lambda _: second.append(world.send()))
+    world.requests.close()
+    assert code(second[0]) is ErrorCode.NETWORK_EXCEPTION
+    assert len(world.requests) == 0

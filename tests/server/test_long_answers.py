@@ -254,6 +254,30 @@ def test_an_answer_has_a_most(line: Line, monkeypatch: pytest.MonkeyPatch) -> No
     assert line.turns(line.ask("other", count=15)) > 0  # nothing is left of it
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_refused_answers_leave_the_bound_on_all_together_as_it_is(line: Line, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    most = 10 * LARGE
+    monkeypatch.setattr(long_answers, "TOGETHER_BYTES", most)
+    monkeypatch.setattr(long_answers, "MOST_BYTES", LARGE)
+
+    def waits(struct: Deferred[Any]) -> Entries[DescribeGroupsResponse]:
+        yield struct
+        return DescribeGroupsResponse()
+
+    for _ in range(20):
+        struct: Deferred[Any] = Deferred()
+        refused = line.serve(waits(struct)) if late else line.ask("refused", count=1)
+        struct.complete(line.group("late", LARGE))
+        assert isinstance(refused.error, KafkaError)
+    monkeypatch.undo()
+    monkeypatch.setattr(long_answers, "TOGETHER_BYTES", most)
+    for name in "abcd":
+        line.ask(name, count=60)
+    for _ in range(15):
+        line.clock.turn()
+    assert sum(line.made[name] for name in "bcd") * LARGE < 2 * most
+
+
 def test_only_the_oldest_goes_on_while_all_hold_much(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 10 * LARGE
     monkeypatch.setattr(long_answers, "TOGETHER_BYTES", most)

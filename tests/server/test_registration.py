@@ -185,6 +185,21 @@ def test_a_stale_epoch_registers_anew() -> None:
     assert world.beat(is_caught_up=True, is_fenced=False).broker_epoch == 9
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTRATION])
+def test_a_broker_that_was_registered_goes_on_trying_when_it_is_refused(code: ErrorCode) -> None:
+    world = running()
+    world.clock.advance_s(2)
+    world.beat(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    for _ in range(3):
+        world.clock.advance_s(1)
+        world.channel.answer(BrokerRegistrationResponse(error_code=code))
+        assert world.registrar.problem == code.name
+    world.clock.advance_s(1)
+    world.channel.answer(BrokerRegistrationResponse(broker_epoch=9))
+    assert world.beat(is_caught_up=True, is_fenced=False).broker_epoch == 9
+    assert world.fatal == []
+
+
 def test_leaving_waits_until_the_controller_lets_go() -> None:
     world = running()
     left = world.registrar.leave()

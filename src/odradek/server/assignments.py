@@ -100,6 +100,8 @@ class AssignmentsManager:
             self._timer.cancel()
 
     def _later(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = self._clock.call_later(delay_s, self._send)
 
     def _send(self) -> None:
@@ -109,6 +111,8 @@ class AssignmentsManager:
         self._forget_shown()
         sent: dict[_Key, _Assignment] = {}
         for key, assignment in list(self._waiting.items()):
+            if self._waiting.get(key) is not assignment:
+                continue  # a callback of a completed assignment has replaced it; the newer one waits for the next request
             if not self._is_news(assignment):
                 del self._waiting[key]
                 assignment.done.complete(None)

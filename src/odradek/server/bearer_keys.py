@@ -45,6 +45,7 @@ class BearerKeys:
         self.reading = False
         self._failures = 0
         self._timer: TimerHandle | None = None
+        self._closed = False
 
     def validate(self, token: str) -> BearerToken:
         """See `oauthbearer.Validate`."""
@@ -64,7 +65,8 @@ class BearerKeys:
         return loading
 
     def close(self) -> None:
-        """Stop the refreshes."""
+        """Begin no further read."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -83,13 +85,15 @@ class BearerKeys:
         self.refresh()
 
     def _later(self, pause_s: float) -> None:
+        if self._closed:
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._clock.call_later(pause_s, self.refresh)
 
     def refresh(self) -> None:
-        """Read the keys again, unless a read is under way."""
-        if self.reading:
+        """Read the keys again, unless a read is under way or the keys are closed."""
+        if self.reading or self._closed:
             return
         self.reading = True
         self._jobs.apart(self._read).add_callback(self._refreshed)
@@ -102,8 +106,7 @@ class BearerKeys:
             self._failures += 1
         else:
             self._keys, self._failures, pause_s = done.result(), 0, self._interval_s
-        if self._timer is not None:
-            self._later(pause_s)
+        self._later(pause_s)
 
     def _read(self) -> PublicKeys:
         url = self._settings.url

@@ -215,7 +215,10 @@ class _Worker:
             delay_s = None
         if delay_s is None:
             self._run = None
-            self._cleaner.ended()
+            try:
+                self._cleaner.ended()
+            except Exception:
+                logger.exception("deleting old segments after a cleaning failed")
             self._again(0)
         elif delay_s > 0:
             self._timer = self._cleaner.clock.call_later(delay_s, self._step)

@@ -50,6 +50,10 @@ class _Pending:
         self.problem = "no active controller is known"
 
 
+def _closed_error() -> KafkaError:
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed")
+
+
 class ControllerRequests:
     """Pending requests of a node to the active controller."""
 
@@ -63,14 +67,17 @@ class ControllerRequests:
         self._attempt_timeout_s = attempt_timeout_s
         self._pending: dict[int, _Pending] = {}
         self._number = 0
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._pending)
 
     def send(self, request: Message, at_most: int, timeout_s: float) -> Deferred[Message]:
         """Return the response of the active controller within `timeout_s`. The Deferred fails with KafkaError: REQUEST_TIMED_OUT,
-        UNSUPPORTED_VERSION, or NETWORK_EXCEPTION when too many requests are pending.
+        UNSUPPORTED_VERSION, or NETWORK_EXCEPTION when too many requests are pending or after `close`.
         """
+        if self._closed:
+            return Deferred.failed(_closed_error())
         if len(self._pending) >= _MOST_PENDING:
             return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{_MOST_PENDING} requests wait for the active controller"))
         self._number += 1
@@ -83,7 +90,7 @@ class ControllerRequests:
     def controller_changed(self) -> None:
         """Send to the current controller all requests that were not sent to it."""
         controller = self._controller()
-        if controller is None:
+        if controller is None or self._closed:
             return
         for pending in list(self._pending.values()):
             pending.pause_s = _FIRST_RETRY_S
@@ -91,10 +98,11 @@ class ControllerRequests:
                 self._attempt(pending)
 
     def close(self) -> None:
-        """Fail the waiting requests; requests under way are still answered."""
+        """Fail the waiting requests and send no further attempt. Requests under way are still answered, or fail with their attempt."""
+        self._closed = True
         for pending in list(self._pending.values()):
             if pending.sent_to is None:
-                self._fail(pending, KafkaError(ErrorCode.NETWORK_EXCEPTION, "the channel is closed"))
+                self._fail(pending, _closed_error())
 
     def _attempt(self, pending: _Pending) -> None:
         if pending.retry is not None:
@@ -127,7 +135,7 @@ class ControllerRequests:
             error = KafkaError(ErrorCode.NOT_CONTROLLER)
         if attempt != pending.attempt:
             return  # a later attempt has replaced this one
-        if not isinstance(error, KafkaError) or error.code not in _AGAIN:
+        if not isinstance(error, KafkaError) or error.code not in _AGAIN or self._closed:
             self._fail(pending, error)
             return
         pending.problem = str(error)

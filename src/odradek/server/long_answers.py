@@ -82,7 +82,7 @@ class _Making:
         return connection is not None and connection.closed
 
     def take(self, entry: Struct) -> int:
-        """Encode one struct and return its size in bytes. Raises KafkaError when the response exceeds `MOST_BYTES`."""
+        """Encode one struct and return its size in bytes."""
         if not self.field:
             self.field = _array_of(entry)
             self.count = error_counter(type(entry))
@@ -91,8 +91,6 @@ class _Making:
         data = entry.encode_entry(self.context.api_version)
         self.made.append(data)
         self.held += len(data)
-        if self.held > MOST_BYTES:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The answer has more than {MOST_BYTES} bytes: ask for less at a time.")
         return len(data)
 
     def complete(self, response: Message) -> None:
@@ -220,8 +218,11 @@ class LongAnswers:
                 return None
 
     def _take(self, making: _Making, entry: Struct) -> int:
+        """Add a struct to the response and return its size in bytes. Raises KafkaError when the response exceeds `MOST_BYTES`."""
         size = making.take(entry)
         self._held += size
+        if making.held > MOST_BYTES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The answer has more than {MOST_BYTES} bytes: ask for less at a time.")
         return size
 
     def _waited(self, making: _Making, entry: Deferred[Any]) -> None:

@@ -1,6 +1,7 @@
 """Registration and heartbeats of a broker at the controller (BrokerLifecycleManager, KIP-631).
 
-1. BrokerRegistration is sent until the controller accepts it; the response has the broker epoch.
+1. BrokerRegistration is sent until the controller accepts it; the response has the broker epoch. An error that retries do not fix ends the
+   start of the broker, but not a broker that was registered before.
 2. BrokerHeartbeat is sent every broker.heartbeat.interval.ms. It asks to stay fenced while the metadata log is not replayed up to the
    registration. A change of the request is sent at once, not with the next heartbeat.
 3. Once caught up and ready the broker asks to be unfenced; the response that confirms it makes the broker RUNNING.
@@ -49,7 +50,7 @@ _FIRST_RETRY_S = 0.05
 _LEAVING_INTERVAL_S = 0.05
 _REFRESH_RETRY_S = 1.0
 _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION})
-"""Errors of the registration that retries do not fix."""
+"""Errors of the first registration that retries do not fix."""
 
 
 class AdvertisedListener(NamedTuple):
@@ -278,7 +279,8 @@ class BrokerRegistrar:
         response = cast("BrokerRegistrationResponse", done.result())
         self._answered_s = self._clock.monotonic()
         code = code_of(response.error_code)
-        if code in _FINAL:
+        # Like Kafka, a broker that was registered before goes on trying: the next controller may accept it.
+        if code in _FINAL and not self.registered.done:
             self.registered.fail(KafkaError(code, "the controller refuses the registration of this broker"))
             return
         if code != ErrorCode.NONE:
