@@ -106,6 +106,15 @@ MISTAKES = (
     Mistake("cluster unregister", 2, f"odradek cluster: name one broker; {SEE.format('cluster unregister')}"),
     Mistake("cluster unregister 1 --id 2", 2, f"odradek cluster: name one broker; {SEE.format('cluster unregister')}"),
     Mistake("cluster unregister 77", 1, "odradek cluster: BROKER_ID_NOT_REGISTERED: broker 77; `odradek cluster list-endpoints` shows all"),
+    *(
+        Mistake(f"{typed} 2147483648", 2, f"odradek {typed.split()[0]}: <*>2147483648 is not in the range 0<=x<=2147483647; <*>")
+        for typed in (
+            "cluster unregister",
+            "produce -t there -p",
+            "consume -t there -p",
+            "transactions describe-producers --topic t --partition",
+        )
+    ),
     Mistake("cluster unregister --id 77", 1, "odradek cluster: BROKER_ID_NOT_REGISTERED: <*>"),
     *(Mistake(f"cluster unregister {word} --dry-run", 1, "odradek cluster: BROKER_ID_NOT_REGISTERED: <*>") for word in ("-i77", "-i 77")),
     Mistake(

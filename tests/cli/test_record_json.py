@@ -59,6 +59,7 @@ def test_what_is_left_out_is_null_and_now() -> None:
         (b'{"headers": [1, "a"]}', '"headers" must be a list of names and values in turn'),
         (b'{"partition": true}', '"partition" must be a number'),
         (b'{"partition": -1}', '"partition" must be a number'),
+        (b'{"partition": 2147483648}', '"partition" must be a number'),
         (b'{"ts": 1e3}', '"ts" must be a number'),
         (b'{"payload": "a", "base64": ["payload"]}', '"payload" is no base64'),
         (b'{"payload": "a", "base64": "payload"}', '"base64" must be a list of members'),

@@ -9,6 +9,7 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.cli.client_command import connection_options_with, controllers_option, reached
 from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.items import NUMBER
 from odradek.cli.output import JSON, Output, output_option, show
 from odradek.client.admin.blocking import Admin
 
@@ -62,12 +63,12 @@ def list_endpoints(fenced: bool, controllers: str | None, output: Output, bootst
 
 
 @click.command()
-@click.argument("broker", type=click.IntRange(0), required=False, metavar="[BROKER]")
+@click.argument("broker", type=NUMBER, required=False, metavar="[BROKER]")
 @click.option(
     "--id",
     "-i",
     "named",
-    type=click.IntRange(0),
+    type=NUMBER,
     metavar="BROKER",
     help="Another way to name the broker, as in Kafka's script: without --dry-run it is done at once.",
 )

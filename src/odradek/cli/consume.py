@@ -17,6 +17,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
 from odradek.cli.decoding import chosen_decoding, decoded, decoding_options
+from odradek.cli.items import NUMBER
 from odradek.cli.progress import Meter
 from odradek.cli.ranges import BEGINNING, END, parse_range
 from odradek.cli.record_formats import nothing, plain, template_formatter
@@ -45,9 +46,7 @@ from odradek.client.types import ConsumerRecord
     help="Read as a member of this consumer group, from where it has committed, and commit what is printed; -o beginning or end says where "
     "it begins without.",
 )
-@click.option(
-    "-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, metavar="N", help="Only this partition; may be repeated."
-)
+@click.option("-p", "--partition", "partitions", type=NUMBER, multiple=True, metavar="N", help="Only this partition; may be repeated.")
 @click.option(
     "-o",
     "--offset",

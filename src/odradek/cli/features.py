@@ -9,6 +9,7 @@ import click
 
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, parse_levels, reached, run
 from odradek.cli.feature_tables import feature_dependencies, release_level, release_levels, version_mapping
+from odradek.cli.items import NUMBER
 from odradek.cli.output import Output, output_option, show
 from odradek.client.admin.blocking import Admin
 
@@ -62,7 +63,7 @@ command.add_command(feature_dependencies)
 
 
 @command.command()
-@click.option("--node-id", type=click.IntRange(0), metavar="ID", help="As this node knows them; any is asked when left out.")
+@click.option("--node-id", type=NUMBER, metavar="ID", help="As this node knows them; any is asked when left out.")
 @controllers_option
 @output_option
 @connection_options

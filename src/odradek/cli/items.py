@@ -17,6 +17,8 @@ from odradek.client.admin.blocking import Admin
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
+NUMBER: Final = click.IntRange(0, 0x7FFFFFFF)
+"""Type of an option for the number of a partition or the id of a node: 31 bits, as in Kafka's requests."""
 PAUSE_S: Final = 0.1
 """Seconds between two requests of a command that waits for a change."""
 

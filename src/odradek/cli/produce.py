@@ -24,6 +24,7 @@ from odradek.cli.client_command import (
     unescape,
 )
 from odradek.cli.console_reader import line_parser, lines
+from odradek.cli.items import NUMBER
 from odradek.cli.progress import Meter
 from odradek.cli.record_json import parse_json_line
 from odradek.cli.record_lines import Shape, limit, runs
@@ -83,7 +84,7 @@ def _checked_rate(_: click.Context, __: click.Parameter, rate: float | None) -> 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
 @click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
-@click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Always this partition; otherwise by key, or spread.")
+@click.option("-p", "--partition", type=NUMBER, metavar="N", help="Always this partition; otherwise by key, or spread.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="What separates key and value in a line; a line without it has no key.")
 @click.option("-k", "--key", metavar="KEY", help="The same key for all records.")
 @click.option("-D", "--delimiter", metavar="DELIM", help="What separates records; \\n when left out.")

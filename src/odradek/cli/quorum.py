@@ -16,7 +16,7 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run, server_options
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import id_of, one_of
+from odradek.cli.items import NUMBER, id_of, one_of
 from odradek.cli.output import JSON, Output, Row, output_option, show
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.cluster import QuorumInfo, QuorumReplicaState, RaftVoterEndpoint
@@ -256,7 +256,7 @@ def _refused(error: KafkaError) -> OdradekError:
 
 
 @command.command(name="remove-controller")
-@click.option("-i", "--controller-id", type=click.IntRange(0), required=True, metavar="ID", help="The controller to remove.")
+@click.option("-i", "--controller-id", type=NUMBER, required=True, metavar="ID", help="The controller to remove.")
 @click.option("-d", "--controller-directory-id", "directory", required=True, metavar="ID", help="The id of its metadata directory.")
 @execute_option
 @controllers_option

@@ -115,7 +115,8 @@ def _utf8(text: str, member: str, number: int) -> bytes:
 
 def _integer(entry: dict[str, Any], member: str, number: int) -> int | None:
     found = entry.get(member)
-    if found is not None and (type(found) is not int or found < (-1 if member == "ts" else 0) or found >= 1 << 63):
+    least, bits = (0, 31) if member == "partition" else (-1, 63)
+    if found is not None and (type(found) is not int or not least <= found < 1 << bits):
         raise _wrong(number, f'"{member}" must be a number')
     return found
 

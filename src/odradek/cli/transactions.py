@@ -13,7 +13,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.hanging import candidates, hanging
-from odradek.cli.items import complain, named_argument, one_of, only, partitions_of
+from odradek.cli.items import NUMBER, complain, named_argument, one_of, only, partitions_of
 from odradek.cli.output import Output, Row, output_option, show
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.transactions import AbortTransactionSpec, ProducerState, TransactionListing
@@ -32,7 +32,7 @@ _ACTIONS: Final = {
 """Subcommands of kafka-transactions.sh. The script takes its connection options before them, and has no dry run."""
 
 _topic = click.option("--topic", metavar="TOPIC", required=True, help="The partition's topic.")
-_partition = click.option("--partition", type=click.IntRange(0), metavar="N", required=True, help="The partition's number.")
+_partition = click.option("--partition", type=NUMBER, metavar="N", required=True, help="The partition's number.")
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
@@ -107,7 +107,7 @@ def _now_ms() -> int:
 @command.command(name="describe-producers")
 @_topic
 @_partition
-@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="As this replica knows them, not the leader.")
+@click.option("--broker-id", type=NUMBER, metavar="ID", help="As this replica knows them, not the leader.")
 @output_option
 @connection_options
 def describe_producers(
@@ -132,9 +132,9 @@ def _producer_row(producer: ProducerState) -> Row:
 
 
 @command.command(name="find-hanging")
-@click.option("--broker-id", type=click.IntRange(0), metavar="ID", help="Search the partitions with a replica on this broker, there.")
+@click.option("--broker-id", type=NUMBER, metavar="ID", help="Search the partitions with a replica on this broker, there.")
 @click.option("--topic", metavar="TOPIC", help="Search this topic.")
-@click.option("--partition", type=click.IntRange(0), metavar="N", help="Search this partition of the topic.")
+@click.option("--partition", type=NUMBER, metavar="N", help="Search this partition of the topic.")
 @click.option(
     "--max-transaction-timeout",
     "minutes",
