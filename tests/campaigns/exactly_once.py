@@ -141,17 +141,17 @@ class Feeder(threading.Thread):
             (number % self.plan.partitions, f"{number % self.plan.partitions}:{number // self.plan.partitions}")
             for number in range(start, end)
         ]
-        offsets: dict[str, int] = {}
+        offsets: dict[str, int | None] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             value = message.value().decode()
             if error is not None:
                 self.refused.append(f"{value}: {error}")
-            offsets[value] = message.offset()
+            offsets[value] = message.offset() if error is None else None
             self.acked += 1
             if len(offsets) == len(sent):
-                said = [["send", INPUT, partition, offsets[each] if error is None else None, each] for partition, each in sent]
-                (self.recorder.info if self.refused else self.recorder.ok)("send", said, id=start)
+                said = [["send", INPUT, partition, offsets[each], each] for partition, each in sent]
+                (self.recorder.info if None in offsets.values() else self.recorder.ok)("send", said, id=start)
 
         self.recorder.invoke("send", [["send", INPUT, partition, None, value] for partition, value in sent], id=start)
         for partition, value in sent:

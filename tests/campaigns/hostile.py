@@ -96,6 +96,20 @@ def attack(port: int, frame: bytes) -> str:
             return "closed"
 
 
+def read_from_start(consumer: Consumer, topic: str, partition: int, count: int) -> list[bytes]:
+    """Return the values of the first records of a partition: `count`, or fewer when the next does not come within `DEADLINE` seconds."""
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    values: list[bytes] = []
+    until = time.monotonic() + DEADLINE
+    while len(values) < count and time.monotonic() < until:
+        # librdkafka goes on after an error, which comes in the place of a record.
+        for message in consumer.consume(min(1000, count - len(values)), 1.0):
+            if message.error() is None:
+                values.append(bytes(message.value() or b""))
+                until = time.monotonic() + DEADLINE
+    return values
+
+
 class Neighbour(threading.Thread):
     """Producer thread that sends numbered records, one at a time, and remembers their latencies."""
 
@@ -137,13 +151,11 @@ class Neighbour(threading.Thread):
 
     def read_back(self, bootstrap: str) -> list[bytes]:
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "neighbour", "enable.auto.commit": False, **self.settings})
-        high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), 10)[1]
-        consumer.assign([TopicPartition(self.topic, 0, 0)])
-        values: list[bytes] = []
-        while len(values) < high:
-            values += [bytes(message.value() or b"") for message in consumer.consume(min(1000, high - len(values)), DEADLINE)]
-        consumer.close()
-        return values
+        try:
+            high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), 10)[1]
+            return read_from_start(consumer, self.topic, 0, high)
+        finally:
+            consumer.close()
 
 
 def campaign(count: int, seed: int, folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ The broker's limit of descriptors is lowered to `--limit` while it runs. Each ro
 a topic is created and every partition of the topic gets records for several segments, the controller's listener answers a new connection,
 and the neighbour, which connected before, produces one record after the other. Then the idle connections close. Checks:
   no-crash            the broker runs, no log directory fails, and its log contains no traceback;
-  topic-created       each partition of the new topic accepts all of its records, as its end offset shows;
+  topic-created       each partition of the new topic accepts all of its records and returns them in order;
   nodes-come-in       a new connection to the controller's listener is answered during the flood;
   neighbour-in-time   no record of the neighbour waits for longer than `--longest` seconds;
   memory-bounded      the peak of the broker's memory stays below the limit;
@@ -30,7 +30,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 from interop.peers import BrokerProcess, JvmBroker, OdradekBroker
-from tests.campaigns.hostile import Neighbour
+from tests.campaigns.hostile import Neighbour, read_from_start
 from tests.campaigns.hostile_flood import MEMORY_LIMIT, PAUSE_S, REQUEST_MEMORY
 
 BEYOND: Final = 100
@@ -77,9 +77,10 @@ def idle(port: int, count: int) -> list[socket.socket]:
 def write_and_read(producer: Producer, consumer: Consumer, topic: str, partitions: int) -> list[str]:
     """Write to all partitions, and compare their end offsets with the number of records. Return the problems."""
     problems: list[str] = []
-    for _ in range(RECORDS):
+    wanted = [b"%d:%s" % (number, VALUE) for number in range(RECORDS)]
+    for value in wanted:
         for partition in range(partitions):
-            producer.produce(topic, VALUE, partition=partition, on_delivery=lambda error, _: error and problems.append(str(error)))
+            producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and problems.append(str(error)))
         producer.flush(DEADLINE_S)
     if left := len(producer):
         return [f"{left} records not acknowledged"]
@@ -91,6 +92,8 @@ def write_and_read(producer: Producer, consumer: Consumer, topic: str, partition
             continue
         if high != RECORDS:
             problems.append(f"partition {partition} holds {high} of {RECORDS} records")
+        elif (values := read_from_start(consumer, topic, partition, high)) != wanted:
+            problems.append(f"partition {partition} returns {len(values)} records of {RECORDS}, not those that were written")
     return list(dict.fromkeys(problems))[:5]
 
 

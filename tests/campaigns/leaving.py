@@ -162,6 +162,8 @@ def measure(kind: str, clients: int, busy: int, groups: int, rounds: int, folder
             for number in range(rounds):
                 followers = [node for node in cluster.nodes if node != leader]
                 result = leave(cluster, followers[number % 2], 240)
+                if ended := [each.exitcode for each in others if each.exitcode is not None]:
+                    raise RuntimeError(f"round {number}: clients or burners ended with {ended}, so that nothing was shown")
                 word = " WITHOUT THE CONTROLLER'S WORD" if result.alone else ""
                 print(
                     f"node {followers[number % 2]}: left in {result.left_s:.1f} s{word}, {result.epochs} elections, {result.loads} loads, "

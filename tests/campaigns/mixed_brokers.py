@@ -30,6 +30,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from interop.tools import JvmTools
 from interop.waiting import eventually
 from tests.campaigns import exactly_once_judging as judging
@@ -172,7 +174,7 @@ class Story:
                 self._end(number, broker, how)
                 self.ended.append((broker, how))
             return self._judge()
-        except (AssertionError, TimeoutError, RuntimeError) as error:
+        except (AssertionError, TimeoutError, RuntimeError, KafkaException, judging.Stuck) as error:
             logs = [f"node {node} ({process.name}):\n{process.log_tail(10)}" for node, process in self.cluster.nodes.items()]
             return [f"stopped: {type(error).__name__}: {error}", *logs]
         finally:

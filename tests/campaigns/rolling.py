@@ -33,13 +33,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import aiokafka
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from interop.waiting import eventually
 from odradek.testing.history import Recorder, iterate_history
 from odradek.testing.history.anomalies import ALLOWED
 from odradek.testing.history.checker import examine
 from odradek.testing.history.final_read import final_read
+from tests.campaigns.exactly_once_judging import Stuck
 from tests.campaigns.mixed_brokers import Copier, judge_copies
 from tests.campaigns.mixed_cluster import BROKERS, PATIENCE_S, MixedBrokers
 from tests.campaigns.mixed_quorum import no_complaints
@@ -222,7 +223,7 @@ class Roll:
                 for kind in ("odradek",) if self.what == "restart" else ("odradek", "jvm"):
                     self._roll(number, kind)
             return self._judge()
-        except (AssertionError, TimeoutError, RuntimeError) as error:
+        except (AssertionError, TimeoutError, RuntimeError, KafkaException, Stuck) as error:
             logs = [f"node {node} ({process.name}):\n{process.log_tail(10)}" for node, process in self.cluster.nodes.items()]
             return [f"stopped: {type(error).__name__}: {error}", *logs]
         finally:
@@ -283,7 +284,7 @@ class Roll:
         files = [self.history / "confluent.jsonl", self.history / "final.jsonl"]
         report = examine(iterate_history(files), allow=allowed, unavailable_after=unavailable_after)
         problems += [f"history: {anomaly}" for anomaly in report.anomalies]
-        longest = max(seconds for seconds, _ in report.unavailable.values())
+        longest = max((seconds for seconds, _ in report.unavailable.values()), default=0.0)
         self.say(f"{count} records of {COPIED} read, {report.operations}, the longest that a partition took no record: {longest:.2f} s")
         self.cluster.wait_for_isr()
         return problems + self.cluster.differing() + no_complaints(self.cluster)
@@ -295,7 +296,7 @@ class Roll:
         missing = client.acked - client.read
         if missing and client.topic == COPIED:
             problems.append(f"all-read: {client.topic}: {len(missing)} of {len(client.acked)} are not read, first {min(missing)}")
-        ordered = sorted(client.latencies)
+        ordered = sorted(client.latencies) or [0.0]
         p50, p99, slowest = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99, 1.0))
         if self.what == "restart" and p99 >= SLOWEST_S:
             problems.append(f"latency: {client.topic}: the 99th percentile of a produce is {p99:.2f} s")

@@ -38,6 +38,7 @@ def client(sent: int, acked: int, read: int, *latencies: float, errors: tuple[st
         (client(2, 2, 2, 0.1, 1.9), None),
         (client(2, 2, 2, 0.1, 0.2, errors=("refused",)), "no-errors: confluent: refused"),
         (client(3, 2, 2, 0.1, 0.2), "no-errors: confluent: 1 of 3"),
+        (client(2, 0, 0), "no-errors: confluent: 2 of 2"),
         (client(2, 2, 1, 0.1, 0.2), "all-read: confluent: 1 of 2"),
         (client(2, 2, 2, *[0.1] * 98, 2.5, 2.5), "latency: confluent: the 99th percentile"),
     ],

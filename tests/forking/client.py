@@ -7,6 +7,8 @@ import os
 import sys
 
 _PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
+_SERVER_IS_GONE = 70
+"""Exit status when the server dies before the command has ended."""
 
 
 def main() -> None:
@@ -34,14 +36,22 @@ def main() -> None:
         sent += connection.send(request[sent:])
     for stream in (0, 1, 2):
         os.close(stream)  # a pipe ends when the command closes its end
-    pid = int.from_bytes(connection.recv(4, _socket.MSG_WAITALL), "big")
+    pid = int.from_bytes(_received(connection), "big")
     for number in early:
         os.kill(pid, number)
-    status = int.from_bytes(connection.recv(4, _socket.MSG_WAITALL), "big", signed=True)
+    status = int.from_bytes(_received(connection), "big", signed=True)
     if status < 0:
         _signal.signal(-status, _signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
+
+
+def _received(connection: _socket.socket) -> bytes:
+    """Return four bytes of the server, or exit: no bytes are neither a pid nor a status."""
+    data = connection.recv(4, _socket.MSG_WAITALL)
+    if len(data) < 4:
+        os._exit(_SERVER_IS_GONE)
+    return data
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,3 +93,17 @@ def test_a_fork_has_random_numbers_of_its_own(odradek: Path, forks: Forks) -> No
     made = {run(odradek, "odradek storage random-uuid").stdout for _ in range(3)}
     assert len(made) == 3
     assert all(re.fullmatch(r"[\w-]{22}\n", each) for each in made)
+
+
+@pytest.mark.parametrize("told", [b"", (1 << 22).to_bytes(4, "big")], ids=["before the pid", "before the status"])
+def test_a_client_whose_server_dies_fails(told: bytes, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "server"))
+        server.listen()
+        words = [sys.executable, "-I", "-S", str(Path(__file__).parent / "client.py"), str(tmp_path / "server"), "topics"]
+        with subprocess.Popen(words, start_new_session=True) as client:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as request:
+                request.read(int.from_bytes(request.read(4), "big"))
+                connection.sendall(told)
+            assert client.wait() == 70

@@ -377,4 +377,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         breaks="a consumer opens a fetch session with each request while a delay waits for a topic",
         tests="testing/test_faults.py -k no_fetch_session",
     ),
+    Mutant(
+        name="wait-without-a-success-at-its-end-is-forgotten",
+        path="testing/history/brokers.py",
+        before="        add(partition, max(since, succeeded.get(partition, -inf)), failed[partition])\n",
+        after="        pass\n",
+        breaks="a partition that takes no record from some time on is never unavailable",
+        tests="testing/test_history_rules.py -k last_failure",
+    ),
+    Mutant(
+        name="wait-of-a-killed-process-lasts",
+        path="testing/history/brokers.py",
+        before="                failed[partition] = max(failed.get(partition, -inf), now if now < inf else invoked)\n",
+        after="                failed[partition] = max(failed.get(partition, -inf), now)\n",
+        breaks="a partition to which a killed process had sent something is unavailable without end",
+        tests="testing/test_history_rules.py -k last_failure",
+    ),
 )

@@ -344,6 +344,18 @@ def test_waits_count_only_while_a_majority_is_up() -> None:
     assert script.names(unavailable_after=5) == ["unavailable"]
 
 
+def test_a_wait_without_a_success_at_its_end_counts_until_the_last_failure() -> None:
+    script = Script()
+    script.do("p", "send", send(0, 1))
+    script.add("killed", "invoke", "send", send(None, 2))
+    script.add("driver", "info", "crash", process="killed")
+    for _ in range(10):
+        script.do("c", "poll")
+    assert script.names(unavailable_after=5) == [], "the process that sent it was killed"
+    script.do("p", "send", send(None, 3), kind="fail")
+    assert script.names(unavailable_after=5) == ["unavailable"]
+
+
 # -- groups -------------------------------------------------------------------------------------------------------------------------
 
 

@@ -96,12 +96,21 @@ def longest_unavailability(table: Table) -> dict[str, tuple[float, float]]:
     """Return partition (`topic-n`) -> (seconds, end) of the longest wait for a successful send.
 
     A wait begins with the first send that was invoked after the last success or was open at that time. The wait ends with the next success.
+    Where no success follows, the wait ends with the last failure. A send that never completed counts as a failure at its invocation.
     Time without a majority does not count: events report that time with the extra key `majority`, false and later true.
     """
     outages = list(_outages(table))
     waiting: dict[int, float] = {}
     succeeded: dict[int, float] = {}
+    failed: dict[int, float] = {}
     longest: dict[int, tuple[float, float]] = {}
+
+    def add(partition: int, since: float, now: float) -> None:
+        if -inf < since <= now:
+            time = now - since - sum(max(0.0, min(now, end) - max(since, start)) for start, end in outages)
+            if partition not in longest or time > longest[partition][0]:
+                longest[partition] = (time, now)
+
     tags, partitions, starts = table.tag, table.partition, table.starts
     for number in range(len(table)):
         invoked, now = table.invoked[number], table.completed[number]
@@ -111,13 +120,12 @@ def longest_unavailability(table: Table) -> dict[str, tuple[float, float]]:
             partition = partitions[index]
             if table.outcome[number] != OK:
                 waiting[partition] = min(waiting.get(partition, inf), invoked)
+                failed[partition] = max(failed.get(partition, -inf), now if now < inf else invoked)
                 continue
-            since = max(min(waiting.pop(partition, inf), invoked), succeeded.get(partition, -inf))
+            add(partition, max(min(waiting.pop(partition, inf), invoked), succeeded.get(partition, -inf)), now)
             succeeded[partition] = now
-            if since > -inf:
-                time = now - since - sum(max(0.0, min(now, end) - max(since, start)) for start, end in outages)
-                if partition not in longest or time > longest[partition][0]:
-                    longest[partition] = (time, now)
+    for partition, since in waiting.items():
+        add(partition, max(since, succeeded.get(partition, -inf)), failed[partition])
     return {table.partition_name(partition): wait for partition, wait in longest.items()}
 
 
