@@ -186,6 +186,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         f"{_REGISTRY} -k forgets",
     ),
     Mutant(
+        "one-lock-for-all-schemas",
+        "client/schemas/registry.py",
+        "            asking = self._asking.get(key)\n            if asking is None:\n                asking = self._asking[key]",
+        "            asking = self._asking.get(0)\n            if asking is None:\n                asking = self._asking[0]",
+        "A slow answer for one schema delays all others.",
+        f"{_REGISTRY} -k takes_long",
+    ),
+    Mutant(
         "threads-ask-each",
         "client/schemas/registry.py",
         "            return remembered() or ask()\n",

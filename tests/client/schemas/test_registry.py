@@ -400,6 +400,35 @@ def test_threads_that_want_one_schema_ask_once(server: SchemaRegistryServer, reg
     assert asked(server) == ["GET /schemas/ids/1"]
 
 
+def test_a_request_that_takes_long_does_not_delay_those_for_other_schemas(
+    server: SchemaRegistryServer, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.register("s", '"string"')
+    under_way, answered = threading.Event(), threading.Event()
+    slow = threading.Thread(target=lambda: registry.latest("s"))
+
+    def clock() -> float:
+        """Keep the first request for the latest version waiting."""
+        if threading.current_thread() is slow:
+            under_way.set()
+            answered.wait()
+        return 0.0
+
+    monkeypatch.setattr(registry, "clock", clock)
+    slow.start()
+    under_way.wait()
+    other = threading.Thread(target=lambda: registry.schema(1))
+    other.start()
+    try:
+        other.join(30)
+        assert not other.is_alive()
+        assert asked(server) == ["GET /schemas/ids/1"]
+    finally:
+        answered.set()
+        slow.join()
+        other.join()
+
+
 def test_a_folder_instead_of_a_registry(tmp_path: Path) -> None:
     folder = SchemaFolder(tmp_path)
     assert folder.subjects() == []

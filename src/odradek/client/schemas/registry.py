@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from types import TracebackType
 from typing import Any, Self, cast
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from odradek.client.config import Setting
 from odradek.client.forks import renew_after_fork
@@ -49,12 +50,15 @@ class SchemaRegistry:
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(capacity)
         self._latest: Cache[str, tuple[float, RegisteredSchema]] = Cache(capacity)
         self._registered: Cache[tuple[str, Schema, bool, bool], RegisteredSchema] = Cache(capacity)
-        self._asking = threading.Lock()
+        self._asking: WeakValueDictionary[Hashable, threading.Lock] = WeakValueDictionary()
+        """Locks of the requests under way, by what they ask for."""
+        self._lock = threading.Lock()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held during a request."""
-        self._asking = threading.Lock()
+        """Replace the locks, which threads of the parent may have held during requests."""
+        self._asking = WeakValueDictionary()
+        self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Callable[..., SchemaRegistry], tuple[dict[str, Setting]]]:
         return SchemaRegistry, (self._given,)
@@ -73,6 +77,7 @@ class SchemaRegistry:
     def schema(self, schema_id: int) -> Schema:
         """Return the schema with an id."""
         return self._ids.get(schema_id) or self._once(
+            schema_id,
             lambda: self._ids.get(schema_id),
             lambda: self._ids.put(schema_id, self._unless_missing(schema_id, f"/schemas/ids/{schema_id}", f"a schema with id {schema_id}")),
         )
@@ -80,6 +85,7 @@ class SchemaRegistry:
     def schema_by_guid(self, guid: UUID) -> Schema:
         """Return the schema with a GUID. Raises UnknownSchema if the registry does not know it, as registries without GUIDs do not."""
         return self._guids.get(guid) or self._once(
+            guid,
             lambda: self._guids.get(guid),
             lambda: self._guids.put(guid, self._unless_missing(guid, f"/schemas/guids/{guid}", f"a schema with GUID {guid}")),
         )
@@ -88,7 +94,7 @@ class SchemaRegistry:
         """Return a version of a subject."""
         key = (subject, version)
         return self._versions.get(key) or self._once(
-            lambda: self._versions.get(key), lambda: self._versions.put(key, self._version(subject, str(version)))
+            key, lambda: self._versions.get(key), lambda: self._versions.put(key, self._version(subject, str(version)))
         )
 
     def latest(self, subject: str) -> RegisteredSchema:
@@ -98,7 +104,7 @@ class SchemaRegistry:
             asked_at = self.clock()
             return self._latest.put(subject, (asked_at, self._version(subject, "latest")))[1]
 
-        return self.remembered_latest(subject) or self._once(lambda: self.remembered_latest(subject), ask)
+        return self.remembered_latest(subject) or self._once(subject, lambda: self.remembered_latest(subject), ask)
 
     def remembered_latest(self, subject: str, ahead_s: float = 0.0) -> RegisteredSchema | None:
         """Return the cached latest version if its latest.cache.ttl.sec does not end within `ahead_s` seconds, else None.
@@ -144,11 +150,15 @@ class SchemaRegistry:
         self._rest.close()
 
     def _remembered(self, key: tuple[str, Schema, bool, bool], ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
-        return self._registered.get(key) or self._once(lambda: self._registered.get(key), lambda: self._registered.put(key, ask()))
+        return self._registered.get(key) or self._once(key, lambda: self._registered.get(key), lambda: self._registered.put(key, ask()))
 
-    def _once(self, remembered: Callable[[], Any], ask: Callable[[], Any]) -> Any:
-        # Threads that need the same schema at the same time send one request.
-        with self._asking:
+    def _once(self, key: Hashable, remembered: Callable[[], Any], ask: Callable[[], Any]) -> Any:
+        """Return what is cached or the answer. Threads that need the same key send one request; those of other keys do not wait for it."""
+        with self._lock:
+            asking = self._asking.get(key)
+            if asking is None:
+                asking = self._asking[key] = threading.Lock()
+        with asking:
             return remembered() or ask()
 
     def _lookup(self, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
