@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "src" / "odradek"
 MARKERS = (
-    "whoever|whom|nobody|nothing else|so many|so long|so much|no more|also when|meanwhile|just now|all the same|anew|for ever|is no|is none|"
-    "has none|of its own|in turns|once more|what is|that which|as whom|the like|at all"
+    "whoever|whom|nobody|nothing else|so many|so long|so much|no more|also when|meanwhile|just now|all the same|anew|for ever|is no|"
+    "is none|has none|of its own|in turns|once more|what is|that which|as whom|the like|at all"
 )
 _MARKER = re.compile(rf"\b({MARKERS})\b", re.IGNORECASE)
 _BEGINNING = re.compile(r"(One|Those|What|Who|Whether|Of|As|In which|So that)\b")

@@ -1143,8 +1143,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "renewal-without-a-client-is-forgotten",
         "network/peers.py",
-        "        except Exception as error:\n            self._drop(line, link, f\"cannot log in: {_words(error)}\")\n            return\n        if client is None:\n            return\n",
-        "        except OdradekError as error:\n            self._drop(line, link, f\"cannot log in: {_words(error)}\")\n            return\n        if client is None:\n            return\n",
+        '        except Exception as error:\n            self._drop(line, link, f"cannot log in: {_words(error)}")\n            return\n        if client is None:\n            return\n',
+        '        except OdradekError as error:\n            self._drop(line, link, f"cannot log in: {_words(error)}")\n            return\n        if client is None:\n            return\n',
         "a renewal that cannot begin is not tried again before the session ends",
         "network/test_peers.py -k renewal_that_fails",
     ),
