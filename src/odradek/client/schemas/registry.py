@@ -153,7 +153,7 @@ class SchemaRegistry:
         return self._registered.get(key) or self._once(key, lambda: self._registered.get(key), lambda: self._registered.put(key, ask()))
 
     def _once(self, key: Hashable, remembered: Callable[[], Any], ask: Callable[[], Any]) -> Any:
-        """Return the cached value, or the answer. Threads that need the same key send one request; those of other keys do not wait for it."""
+        """Return the cached value, or the answer. Threads that need the same key send one request; other threads do not wait."""
         with self._lock:
             asking = self._asking.get(key)
             if asking is None:
