@@ -727,4 +727,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "A group that keeps a member is asked ten times a second.",
         "cli/test_group_applications.py -k intervals",
     ),
+    Mutant(
+        "a-partition-has-63-bits-in-json",
+        "cli/record_json.py",
+        '(0, 31) if member == "partition"',
+        '(0, 63) if member == "partition"',
+        "A partition that no request can carry is told with its line.",
+        "cli/test_record_json.py -k not_so",
+    ),
+    Mutant(
+        "a-partition-has-any-number-of-bits",
+        "cli/items.py",
+        "click.IntRange(0, 0x7FFFFFFF)",
+        "click.IntRange(0)",
+        "A number that no request can carry is a mistake of the command line.",
+        "cli/test_mistakes_clib2.py",
+    ),
 )
