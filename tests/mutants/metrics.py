@@ -482,9 +482,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "leaving-brokers-are-fenced",
         "server/metering/quorum.py",
+        "10 if broker.fenced else 20 if broker.in_controlled_shutdown else 30",
         "20 if broker.in_controlled_shutdown else 10 if broker.fenced else 30",
-        "10 if broker.in_controlled_shutdown else 20 if broker.fenced else 30",
-        "a broker that leaves is told as fenced",
+        "a broker that has left is told as leaving",
         "server/test_metering.py",
     ),
     Mutant(
@@ -534,5 +534,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "late_ms = self._clock.time_ms() - _LATE_MS",
         "transactions count as late though transaction.max.timeout.ms allows them",
         "server/test_metering.py -k late_five",
+    ),
+    Mutant(
+        "refused-head-has-a-body",
+        "server/metering/exporter.py",
+        '            body = b"" if method == "HEAD" else refused.text.encode()\n',
+        "            body = refused.text.encode()\n",
+        "HEAD of an unknown path is answered with a body",
+        "server/test_metrics_listener.py -k head_has",
     ),
 )

@@ -186,6 +186,18 @@ def test_only_so_many_refusals_are_delayed_and_the_oldest_makes_room(monkeypatch
     run_loop(asyncio.wait_for(main(), 30))
 
 
+def test_no_refusal_is_delayed_beyond_the_end() -> None:
+    async def main() -> None:
+        async with serving(delay_s=3600) as served, peer(served.sasl) as client:
+            refused = asyncio.ensure_future(log_in(client, WRONG))
+            await until(lambda: served.sasl.listener.admitted == 1 and not served.frames.waiting)
+            served.frames.close()
+            assert (await refused).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert await client.closed()
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
 def test_a_large_message_before_the_login_closes_and_after_it_does_not() -> None:
     async def main() -> None:
         large = request(18, 0, b"\0" * 2000)

@@ -22,7 +22,7 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
-from odradek.network.acceptor import Listener
+from odradek.network.acceptor import Listener, ListenError
 from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import NodeLogins
 from odradek.server.process import run_loop
@@ -392,3 +392,38 @@ def test_stores_that_change_while_a_new_listener_reads_them_are_read_again() -> 
 
     run_loop(main())
     assert [each.listener.tls for each in cast("list[Any]", served)] == ["EXTRA with PKCS12"]
+
+
+def test_a_listener_that_cannot_be_served_is_not_among_those_that_are_bound() -> None:
+    removed: list[object] = []
+    forgotten: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        config = DynamicBrokerConfig(standalone_config({"listeners": "PLAINTEXT://localhost:1,CONTROLLER://localhost:2"}))
+
+        async def bind(listener: Listener) -> object:
+            return SimpleNamespace(name=listener.name, scope=listener.scope, host=listener.host, listener=listener)
+
+        async def serve(listener: Any) -> None:
+            raise ListenError(listener.name, listener.host, 3, OSError("as the test wanted"))
+
+        services = SimpleNamespace(
+            dynamic_config=config, tls=SimpleNamespace(read=lambda config, name: None, serve=lambda name, made: None)
+        )
+        there = SimpleNamespace(name="PLAINTEXT", scope="broker", host="localhost", listener=SimpleNamespace(port=1))
+        bound: list[object] = [there]
+        acceptor = SimpleNamespace(bind=bind, serve=serve, remove=removed.append)
+        binding = SimpleNamespace(listeners=SimpleNamespace(bound=bound, acceptor=acceptor), forget=forgotten.append)
+        node = SimpleNamespace(services=services, loop=loop, jobs=SimpleNamespace(apart=lambda job: Deferred.of(job())))
+        dynamic = DynamicListeners(cast(Any, node), cast(Any, binding))
+        added = {
+            "listeners": "PLAINTEXT://localhost:1,EXTRA://localhost:3,CONTROLLER://localhost:2",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
+        config.update(added, {})
+        await dynamic.follow()
+        assert bound == [there]
+
+    run_loop(main())
+    assert [cast(Any, each).name for each in removed] == forgotten == ["EXTRA"]

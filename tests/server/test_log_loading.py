@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import pytest
 
+from odradek.base.deferred import Deferred
 from odradek.base.ids import TopicPartition
 from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.protocol.messages.metadata_records import TopicRecord
 from odradek.server.jobs import Jobs
-from odradek.server.log_directories import LogDirectories
+from odradek.server.log_directories import LockDirectories, LogDirectories
 from odradek.server.log_loading import LoadLogs
 from odradek.server.process import run_loop
 from odradek.storage.log_manager import LogManager
@@ -87,3 +88,32 @@ def test_as_many_logs_of_a_directory_are_loaded_side_by_side_as_configured() -> 
     image = applied(EMPTY, TopicRecord(name="flights", topic_id=TOPIC), *[partition(number, TOPIC, (1,)) for number in range(3)])
     load(config, logs, image)
     assert len(list(logs.logs)) == 3
+
+
+def test_directories_are_unlocked_when_their_logs_cannot_be_closed() -> None:
+    config = standalone_config({"node.id": "1", "log.dirs": "/data"})
+    disk = VirtualDisk()
+
+    def step(loop: asyncio.AbstractEventLoop) -> LockDirectories:
+        failing = SimpleNamespace(run=lambda job: Deferred.failed(OSError("the disk is gone")))
+        services = SimpleNamespace(dynamic_config=DynamicBrokerConfig(config))
+        node = SimpleNamespace(
+            config=config,
+            services=services,
+            disk=disk,
+            clock=ManualClock(),
+            random=random.Random(1),
+            jobs=failing,
+            loop=loop,
+            fatal=pytest.fail,
+        )
+        return LockDirectories(cast(Any, node), cast(Any, SimpleNamespace(directory_ids={}, unusable={})))
+
+    async def main() -> None:
+        first = step(asyncio.get_running_loop())
+        (await first.start()).loaded = True
+        with pytest.raises(OSError, match="the disk is gone"):
+            await first.stop()
+        await step(asyncio.get_running_loop()).start()
+
+    run_loop(main())

@@ -499,10 +499,10 @@ def test_partitions_and_brokers_of_the_cluster_come_and_go() -> None:
     partitions = ("GlobalTopicCount", "GlobalPartitionCount", "OfflinePartitionsCount", "PreferredReplicaImbalanceCount")
     brokers = ("ActiveBrokerCount", "FencedBrokerCount", "ControlledShutdownBrokerCount")
     for _ in range(2):
-        world.shows({"a": [1, 2, -1], "b": [1, -1]}, {1: (False, False), 2: (True, False), 3: (False, True)})
+        world.shows({"a": [1, 2, -1], "b": [1, -1]}, {1: (False, False), 2: (True, False), 3: (False, True), 4: (True, True)})
         assert world.said(*partitions) == [2, 5, 2, 3]
-        assert world.said(*brokers) == [2, 1, 1]
-        assert told(world.registry, CONTROLLER + "BrokerRegistrationState") == {("1",): 30, ("2",): 10, ("3",): 20}
+        assert world.said(*brokers) == [2, 2, 2]
+        assert told(world.registry, CONTROLLER + "BrokerRegistrationState") == {("1",): 30, ("2",): 10, ("3",): 20, ("4",): 10}
         world.shows({"b": [1, 1]}, {1: (False, False)})
         assert world.said(*partitions) == [1, 2, 0, 0]
         assert world.said(*brokers) == [1, 0, 0]

@@ -202,6 +202,9 @@ async def test_head_has_no_body_and_a_query_is_ignored() -> None:
     async with exporter() as made:
         assert (await ask(made.port, "/metrics", method="HEAD"))[2] == ""
         assert (await ask(made.port, "/health/live", method="HEAD"))[2] == ""
+        status, headers, body = await ask(made.port, "/nothing", method="HEAD")
+        assert (status.split()[1], body) == ("404", "")
+        assert int(headers["content-length"]) > 0, "as GET would have it"
         assert "kafka_server_type_numbers" in (await ask(made.port, "/metrics?x=1"))[2]
         assert "/health/ready" in (await ask(made.port, "/"))[2]
 

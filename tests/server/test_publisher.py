@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,8 +17,9 @@ from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
 from odradek.protocol.messages.metadata_records import ConfigRecord
 from odradek.server.metadata_cache import MetadataCache
-from odradek.server.publisher import BrokerPublisher, ControllerPublisher
+from odradek.server.publisher import BrokerPublisher, ControllerPublisher, FollowMetadata
 from tests.clock import ManualClock
+from tests.handlers.support import Broker
 
 SIZE = "message.max.bytes"
 
@@ -220,3 +222,32 @@ def test_an_image_waits_for_its_logs_and_for_its_files(logs_first: bool) -> None
     waits[0] = None
     assert publisher.prepare(MetadataDelta(EMPTY), image) is not None, "for the files alone"
     assert publisher.prepare(MetadataDelta(EMPTY), EMPTY) is None
+
+
+def test_a_node_stops_following_the_metadata_when_a_preparation_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    async def main() -> None:
+        broker = Broker()
+        services = broker.services
+        services.replication_throttles = cast(Any, None)
+        loader = SimpleNamespace(before_publishing=None, remove_publisher=told.append, count_apply_errors=told.append)
+        kraft: Any = SimpleNamespace(image=EMPTY, loader=loader, add_publisher=told.append)
+        node: Any = SimpleNamespace(
+            services=services,
+            loop=asyncio.get_running_loop(),
+            clock=broker.clock,
+            config=services.config,
+            jobs=SimpleNamespace(run=None, apart=None),
+        )
+        registrar: Any = SimpleNamespace(metadata_changed=told.append, broker_epoch=5)
+        step = FollowMetadata(node, kraft, cast(Any, services.log_manager), broker.manager, cast(Any, None), registrar)
+        publisher = await step.start()
+        monkeypatch.setattr(publisher, "prepare", lambda delta, image: Deferred.failed(RuntimeError("as the test wanted")))
+        monkeypatch.setattr(services.coordinators, "close", lambda: told.append("coordinators"))
+        kraft.loader.before_publishing(MetadataDelta(EMPTY), EMPTY)
+        with pytest.raises(RuntimeError, match="as the test wanted"):
+            await step.stop()
+        assert told == [publisher, publisher, "coordinators"]
+
+    asyncio.run(main())

@@ -545,6 +545,30 @@ def test_the_start_goes_on_when_the_metadata_has_the_registration() -> None:
     asyncio.run(main())
 
 
+def test_the_start_goes_on_when_the_metadata_has_a_later_registration_before_its_response() -> None:
+    async def main() -> None:
+        world = World()
+        kraft: Any = SimpleNamespace(image=EMPTY, loader=SimpleNamespace(on_image=[]), on_leader=[])
+        node: Any = SimpleNamespace(loop=asyncio.get_running_loop(), config=standalone_config({}), clock=world.clock)
+        start = asyncio.ensure_future(Introduce(node, kraft, world.registrar).start())
+        await asyncio.sleep(0)
+        world.channel.answer(BrokerRegistrationResponse(broker_epoch=5))
+        world.beat(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        world.clock.advance_s(1)
+        kraft.image = image_with(9)
+        for look in kraft.loader.on_image:
+            look(kraft.image)
+        world.channel.answer(BrokerRegistrationResponse(broker_epoch=9))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert start.done()
+        await start
+
+    asyncio.run(main())
+
+
 def test_a_start_that_is_given_up_looks_at_no_image_any_more() -> None:
     async def main() -> None:
         world, told = World(), list[Any]()

@@ -87,6 +87,19 @@ def leave(*_):
 )
 
 
+def test_a_long_line_before_a_node_is_ready_is_passed_over(tmp_path: Path) -> None:
+    async def story() -> None:
+        supervisor = Supervisor([node(tmp_path, "a", _NODE.replace('"something else"', '"x" * 200_000'))])
+        try:
+            async with asyncio.timeout(20):
+                await supervisor.start()
+            assert set(supervisor.pids) == {"a"}
+        finally:
+            await supervisor.stop()
+
+    asyncio.run(story())
+
+
 def test_the_last_nodes_are_told_that_there_is_nobody_to_wait_for(tmp_path: Path) -> None:
     async def story() -> None:
         supervisor = Supervisor([node(tmp_path, "a"), node(tmp_path, "b"), node(tmp_path, "c", _WAITING)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
@@ -46,6 +46,25 @@ def test_retention_comes_to_all_logs_however_many_turns_that_takes(monkeypatch: 
         log.maybe_increment_log_start_offset(log.log_end_offset)
     broker.clock.advance_s(31)
     assert [len(log.segments) for log in logs] == [1] * 5
+
+
+def test_retention_ends_with_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.server.tasks._RETENTION_SLICE", 2)
+    broker, seen = Broker(), list[int]()
+    services, clock = broker.services, broker.clock
+    tasks = BrokerTasks(services.dynamic_config, clock, cast(Jobs, HeldJobs()), services.log_manager, broker.manager, services.coordinators)
+
+    def steps() -> Iterator[int]:
+        for number in range(5):
+            seen.append(number)
+            if number == 1:
+                # The next slice waits for its turn of the loop.
+                clock.call_later(0, tasks.stop)
+            yield number
+
+    monkeypatch.setattr(services.log_manager, "cleanup_steps", steps)
+    clock.advance_s(31)
+    assert seen == [0, 1]
 
 
 def test_logs_that_are_made_while_others_are_made_durable_come_next() -> None:

@@ -220,6 +220,20 @@ def test_the_time_of_a_request_that_completes_another_is_told_apart() -> None:
     assert world.throttling.running is None
 
 
+def test_the_time_of_requests_that_complete_each_other_is_told_apart() -> None:
+    world = World(of_everybody(request_percentage=1.0))
+    one, two, three = (world.throttling.meter(world.broker.context(3, 9, client_id=name), 10, None) for name in ("one", "two", "three"))
+    clock = world.broker.clock
+    for meter in (one, two, three, two):
+        meter.begin()
+        clock.stall_s(0.1)
+    for meter in (two, three, two, one):
+        meter.end()
+        clock.stall_s(0.1)
+    assert [meter.percent() for meter in (one, two, three)] == [pytest.approx(20), pytest.approx(30), pytest.approx(20)]
+    assert world.throttling.running is None
+
+
 def test_time_in_other_threads_is_the_client_s() -> None:
     world = World(of_everybody(request_percentage=1.0))
     meter = world.throttling.meter(world.broker.context(3, 9), 10, None)

@@ -285,7 +285,9 @@ class SaslFrames:
             self._look = self._clock.call_later(LOOK_S, self._close_late)
 
     def close(self) -> None:
-        """Stop the search for late authentications, and close the bearer keys."""
+        """Stop the search for late authentications, end the delays of refusals, and close the bearer keys."""
+        for end in list(self._delayed.values()):
+            end()
         for each in self._bearers.values():
             each.close()
         if self._look is not None:

@@ -109,7 +109,7 @@ class DynamicListeners:
                     await self._open(endpoint)
                 except Exception as error:
                     failed.add(endpoint)
-                    self._binding.forget(endpoint.listener)
+                    self._forget(endpoint.listener)
                     expected = isinstance(error, OdradekError)
                     logger.error("the listener %s that was added is not served: %s", endpoint, error, exc_info=not expected)
 
@@ -135,9 +135,12 @@ class DynamicListeners:
                 return tls.serve(listener, made)
 
     def _close(self, name: str) -> None:
+        self._forget(name)
+        logger.info("listener %s is closed", name)
+
+    def _forget(self, name: str) -> None:
         listeners = self._binding.listeners
         for bound in [each for each in listeners.bound if each.name == name]:
             listeners.bound.remove(bound)
             listeners.acceptor.remove(bound)
         self._binding.forget(name)
-        logger.info("listener %s is closed", name)

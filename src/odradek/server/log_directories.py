@@ -143,6 +143,12 @@ class LockDirectories(Step[LogDirectories]):
         return self._directories
 
     async def stop(self) -> None:
-        if self._directories.loaded:
-            await as_future(self._node.loop, self._node.jobs.run(self._directories.close))
-        self._directories.release()
+        directories = self._directories
+        try:
+            if directories.loaded:
+                await as_future(self._node.loop, self._node.jobs.run(directories.close))
+        except Exception:
+            # After a cancellation the close goes on in its thread, and the directories must stay locked.
+            directories.release()
+            raise
+        directories.release()

@@ -209,11 +209,13 @@ class FollowMetadata(Step[BrokerPublisher]):
 
     async def stop(self) -> None:
         self._kraft.loader.before_publishing = None
-        if self._preparing is not None:
-            # Logs that are being made must be closed with the other logs.
-            await as_future(self._loop, self._preparing)
-        self._kraft.loader.remove_publisher(self._publisher)
-        self._coordinators.close()
+        try:
+            if self._preparing is not None:
+                # Logs that are being made must be closed with the other logs.
+                await as_future(self._loop, self._preparing)
+        finally:
+            self._kraft.loader.remove_publisher(self._publisher)
+            self._coordinators.close()
 
 
 class ControllerPublisher:

@@ -133,6 +133,8 @@ class BrokerRegistrar:
         self._leaving = False
         self._stopped = False
         self.broker_epoch = -1
+        self.on_registered: Callable[[], object] | None = None
+        """Callback after each accepted registration."""
         self.registered: Deferred[int] = Deferred()
         self.running: Deferred[None] = Deferred()
         self.left: Deferred[None] = Deferred()
@@ -290,6 +292,8 @@ class BrokerRegistrar:
         self.broker_epoch = response.broker_epoch
         logger.info("registered as broker %d with epoch %d", self._identity.broker_id, response.broker_epoch)
         self.registered.complete(response.broker_epoch)
+        if self.on_registered is not None:
+            self.on_registered()
         self._beat_now()
 
     def _accepted(self) -> None:
@@ -471,8 +475,11 @@ class Introduce(Step[None]):
             raise StartError(f"the controller did not register this broker within {patience_ms} ms{why}") from None
         # A publisher would first get an image of the whole cluster.
         self._kraft.loader.on_image.append(self._look)
+        # The metadata may contain a later registration before its response arrives.
+        self._registrar.on_registered = lambda: self._look(self._kraft.image)
         self._look(self._kraft.image)
         await as_future(loop, self._seen)
+        self._registrar.on_registered = None
         self._kraft.loader.on_image.remove(self._look)
 
     def waits_for(self) -> str:

@@ -98,7 +98,7 @@ class Supervisor:
             os.close(log)
         self._running[node.name] = process
         assert process.stdout is not None
-        while line := await process.stdout.readline():
+        while line := await _read_line(process.stdout):
             if line.startswith(READY.encode()):
                 asyncio.create_task(_drain(process.stdout)).add_done_callback(_forget)
                 return
@@ -138,6 +138,16 @@ async def _end_together(processes: Sequence[asyncio.subprocess.Process]) -> None
         for process in processes:
             _terminate(process)
         await ends
+
+
+async def _read_line(stream: asyncio.StreamReader) -> bytes:
+    """Return the next line; empty at the end of the stream. Discard lines of more than 64 KiB, the limit of the reader."""
+    while True:
+        try:
+            return await stream.readline()
+        except ValueError:
+            # The reader has discarded what it held of the line.
+            continue
 
 
 async def _drain(stream: asyncio.StreamReader) -> None:

@@ -137,6 +137,9 @@ class BrokerTasks:
 
     def _retain(self, steps: Iterator[object], done: Deferred[None]) -> None:
         """Check some logs now, and the others in later loop iterations, after other work of the loop."""
+        if self._stopped:
+            done.complete(None)
+            return
         try:
             seen = len(list(islice(steps, _RETENTION_SLICE)))
         except Exception as error:

@@ -113,7 +113,6 @@ class Meter:
         "_client_id",
         "_connection",
         "_counted",
-        "_depth",
         "_interrupted",
         "_quotas",
         "_seconds",
@@ -144,8 +143,8 @@ class Meter:
         self._counted = 0.0
         """Part of `_seconds` that the quota has recorded."""
         self._since = 0.0
-        self._interrupted: Meter | None = None
-        self._depth = 0
+        self._interrupted: list[Meter | None] = []
+        """Meter that ran before each `begin` without its `end`: requests complete each other, so `begin` may nest."""
         self.elsewhere: list[float] = []
         """Seconds in other threads."""
         self.exempt = context.api_key in EXEMPT[context.listener_scope]
@@ -159,11 +158,9 @@ class Meter:
     def begin(self) -> None:
         """Start measuring loop time for this request; an interrupted request is paused until `end`."""
         throttling = self._throttling
-        if throttling.running is self:
-            self._depth += 1
-            return
         now = throttling.clock.monotonic()
-        interrupted = self._interrupted = throttling.running
+        interrupted = throttling.running
+        self._interrupted.append(interrupted)
         if interrupted is not None:
             interrupted._seconds += now - interrupted._since
         throttling.running = self
@@ -172,16 +169,12 @@ class Meter:
     def end(self) -> None:
         """Stop measuring. Time after the response counts for the client's next request."""
         throttling = self._throttling
-        if self._depth:
-            self._depth -= 1
-            return
         now = throttling.clock.monotonic()
         self._seconds += now - self._since
-        interrupted = throttling.running = self._interrupted
-        self._interrupted = None
+        interrupted = throttling.running = self._interrupted.pop()
         if interrupted is not None:
             interrupted._since = now
-        if self.settled and not self.exempt:
+        if not self._interrupted and self.settled and not self.exempt:
             self._quotas.request.note(self._user, self._client_id, self.percent(), throttling.now_ms())
 
     def percent(self) -> float:

@@ -88,6 +88,7 @@ class Exporter:
                 return
         self._serving.add(task)
         self._asking[task] = writer.transport
+        method = ""
         try:
             async with asyncio.timeout(REQUEST_S):
                 method, path = await _read_request(reader)
@@ -98,7 +99,8 @@ class Exporter:
                 await writer.wait_closed()
         except _Refused as refused:
             self.refused += 1
-            writer.write(_head(refused.status, "text/plain; charset=utf-8", len(refused.text)) + refused.text.encode())
+            body = b"" if method == "HEAD" else refused.text.encode()
+            writer.write(_head(refused.status, "text/plain; charset=utf-8", len(refused.text)) + body)
             writer.close()
         except TimeoutError:
             self.refused += 1

@@ -200,7 +200,7 @@ class ClusterSource:
 
     def _states(self) -> Iterator[Series]:
         for broker_id, broker in self._kraft.image.cluster.brokers.items():
-            yield ("broker",), (str(broker_id),), 20 if broker.in_controlled_shutdown else 10 if broker.fenced else 30
+            yield ("broker",), (str(broker_id),), 10 if broker.fenced else 20 if broker.in_controlled_shutdown else 30
 
     def _silent(self) -> Iterator[Series]:
         controller = self._kraft.controller
