@@ -1164,4 +1164,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a port beyond 65535 in an address of keys is a traceback instead of an error",
         "network/test_web.py -k nowhere",
     ),
+    Mutant(
+        "half-a-listener",
+        "network/acceptor.py",
+        "                if error.errno == errno.EADDRINUSE:\n",
+        "                if False:\n",
+        "clients reach another process at one of the listener's addresses",
+        "network/test_acceptor.py -k half_a_listener",
+    ),
+    Mutant(
+        "half-a-listener-stays-open",
+        "network/acceptor.py",
+        "                    for each in servers:\n                        each.close()\n",
+        "",
+        "after the error the port stays bound on one address",
+        "network/test_acceptor.py -k half_a_listener",
+    ),
+    Mutant(
+        "port-of-one-family",
+        "network/acceptor.py",
+        "for _ in range(_FREE_PORTS):",
+        "for _ in range(1):",
+        "a listener with port 0 fails now and then",
+        "network/test_acceptor.py -k any_free_port",
+    ),
 )

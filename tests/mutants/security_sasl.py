@@ -415,4 +415,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a token is refused when its key stands behind eight of another kind",
         "security/test_bearer_tokens.py -k wherever",
     ),
+    Mutant(
+        name="login-in-the-queue",
+        path="server/authentication.py",
+        before="            elif connection.delayed:\n",
+        after="            elif False:\n",
+        breaks="connections that wait for max.connection.creation.rate are closed after half a minute",
+        tests="server/test_authentication.py -k queue_of_new_connections",
+    ),
 )

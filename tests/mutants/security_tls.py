@@ -340,4 +340,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a store that was replaced while a listener came is not served",
         "server/test_dynamic_listeners.py -k read_again",
     ),
+    Mutant(
+        "handshake-in-the-queue",
+        "network/secure.py",
+        "            self._acceptor.end_handshake(self._connection)\n\n",
+        "            pass\n\n",
+        "connections that wait for max.connection.creation.rate are closed after half a minute",
+        f"{_SECURE} -k begins_with_the_admission",
+    ),
+    Mutant(
+        "no-deadline-after-the-queue",
+        "network/secure.py",
+        "            self._acceptor.begin_handshake(self._connection)\n        if self._decrypting",
+        "            pass\n        if self._decrypting",
+        "half a handshake after a wait for max.connection.creation.rate keeps its connection until it idles",
+        f"{_SECURE} -k begins_with_the_admission",
+    ),
+    Mutant(
+        "responses-are-unread-alerts",
+        "network/secure.py",
+        "        self._untaken += self._outgoing.pending\n",
+        "        self._untaken = raw.get_write_buffer_size()\n",
+        "a client that ends while it reads a large response loses the rest of the response",
+        f"{_SECURE} -k still_gets_it",
+    ),
 )

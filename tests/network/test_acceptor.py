@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import re
 import socket
 import struct
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ProtocolError
-from odradek.network.acceptor import Listener, ListenError
+from odradek.network.acceptor import Acceptor, BoundListener, Listener, ListenError
 from odradek.network.connection import Answer, Chunk, Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.server.process import new_event_loop
 from odradek.testing.node_thread import NodeLoop
-from tests.network.support import echo, framed, listening, peer, turns, until
+from tests.clock import ManualClock
+from tests.network.support import FakeHandler, echo, framed, listening, peer, turns, until
 
 MIB = 1024 * 1024
 Pending = Deferred[Sequence[Chunk] | None]
@@ -562,6 +566,72 @@ def test_a_port_in_use_is_named(run: Run) -> None:
                 await acceptor.bind(Listener("OTHER", "broker", "127.0.0.1", bound.port))
 
     run(main())
+
+
+class ServersByAddress:
+    """Event loop whose addresses fail with an error number each, some of them at their first port only."""
+
+    def __init__(self, failing: dict[str, int], once: tuple[str, ...] = ()) -> None:
+        self._failing = failing
+        self._once = list(once)
+        self.open: list[tuple[str, int]] = []
+
+    async def create_server(self, make: object, host: str, port: int, **options: object) -> Any:
+        port = port or 1000 + len(self._once)
+        if host in self._once:
+            self._once.remove(host)
+            raise OSError(errno.EADDRINUSE, "in use")
+        if host in self._failing:
+            raise OSError(self._failing[host], "fails")
+        self.open.append((host, port))
+        name = SimpleNamespace(getsockname=lambda: (host, port))
+        return SimpleNamespace(sockets=[name], close=lambda: self.open.remove((host, port)))
+
+
+def bind_by_address(loop: ServersByAddress, host: str, port: int = 9092) -> BoundListener:
+    acceptor = Acceptor(cast(asyncio.AbstractEventLoop, loop), ManualClock(), FakeHandler(echo), AcceptorLimits())
+    return asyncio.run(acceptor.bind(Listener("L", "broker", host, port)))
+
+
+@pytest.mark.parametrize(
+    ("host", "failing", "bound"),
+    [
+        ("", {}, ["0.0.0.0", "::"]),
+        ("", {"::": errno.EADDRNOTAVAIL}, ["0.0.0.0"]),
+        ("", {"::": errno.EAFNOSUPPORT}, ["0.0.0.0"]),
+        ("", {"0.0.0.0": errno.EADDRNOTAVAIL}, ["::"]),
+        ("localhost", {"127.0.0.1": errno.EADDRNOTAVAIL}, ["::1"]),
+    ],
+)
+def test_a_listener_goes_on_with_the_family_that_there_is(host: str, failing: dict[str, int], bound: list[str]) -> None:
+    loop = ServersByAddress(failing)
+    bind_by_address(loop, host)
+    assert loop.open == [(each, 9092) for each in bound]
+
+
+@pytest.mark.parametrize(
+    ("host", "failing", "named"),
+    [
+        ("", {"0.0.0.0": errno.EADDRINUSE}, "0.0.0.0:9092: Address already in use"),
+        ("", {"::": errno.EADDRINUSE}, "[::]:9092: Address already in use"),
+        ("localhost", {"127.0.0.1": errno.EADDRINUSE}, "localhost:9092: Address already in use"),
+        ("localhost", {"::1": errno.EADDRINUSE}, "[::1]:9092: Address already in use"),
+        ("", {"0.0.0.0": errno.EACCES, "::": errno.EACCES}, "*:9092: Permission denied"),
+    ],
+)
+def test_half_a_listener_is_an_error_that_names_the_address_in_use(host: str, failing: dict[str, int], named: str) -> None:
+    loop = ServersByAddress(failing)
+    with pytest.raises(ListenError, match=re.escape(f"listener L: cannot listen on {named}")):
+        bind_by_address(loop, host)
+    assert loop.open == []
+
+
+def test_any_free_port_is_free_on_both_families() -> None:
+    loop = ServersByAddress({}, once=("::", "::"))
+    assert bind_by_address(loop, "", 0).port == 1000
+    assert loop.open == [("0.0.0.0", 1000), ("::", 1000)]
+    with pytest.raises(ListenError, match=r"\[::1\]:1000: Address already in use"):
+        bind_by_address(ServersByAddress({"::1": errno.EADDRINUSE}), "localhost", 0)
 
 
 def test_nothing_is_answered_before_serving_begins(run: Run) -> None:

@@ -18,10 +18,13 @@ from odradek.base.deferred import Deferred
 from odradek.network.connection import Answer, Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.network.secure import Handshakes, TlsLayer, TlsServing
+from odradek.quotas.connections import Admission, ConnectionRates
+from odradek.quotas.samples import Window
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.security.x509 import subject
 from odradek.server.process import new_event_loop
 from tests.client.certificates import Certificates
+from tests.clock import ManualClock
 from tests.network.support import Peer, echo, framed, listening, until
 
 MIB = 1024 * 1024
@@ -255,6 +258,82 @@ def test_what_a_peer_does_not_take_is_owed(run: Run, made: Certificates) -> None
     run(main())
 
 
+class Socket(asyncio.Transport):
+    """Socket of a connection, whose peer reads only when the test says so. Without a file descriptor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unread = bytearray()
+        self.ended = ""
+        self._reading = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.unread += data
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.unread)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def is_reading(self) -> bool:
+        return self._reading
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+
+    def is_closing(self) -> bool:
+        return bool(self.ended)
+
+    def close(self) -> None:
+        self.ended = self.ended or "closed"
+
+    def abort(self) -> None:
+        self.ended = self.ended or "aborted"
+
+
+def test_a_peer_that_ends_before_it_has_read_its_answer_still_gets_it(run: Run, made: Certificates) -> None:
+    """The bound on unread alerts does not count the bytes of responses."""
+
+    async def main() -> None:
+        async with listening(lambda connection, frame: [framed(bytes(400_000))], tls=serving(made)) as (acceptor, bound):
+            assert bound.listener.tls is not None
+            layer, sock = TlsLayer(acceptor, bound.listener, bound.listener.tls), Socket()
+            layer.connection_made(sock)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = client_context(made).wrap_bio(incoming, outgoing, server_hostname="localhost")
+
+            async def exchange(work: Callable[[], object]) -> None:
+                """Do `work` with all that was sent, and send what it writes."""
+                incoming.write(bytes(sock.unread))
+                sock.unread.clear()
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    work()
+                sent = outgoing.read()
+                if sent:
+                    layer.get_buffer(-1)[: len(sent)] = sent
+                    layer.buffer_updated(len(sent))
+
+            while acceptor.handshaking:
+                await exchange(tls.do_handshake)
+                await asyncio.sleep(0.001)
+            await exchange(lambda: tls.write(framed(b"much")))
+            await until(lambda: len(sock.unread) > 400_000)
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.unwrap()
+            end = outgoing.read()
+            layer.get_buffer(-1)[: len(end)] = end
+            layer.buffer_updated(len(end))
+            await until(lambda: sock.ended != "")
+            assert sock.ended == "closed"
+            layer.connection_lost(None)
+
+    run(main())
+
+
 def test_small_pieces_of_an_answer_share_a_record(run: Run, made: Certificates) -> None:
     async def main() -> None:
         def handle(connection: Connection, frame: memoryview) -> Answer:
@@ -443,6 +522,46 @@ def test_half_a_handshake_ends_at_its_deadline(run: Run, made: Certificates, sen
 
     run(main())
     assert "no TLS handshake in" in caplog.text
+
+
+class MinuteOfWaiting(ConnectionRates):
+    """Rates under which each connection waits for a minute."""
+
+    def admit(self, listener: str, address: str, now_ms: int, *, protected: bool = False) -> Admission:
+        return Admission(60_000, None)
+
+
+def test_the_deadline_of_a_handshake_begins_with_the_admission(run: Run, made: Certificates) -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with listening(tls=serving(made), clock=clock) as (acceptor, bound):
+            acceptor.admission.rates = {"broker": MinuteOfWaiting(Window(2, 1000))}
+            async with plain(bound.port) as silent:
+                await until(lambda: len(acceptor.connections) == 1)
+                (connection,) = acceptor.connections
+                assert acceptor.handshaking == 0
+                clock.advance_s(59)
+                assert not connection.closing, "it waits in the queue"
+                clock.advance_s(1)
+                assert acceptor.handshaking == 1
+                clock.advance_s(29)
+                assert not connection.closing
+                clock.advance_s(6)
+                assert await silent.closed()
+            await until(lambda: not acceptor.connections)
+            opening = asyncio.open_connection("127.0.0.1", bound.port, ssl=client_context(made), server_hostname="localhost")
+            greeting = asyncio.ensure_future(opening)
+            await until(lambda: len(acceptor.connections) == 1)
+            clock.advance_s(60)
+            reader, writer = await greeting
+            await until(lambda: acceptor.handshaking == 0)
+            clock.advance_s(40)
+            client = Peer(reader, writer)
+            client.send(b"a")
+            assert await client.frame() == b"a", "who has ended its handshake has no deadline"
+            await client.close()
+
+    run(main())
 
 
 def test_a_handshake_that_drips_ends_at_its_deadline_too(run: Run, made: Certificates) -> None:

@@ -20,6 +20,8 @@ from odradek.network.connection import Answer, Connection
 from odradek.network.frames import FLOOR_CAPACITY
 from odradek.network.limits import AcceptorLimits
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from odradek.quotas.connections import Admission, ConnectionRates
+from odradek.quotas.samples import Window
 from odradek.security.principal import ANONYMOUS, Principal
 from odradek.server import authentication
 from odradek.server.authentication import SaslFrames
@@ -235,6 +237,30 @@ def test_what_is_held_before_a_login_takes_no_memory_from_clients() -> None:
             late.send(bytes(token(b"\0alice\0" + b"a" * 20_000)))
             assert len(await late.frame()) > 4
             assert pool.in_use <= limits.login_memory + 2 * 128 * 1024 + 20 * FLOOR_CAPACITY
+
+    run_loop(asyncio.wait_for(main(), 30))
+
+
+class WaitingRates(ConnectionRates):
+    """Rates under which each connection waits for a tenth of a second."""
+
+    def admit(self, listener: str, address: str, now_ms: int, *, protected: bool = False) -> Admission:
+        return Admission(100, None)
+
+
+def test_the_time_in_the_queue_of_new_connections_is_no_time_of_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "DEADLINE_S", 0.0)
+    monkeypatch.setattr(authentication, "LOOK_S", 0.01)
+
+    async def main() -> None:
+        async with serving() as served:
+            served.acceptor.admission.rates = {BROKER: WaitingRates(Window(2, 1000))}
+            async with peer(served.sasl) as client:
+                await until(lambda: bool(served.acceptor.connections))
+                (connection,) = served.acceptor.connections
+                await until(lambda: connection.closing)
+                assert not connection.delayed, "it was read before it was closed"
+                assert await client.closed()
 
     run_loop(asyncio.wait_for(main(), 30))
 

@@ -13,6 +13,7 @@ connections.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LONGEST_SWEEP_S = 5.0
+_FREE_PORTS = 10
+"""Most ports that are tried for a listener with port 0. A port that is free on one address may be in use on the other."""
 _TURN_S = 0.005
 """Seconds of each loop iteration for the requests of all clients together.
 
@@ -164,7 +167,7 @@ class Acceptor:
         """TLS handshakes; set, like `ciphertext`, when the first listener with TLS is bound."""
         self.ciphertext: memoryview
         self._handshaking: dict[Connection, float] = {}
-        """Monotonic seconds when each connection in its handshake was accepted, oldest first."""
+        """Monotonic seconds when the handshake of each connection began, oldest first; without connections waiting for admission."""
         self._line: deque[Connection] = deque()
         """Connections that had more than their share and have further requests."""
         self._next: deque[Connection] = deque()
@@ -184,20 +187,40 @@ class Acceptor:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def bind(self, listener: Listener) -> BoundListener:
-        """Bind the listener's addresses. Raises ListenError when no address can be bound."""
+        """Bind the listener's addresses, of IPv4 and IPv6 where the system has both.
+
+        Raises ListenError when no address can be bound, or when another process has the port on one of the addresses. With port 0, another
+        port is then tried.
+        """
+        make = self._factory(listener)
+        for _ in range(_FREE_PORTS):
+            servers, port, problem = await self._bind_all(make, listener)
+            if problem is None or listener.port or problem.errno != errno.EADDRINUSE:
+                break
+        if problem is not None:
+            raise problem
+        bound = BoundListener(listener, port, servers)
+        self.listeners.append(bound)
+        return bound
+
+    async def _bind_all(
+        self, make: Callable[[], asyncio.BaseProtocol], listener: Listener
+    ) -> tuple[list[asyncio.AbstractServer], int, ListenError | None]:
+        """Return the servers of the listener's addresses and their port, or a ListenError without servers."""
         hosts = {"": ["0.0.0.0", "::"], "localhost": ["127.0.0.1", "::1"]}.get(listener.host, [listener.host])
         servers: list[asyncio.AbstractServer] = []
         port = listener.port
         problem: OSError | None = None
-
-        make = self._factory(listener)
         for host in hosts:
             try:
                 server = await self.loop.create_server(make, host, port, backlog=self._backlog, start_serving=False)
             except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    # A client that resolves the name to this address would talk to the other process.
+                    for each in servers:
+                        each.close()
+                    return [], port, ListenError(listener.name, host if servers else listener.host or host, port, error)
                 problem = problem or error
-                if not servers and host == "127.0.0.1":
-                    break  # another process has the port: to listen on ::1 alone would only confuse
                 continue
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
@@ -205,11 +228,7 @@ class Acceptor:
                 # Set before any connection is made, because the first packets of a connection negotiate the window scale.
                 for listening in server.sockets:
                     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer)
-        if not servers:
-            raise ListenError(listener.name, listener.host, listener.port, problem)
-        bound = BoundListener(listener, port, servers)
-        self.listeners.append(bound)
-        return bound
+        return servers, port, None if servers else ListenError(listener.name, listener.host, listener.port, problem)
 
     def _factory(self, listener: Listener) -> Callable[[], asyncio.BaseProtocol]:
         if listener.tls is None:
@@ -373,8 +392,8 @@ class Acceptor:
             self._drained.set_result(None)
 
     def begin_handshake(self, connection: Connection) -> None:
-        """Start the deadline `handshake_s` of the connection's TLS handshake."""
-        self._handshaking[connection] = self.clock.monotonic()
+        """Start the deadline `handshake_s` of the connection's TLS handshake. Without effect when it has started."""
+        self._handshaking.setdefault(connection, self.clock.monotonic())
 
     def end_handshake(self, connection: Connection) -> None:
         """End the deadline of a handshake that is complete, or whose connection is gone."""
@@ -382,7 +401,7 @@ class Acceptor:
 
     @property
     def handshaking(self) -> int:
-        """Number of connections whose handshake is not complete."""
+        """Number of admitted connections whose handshake is not complete."""
         return len(self._handshaking)
 
     def turn_over(self) -> bool:

@@ -20,7 +20,7 @@ class AcceptorLimits:
     - `frame_grace_s` and `frame_min_rate`: a frame must be complete within the grace period plus size / rate.
     - `response_memory`: for responses that peers have not received yet, over all connections (`network.owed`). The broker sets
       an eighth of queued.max.request.bytes.
-    - `handshake_s`: from the accepted connection to the end of its TLS handshake.
+    - `handshake_s`: from the admission of a connection to the end of its TLS handshake.
     - `handshakes_at_once`: handshake steps that run in threads at the same time.
 
     `pipelined_requests` and `pipelined_bytes` bound the requests in flight on a connection that may send a request before the last is

@@ -41,7 +41,7 @@ _RECORD = 16 * 1024
 _STEP = 128 * 1024
 """Bytes that are encrypted before they are written to the socket: few enough to be still in the processor's caches then."""
 _UNTAKEN = 64 * 1024
-"""Most bytes of alerts and key updates that a peer may leave unread: a peer can ask for them without end."""
+"""Most bytes of alerts and key updates that a peer may leave unread, without responses: a peer can ask for them without end."""
 _LINGER_S = 1.0
 """Seconds that a refused peer has to read the alert. To close at once, with received bytes unread, would discard the alert."""
 
@@ -126,6 +126,8 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._decrypting = False  # `_decrypt` runs further up the stack
         self._continuing = False  # `_continue` is scheduled for the next loop iteration
         self._paused = False  # the connection does not take bytes
+        self._untaken = 0
+        """Bytes of alerts and key updates that were written since the socket's write buffer was last seen empty."""
         self._charged_pool = acceptor.pool
         self._charged = 0  # bytes of waiting ciphertext that count as memory of requests
 
@@ -139,6 +141,9 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._raw = cast(asyncio.Transport, transport)
         self._acceptor.begin_handshake(self._connection)
         self._connection.connection_made(self)
+        if self._connection.delayed:
+            # The deadline begins with the first read, see `resume_reading`.
+            self._acceptor.end_handshake(self._connection)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._raw = None
@@ -167,6 +172,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._connection.pause_writing()
 
     def resume_writing(self) -> None:
+        self._untaken = 0
         self._connection.resume_writing()
 
     # -- the handshake -------------------------------------------------------------------------------------------------------------------
@@ -331,6 +337,8 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._paused = False
+        if self._state is _State.HANDSHAKING and not self.gone:
+            self._acceptor.begin_handshake(self._connection)
         if self._decrypting or self._stepping or self._continuing:
             return
         if self._incoming.pending or (self._state is _State.OPEN and self._tls.pending()):
@@ -390,7 +398,10 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         raw = self._raw
         if raw is None or not self._outgoing.pending:
             return
-        if raw.get_write_buffer_size() > _UNTAKEN:
+        if raw.get_write_buffer_size() == 0:
+            self._untaken = 0
+        self._untaken += self._outgoing.pending
+        if self._untaken > _UNTAKEN:
             self._warn(f"it leaves {_UNTAKEN} bytes unread")
             self.abort()
         elif not raw.is_closing():

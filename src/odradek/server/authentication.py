@@ -277,6 +277,9 @@ class SaslFrames:
         for connection, until_s in list(self._pending.items()):
             if connection.closed:
                 del self._pending[connection]
+            elif connection.delayed:
+                # It is not read yet (max.connection.creation.rate), so it cannot authenticate.
+                self._pending[connection] = now_s + DEADLINE_S
             elif now_s >= until_s:
                 del self._pending[connection]
                 self._log.warning("closing %s: it has not authenticated in %g s", connection.connection_id, DEADLINE_S)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
 import random
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -106,7 +107,9 @@ class VirtualNetwork:
         """
         address = (_resolve(host) if host else _current_host.get(), port or self.port())
         if address in self._servers:
-            raise OSError(98, f"address already in use: {address}")
+            # The addresses of IPv6 are those of IPv4 here, so a listener on both families goes on with IPv4, as on a host without IPv6.
+            number = errno.EADDRNOTAVAIL if host in ("::", "::1") else errno.EADDRINUSE
+            raise OSError(number, f"address already in use: {address}")
         server = VirtualServer(self, factory, address, serving, backlog)
         self._servers[address] = server
         return server
