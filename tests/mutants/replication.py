@@ -322,8 +322,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="new-leader-does-not-flush",
         path="replication/metadata_changes.py",
-        before="                unflushed.append(partition)",
-        after="                pass",
+        before="        self._flush(unflushed)\n        self._let",
+        after="        self._let",
         breaks="With flush.messages the high watermark of a new leader stands until somebody appends, and coordinators never load.",
         tests="replication/test_replica_manager.py -k test_a_new_leader_flushes_what_it_has_copied",
     ),
@@ -1235,7 +1235,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="no-checkpoint-at-shutdown",
         path="replication/replica_manager.py",
-        before="        self._report_failed(self.checkpoints.write(self.checkpoints.collect(logs)))\n",
+        before="        self._report_failed(self.checkpoints.write(self.checkpoints.collect(logs), last=True))\n",
         after="",
         breaks="High watermarks are lost at an orderly shutdown.",
         tests="replication/test_replica_manager.py",
@@ -1801,5 +1801,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         after="",
         breaks="A partition whose log found no descriptor stays offline until the metadata changes.",
         tests="simulation/test_without_descriptors.py",
+    ),
+    Mutant(
+        "late-checkpoint-wins",
+        "replication/high_watermarks.py",
+        "        if self._last and not last:\n",
+        "        if False:\n",
+        "after a clean stop the high watermarks are older than those at its end",
+        "replication/test_replica_manager.py -k late_at_the_end",
+    ),
+    Mutant(
+        "leader-that-waited-flushes-nothing",
+        "replication/metadata_changes.py",
+        "leaders, followers, ())\n            self._flush(unflushed)\n",
+        "leaders, followers, ())\n",
+        "the high watermark of a leader that had no file descriptor at first waits for the next append",
+        "replication/test_replica_manager.py -k tried_again_flushes",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -111,6 +112,25 @@ def test_a_new_leader_flushes_what_it_has_copied() -> None:
     read.release()
 
 
+def test_a_new_leader_whose_role_is_tried_again_flushes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    id_ = broker.create_topic("orders", leader=2, replicas=(1, 2), flush_messages="1")
+    broker.manager.partition(TP).append_as_follower(batch(b"a"), 0, high_watermark=0, log_start_offset=0)
+
+    def fail(*_: object) -> bool:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "make_leader", fail)
+        broker.apply(PartitionChangeRecord(partition_id=0, topic_id=id_, leader=1, isr=[1]))
+    assert broker.manager.partitions.by_name[TP].role is Role.OFFLINE
+    broker.clock.advance_s(1)
+    partition = broker.manager.partition(TP)
+    assert partition.role is Role.LEADER
+    assert partition.log is not None
+    assert not partition.log.flush_due
+
+
 def test_flush_messages_holds_for_every_partition_of_a_request() -> None:
     broker = Broker()
     broker.create_topic("orders", partitions=3, flush_messages="1")
@@ -183,6 +203,27 @@ def test_closing_answers_who_waits_and_writes_the_checkpoint() -> None:
     broker.manager.close()
     assert waiting.done
     assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 0}
+
+
+def test_a_checkpoint_that_is_late_at_the_end_does_not_replace_the_last_one() -> None:
+    broker = Broker()
+    broker.create_topic("orders", replicas=(1, 2))
+    append(broker)
+    jobs: list[Callable[[], None]] = []
+
+    def later(job: Callable[[], None]) -> Deferred[None]:
+        jobs.append(job)
+        return Deferred()
+
+    broker.manager.run_job = later
+    assert broker.manager.checkpoint_high_watermarks() is not None
+    log = broker.manager.partition(TP).log
+    assert log is not None
+    log.update_high_watermark(1)
+    broker.manager.close()
+    assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 1}
+    jobs[0]()
+    assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 1}
 
 
 def test_a_failed_directory_takes_its_partitions_offline_and_answers_who_waits() -> None:

@@ -22,12 +22,13 @@ FILE_NAME = "replication-offset-checkpoint"
 class HighWatermarkCheckpoints:
     """Checkpoint files of the high watermarks. Each file is read once, when the first partition needs it."""
 
-    __slots__ = ("_disk", "_read", "_written")
+    __slots__ = ("_disk", "_last", "_read", "_written")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._read: dict[str, dict[TopicPartition, int]] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._last = False
 
     def restore(self, log: Log) -> None:
         """Set the high watermark of a log that was just opened from the last checkpoint, within the log's bounds.
@@ -58,8 +59,14 @@ class HighWatermarkCheckpoints:
             by_directory.setdefault(_parent(log.directory), {})[log.topic_partition] = log.high_watermark
         return {directory: offsets for directory, offsets in by_directory.items() if self._written.get(directory) != offsets}
 
-    def write(self, collected: Mapping[str, dict[TopicPartition, int]]) -> list[tuple[str, OSError]]:
-        """Write the files, and return the directories that failed. Any thread may call this, but only one at a time."""
+    def write(self, collected: Mapping[str, dict[TopicPartition, int]], *, last: bool = False) -> list[tuple[str, OSError]]:
+        """Write the files, and return the directories that failed. Any thread may call this, but only one at a time.
+
+        After the `last` call, other calls write nothing: a job that was submitted before holds older high watermarks.
+        """
+        if self._last and not last:
+            return []
+        self._last = last
         failed: list[tuple[str, OSError]] = []
         for directory, offsets in collected.items():
             try:

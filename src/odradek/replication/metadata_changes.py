@@ -164,12 +164,15 @@ class MetadataChanges:
         if following:
             self.fetchers.start(following)
         errors = tell_each(self.on_leadership, changes.leaders, changes.followers, changes.deletes)
-        for partition in unflushed:
-            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
+        self._flush(unflushed)
         self._let_go_of(_brokers_that_lost(delta))
         self._began = True
         self._manager.delayed.drain()
         return errors
+
+    def _flush(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            self._manager.flusher.flush(partition).add_callback(lambda _: self._manager.delayed.drain())
 
     def _let_go_of(self, broker_ids: frozenset[int]) -> None:
         """Raise high watermarks that replicas outside of the ISR on these brokers may have held back."""
@@ -239,6 +242,7 @@ class MetadataChanges:
         leaders: dict[TopicPartition, PartitionInfo] = {}
         followers: dict[TopicPartition, PartitionInfo] = {}
         followed: list[Partition] = []
+        unflushed: list[Partition] = []
         for topic_partition, is_new in list(self._without_descriptor.items())[:_MOST_AT_ONCE]:
             topic_id = image.topics.topic_id(topic_partition.topic)
             registration = None if topic_id is None else image.topics.partition_by_id(topic_id, topic_partition.partition)
@@ -254,6 +258,8 @@ class MetadataChanges:
             if leads:
                 leaders[topic_partition] = info
                 self._manager.delayed.followers.expect([*partition.replicas.values()])
+                if partition.log is not None and partition.log.flush_due:
+                    unflushed.append(partition)
             else:
                 followers[topic_partition] = info
                 followed.append(partition)
@@ -263,6 +269,7 @@ class MetadataChanges:
             self.fetchers.start(followed)
         if leaders or followers:
             tell_each(self.on_leadership, leaders, followers, ())
+            self._flush(unflushed)
             self._manager.delayed.drain()
 
     def close(self) -> None:

@@ -254,4 +254,4 @@ class ReplicaManager:
         self.alter_partition.close()
         self.delayed.close()
         logs = [partition.log for partition in self.online_partitions() if partition.log is not None]
-        self._report_failed(self.checkpoints.write(self.checkpoints.collect(logs)))
+        self._report_failed(self.checkpoints.write(self.checkpoints.collect(logs), last=True))
