@@ -193,10 +193,11 @@ class Acceptor:
         port is then tried.
         """
         make = self._factory(listener)
-        for _ in range(_FREE_PORTS):
+        servers, port, problem = await self._bind_all(make, listener)
+        more = 0 if listener.port else _FREE_PORTS - 1
+        while problem is not None and problem.errno == errno.EADDRINUSE and more:
             servers, port, problem = await self._bind_all(make, listener)
-            if problem is None or listener.port or problem.errno != errno.EADDRINUSE:
-                break
+            more -= 1
         if problem is not None:
             raise problem
         bound = BoundListener(listener, port, servers)

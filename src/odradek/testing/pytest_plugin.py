@@ -91,7 +91,8 @@ def _wish(config: pytest.Config, node: pytest.Item | None) -> _Wish:
     for mark in reversed(list(node.iter_markers(_MARK)) if node is not None else []):
         if mark.args:
             raise pytest.UsageError(f"@pytest.mark.odradek takes named arguments only, not {mark.args[0]!r}")
-        settings.update({name: setting_text(name, value) for name, value in (mark.kwargs.get("settings") or {}).items()})
+        given: Mapping[str, Any] = mark.kwargs.get("settings") or {}
+        settings.update({name: setting_text(name, value) for name, value in given.items()})
         asked.update({key: value for key, value in mark.kwargs.items() if key != "settings"})
     known = {"version", "nodes", "process", "memory", "fresh", "partitions", "configs"}
     if unknown := sorted(asked.keys() - known):
