@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from contextlib import suppress
 from importlib import import_module
@@ -12,6 +13,11 @@ from zlib import crc32
 
 import pytest
 from hypothesis import settings
+
+for _number, _action in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    # A shell ignores SIGINT for background commands, and nohup SIGHUP; the processes that tests start would inherit that.
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _action)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)

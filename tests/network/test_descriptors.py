@@ -9,8 +9,8 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
@@ -42,6 +42,21 @@ def lowest_free() -> int:
     return descriptor
 
 
+@contextmanager
+def without_holes() -> Iterator[None]:
+    """Open all numbers below the highest one that is open, so that new descriptors follow one another, whatever tests before have left."""
+    highest = max(int(name) for name in os.listdir("/dev/fd"))
+    held = [os.open("/dev/null", os.O_RDONLY)]
+    while held[-1] < highest:
+        held.append(os.open("/dev/null", os.O_RDONLY))
+    os.close(held.pop())
+    try:
+        yield
+    finally:
+        for each in held:
+            os.close(each)
+
+
 @asynccontextmanager
 async def world(most: list[int]) -> AsyncIterator[World]:
     """`most` holds the limit that the acceptor sees."""
@@ -53,7 +68,8 @@ async def world(most: list[int]) -> AsyncIterator[World]:
     for each in bound:
         await acceptor.serve(each)
     try:
-        yield World(clock, acceptor, *bound)
+        with without_holes():
+            yield World(clock, acceptor, *bound)
     finally:
         await acceptor.close()
 
