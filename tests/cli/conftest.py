@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -79,6 +80,8 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(start, "announce", started)
 
+    signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+
     def run(*arguments: str, stdin: bytes = b"") -> Answer:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capsys.readouterr()
@@ -86,4 +89,9 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
         return Answer(status, *capsys.readouterr())
 
     yield run
+    assert not [number for number, before in signals.items() if signal.getsignal(number) is signal.SIG_IGN is not before], (
+        "signals are ignored"
+    )
+    for number, before in signals.items():
+        signal.signal(number, before)
     gc.enable()  # `odradek start` turns it off

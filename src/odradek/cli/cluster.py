@@ -208,7 +208,8 @@ async def _serve(directory: Path, members: list[Member]) -> None:
     finally:
         leaving.cancel()
         await supervisor.stop()
-        ending.ignore(loop)
+        if stopped.is_set():
+            ending.ignore(loop)
 
 
 def announcement(directory: Path, members: list[Member], seconds: float) -> list[str]:
