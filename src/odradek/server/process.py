@@ -133,7 +133,6 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
         if handlers is not None:
             handlers.stop()
         await broker.stop()
+        # An exception of `stopped` was raised already, or is the error that ended the start.
         if stopped.done() and stopped.exception() is None:
-            ending.ignore(loop)  # a start that fails leaves them: the process may go on
-        if stopped.done():
-            stopped.exception()  # retrieves the exception, which has been raised already or is the error that ended the start
+            ending.ignore(loop)  # Not after an error: the process may live on.
