@@ -124,7 +124,7 @@ def _descriptors() -> int:
 
 def _folders() -> set[str]:
     """Return the directories of brokers of this process."""
-    from odradek.testing.places import roots
+    from odradek.testing.temporary import roots
 
     return {str(each) for root in roots() for each in Path(root).glob("broker-*")}
 

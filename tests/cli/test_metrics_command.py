@@ -13,7 +13,7 @@ import pytest
 
 from odradek.cli import metrics
 from odradek.testing.embedded import EmbeddedBroker
-from odradek.testing.places import free_ports
+from odradek.testing.temporary import free_ports
 from tests.cli.conftest import Command
 
 

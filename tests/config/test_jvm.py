@@ -14,7 +14,7 @@ from odradek.config.broker import BROKER_CONFIG
 from odradek.config.definition import ConfigDef, format_value
 from odradek.config.dynamic import DYNAMIC_KEYS
 from odradek.config.group import GROUP_CONFIG
-from odradek.config.keys import authorizer, own
+from odradek.config.keys import authorizer, odradek_only
 from odradek.config.topic import SYNONYMS, TOPIC_CONFIG
 from tests.config.kafka_ranges import BROKER, GROUP, TOPIC, ranges
 
@@ -65,7 +65,7 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
 @pytest.mark.parametrize(("which", "ours"), [("broker", BROKER_CONFIG), ("topic", TOPIC_CONFIG), ("group", GROUP_CONFIG)])
 def test_keys_types_defaults_and_importance_are_kafkas(dump: list[dict[str, object]], which: str, ours: ConfigDef) -> None:
     theirs = {row["name"]: row for row in dump if row["set"] == which}
-    shared = [key for key in ours if key not in (*own.KEYS, *authorizer.KEYS)]
+    shared = [key for key in ours if key not in (*odradek_only.KEYS, *authorizer.KEYS)]
     assert {key.name for key in shared} == set(theirs)
     for key in shared:
         row = theirs[key.name]

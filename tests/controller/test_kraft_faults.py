@@ -9,8 +9,8 @@ import pytest
 from odradek.consensus import raft, replication
 from odradek.consensus.messages import Propose
 from odradek.controller.kraft.active import MetadataController
+from odradek.controller.kraft.execution import Performer
 from odradek.controller.kraft.group_commit import GroupCommit
-from odradek.controller.kraft.performing import Performer
 from odradek.controller.kraft.records import encode_record, split_values
 from odradek.metadata.versioned import VersionedRecord
 from tests.campaigns.controllers import run

@@ -737,7 +737,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a-partition-has-any-number-of-bits",
-        "cli/items.py",
+        "cli/per_item.py",
         "click.IntRange(0, 0x7FFFFFFF)",
         "click.IntRange(0)",
         "A number that no request can carry is a mistake of the command line.",

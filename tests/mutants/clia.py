@@ -262,10 +262,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "times-of-this-machine",
-        "cli/moments.py",
+        "cli/times.py",
         "moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)",
         "moment.replace(tzinfo=UTC)",
         "A time with a zone is that of its zone.",
-        "cli/test_moments.py",
+        "cli/test_times.py",
     ),
 )

@@ -1210,7 +1210,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "vote-before-quorum-state",
-        "controller/kraft/performing.py",
+        "controller/kraft/execution.py",
         "            self._background.suspend_for(self._durable_work(ready), lambda: self._perform_rest(ready))\n",
         "            self._perform_rest(ready)\n            self._background.suspend_for(self._durable_work(ready), lambda: None)\n",
         "a vote is given before it is durable: after a crash the node votes twice in an epoch",
@@ -1292,7 +1292,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "appended-meanwhile-waits",
-        "controller/kraft/performing.py",
+        "controller/kraft/execution.py",
         "            self._received()\n        self._make_durable()\n",
         "            self._received()\n        if ready.appends:\n            self._make_durable()\n",
         "what is appended while a flush runs is answered only after the next operation",
@@ -1578,7 +1578,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "brokers-flush-every-record",
-        "controller/kraft/performing.py",
+        "controller/kraft/execution.py",
         "                self.group_commit.flush_later()\n",
         "                self.group_commit.flush()\n",
         "every broker fsyncs every change of the metadata",
@@ -1586,7 +1586,7 @@ KRAFT: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "brokers-never-flush",
-        "controller/kraft/performing.py",
+        "controller/kraft/execution.py",
         "                self.group_commit.flush_later()\n",
         "                pass\n",
         "a broker that loses its power fetches all of the metadata again",

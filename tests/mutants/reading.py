@@ -31,7 +31,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "range-before-1970-is-the-latest",
-        "cli/moments.py",
+        "cli/times.py",
         "since.microseconds // 1_000, 0)",
         "since.microseconds // 1_000, -2)",
         "-1 and -2 are no times to a broker, but the end and the beginning.",
@@ -113,7 +113,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- produce --------------------------------------------------------------------------------------------------------------------------
     Mutant(
         "rate-bursts-after-a-stall",
-        "cli/pace.py",
+        "cli/send_rate.py",
         "max(self._next, now - _LENIENCE_S)",
         "self._next",
         "What a stall has kept back does not go out at once.",
@@ -121,7 +121,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "rate-loses-what-sleeps-last-too-long",
-        "cli/pace.py",
+        "cli/send_rate.py",
         "max(self._next, now - _LENIENCE_S)",
         "max(self._next, now)",
         "Sleeps that last too long do not make the rate lower than asked for.",

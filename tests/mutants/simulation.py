@@ -41,7 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "after a pause a controller that others have replaced confirms what it can never commit",
         _hunt("deposed"),
         also=(
-            Edit("controller/kraft/performing.py", "        if self.now_ms() >= self._raft.deadline_ms:\n", "        if False:\n"),
+            Edit("controller/kraft/execution.py", "        if self.now_ms() >= self._raft.deadline_ms:\n", "        if False:\n"),
             Edit("consensus/replication.py", "    if not state.lost_quorum(raft.now_ms):\n", "    if True:\n"),
         ),
     ),
@@ -60,7 +60,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             ),
             Edit("controller/kraft/active.py", "            assert self.replayed_to <= self._writer.next_offset\n", ""),
             Edit("controller/kraft/active.py", "        if appended:\n", "        if appended and self.is_active:\n"),
-            Edit("controller/kraft/performing.py", "        if self.now_ms() >= self._raft.deadline_ms:\n", "        if False:\n"),
+            Edit("controller/kraft/execution.py", "        if self.now_ms() >= self._raft.deadline_ms:\n", "        if False:\n"),
             Edit("consensus/replication.py", "    if not state.lost_quorum(raft.now_ms):\n", "    if True:\n"),
         ),
     ),

@@ -107,7 +107,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="source-of-every-reader",
-        path="spark/functions/place.py",
+        path="spark/functions/schema_location.py",
         before="        return shared_source(self.where, dict(self.settings))",
         after="        return cast(SchemaSource, open_source(self.where, dict(self.settings)))",
         breaks="Each reader asks the registry anew.",
@@ -115,7 +115,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="latest-of-long-ago",
-        path="spark/functions/place.py",
+        path="spark/functions/schema_location.py",
         before="        source = cast(SchemaSource, open_source(self.where, dict(self.settings)))\n",
         after="        source = self.source()\n",
         breaks="A driver that lives long takes a subject's first schema for its latest.",
@@ -123,11 +123,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="password-shown",
-        path="spark/functions/place.py",
+        path="spark/functions/schema_location.py",
         before='        return "Place(...)"',
         after='        return f"Place({self.where}, {self.settings})"',
         breaks="Passwords are shown with a place.",
-        tests="spark/functions/test_place.py",
+        tests="spark/functions/test_schema_location.py",
     ),
     Mutant(
         name="other-message",

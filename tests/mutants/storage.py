@@ -260,7 +260,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "follower-takes-later-epochs",
-        "storage/given.py",
+        "storage/assigned_offsets.py",
         "    if max(scan.leader_epochs) <= leader_epoch:\n",
         "    if max(scan.leader_epochs) <= leader_epoch + 1:\n",
         "a follower writes batches of a leader that it does not know yet (KAFKA-18723)",
@@ -272,7 +272,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        state.apply_batches(scan, first, count)\n    state.map_end_offset = scan.last_offsets[count - 1] + 1\n",
         "        state.apply_batches(scan, first, count)\n",
         "a follower's producer snapshot at a clean shutdown is missing or stands at the wrong offset",
-        "storage/test_given.py",
+        "storage/test_assigned_offsets.py",
     ),
     Mutant(
         "read-of-a-closed-log",
@@ -1158,7 +1158,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        with Guarded(self):\n            if self._cut:\n                self._harden()\n            segment = segments.active\n",
         "        with Guarded(self):\n            segment = segments.active\n",
         "after a power cut records that were truncated stand behind those that the leader sent in their place",
-        "storage/test_hardening.py",
+        "storage/test_truncation_flush.py",
     ),
     Mutant(
         "leader-writes-before-the-cut-is-durable",
@@ -1166,7 +1166,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        try:\n            if self._cut:\n                self._harden()\n            segment = segments.active\n",
         "        try:\n            segment = segments.active\n",
         "a replica that is elected while it truncates writes over what a power cut may bring back",
-        "storage/test_hardening.py",
+        "storage/test_truncation_flush.py",
     ),
     Mutant(
         "roll-before-the-cut-is-durable",
@@ -1174,7 +1174,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "    def _roll(self, base_offset: int) -> Segment:\n        if self._cut:\n            self._harden()\n",
         "    def _roll(self, base_offset: int) -> Segment:\n",
         "a new segment begins behind one that a power cut may make longer than that",
-        "storage/test_hardening.py",
+        "storage/test_truncation_flush.py",
     ),
     Mutant(
         "second-cut-counts-as-durable",
@@ -1182,15 +1182,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if flush.generation == self.generation:\n            self._cut = False\n",
         "        self._cut = False\n",
         "a log that is cut again while its first cut is made durable is written to too early",
-        "storage/test_hardening.py",
+        "storage/test_truncation_flush.py",
     ),
     Mutant(
         "hardening-without-checkpoints",
-        "storage/hardening.py",
+        "storage/truncation_flush.py",
         "        self.failed_directories = write_checkpoints(self._checkpoints)\n",
         "",
         "the stored recovery point stays above the end of a log that a follower has cut",
-        "storage/test_hardening.py",
+        "storage/test_truncation_flush.py",
     ),
     Mutant(
         "hardening-of-a-failed-disk-counts",
@@ -1198,7 +1198,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "                if not log.closed:\n                    log.failed(error)\n",
         "                log.hardened(flush)\n",
         "a truncation that could not be made durable counts as such",
-        "storage/test_hardening.py",
+        "storage/test_truncation_flush.py",
     ),
     Mutant(
         "checkpoint-on-its-way-counts-as-written",
@@ -1206,16 +1206,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if self._written.get(name) == offsets == order.durable:\n",
         "        if self._written.get(name) == offsets:\n",
         "a log is written to while its stored recovery point is still above its end",
-        "storage/test_hardening.py",
+        "storage/test_truncation_flush.py",
     ),
     # -- batches with offsets
     Mutant(
         "given-batches-unchecked",
-        "storage/given.py",
+        "storage/assigned_offsets.py",
         "limit=_likely_batches(records, position), next_offset=next_offset)",
         "limit=_likely_batches(records, position), next_offset=next_offset, check_crcs=False)",
         "a bit that flips between leader and follower is stored",
-        "storage/test_given.py storage/test_log.py",
+        "storage/test_assigned_offsets.py storage/test_log.py",
     ),
     Mutant(
         "runs-roll-by-size-only",
@@ -1223,7 +1223,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            return waited_ms <= longest_ms\n",
         "            return True\n",
         "segments of a follower outlast segment.ms, and retention by time with them",
-        "storage/test_given.py",
+        "storage/test_assigned_offsets.py",
     ),
     Mutant(
         "runs-fill-indexes-beyond-their-size",
@@ -1231,7 +1231,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        count = min(count, max(min(offsets.max_entries - offsets.entries, times.max_entries - 1 - times.entries), 1))\n",
         "",
         "indexes of followers grow beyond segment.index.bytes",
-        "storage/test_given.py",
+        "storage/test_assigned_offsets.py",
     ),
     Mutant(
         "one-batch-too-many-in-a-segment",
@@ -1239,7 +1239,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "        return 1 + bisect_left(range(2, count + 1), True, key=lambda more: not fits(more))\n",
         "        return 2 + bisect_left(range(2, count + 1), True, key=lambda more: not fits(more))\n",
         "segments of a follower grow beyond segment.bytes",
-        "storage/test_given.py",
+        "storage/test_assigned_offsets.py",
     ),
     Mutant(
         "only-the-last-batch-of-a-producer",
@@ -1247,7 +1247,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            for index in indexes[-BATCHES_KEPT:]:\n",
         "            for index in indexes[-1:]:\n",
         "a new leader takes the repetition of an earlier batch for one out of order",
-        "storage/test_given.py",
+        "storage/test_assigned_offsets.py",
     ),
     Mutant(
         "transaction-begins-with-the-last-batch",
@@ -1255,7 +1255,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "            begin = next((index for index in indexes if scan.attributes[index] & TRANSACTIONAL_MASK), None)\n",
         "            begin = next((index for index in reversed(indexes) if scan.attributes[index] & TRANSACTIONAL_MASK), None)\n",
         "the last stable offset of a follower passes the beginning of an open transaction",
-        "storage/test_given.py",
+        "storage/test_assigned_offsets.py",
     ),
     Mutant(
         "truncation-keeps-the-batches-of-producers",

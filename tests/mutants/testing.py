@@ -17,7 +17,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="janitor-leaves-processes",
-        path="testing/places.py",
+        path="testing/temporary.py",
         before='    [ -e "$each" ] && kill -9 "${each##*/}" 2>/dev/null\n',
         after='    [ -e "$each" ] && true\n',
         breaks="a broker in a process of its own that is paused outlives the killed process of the test",
@@ -25,7 +25,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="janitor-leaves-directories",
-        path="testing/places.py",
+        path="testing/temporary.py",
         before='    rm -rf -- "$1" 2>/dev/null\n',
         after='    rmdir -- "$1" 2>/dev/null\n',
         breaks="the directory of a broker is left when the process of the test is killed",
@@ -33,7 +33,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="exit-leaves-processes",
-        path="testing/places.py",
+        path="testing/temporary.py",
         before="                os.kill(int(pid), signal.SIGKILL)\n",
         after="                os.kill(int(pid), 0)\n",
         breaks="a paused broker in a process of its own outlives a test process that ends without stopping it",
@@ -57,7 +57,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="port-is-not-reserved",
-        path="testing/places.py",
+        path="testing/temporary.py",
         before="                self._held = weakref.finalize(self, os.close, bound.detach())\n",
         after="                pass\n",
         breaks="a port is given to somebody else while its broker is down",
@@ -193,15 +193,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         name="overlay-adds-beside",
-        path="testing/parts.py",
+        path="testing/partition_split.py",
         before="        if place is None:\n",
         after="        if True:\n",
         breaks="the answer has a partition twice: as it was served, and with the error",
-        tests="testing/test_parts.py -k take_the_place",
+        tests="testing/test_partition_split.py -k take_the_place",
     ),
     Mutant(
         name="overlay-knows-no-ids",
-        path="testing/parts.py",
+        path="testing/partition_split.py",
         before="if key and key.items() <= _key(entry).items()",
         after="if key and key == _key(entry)",
         breaks="the error of a topic that the answer also knows by id stands beside what was served",

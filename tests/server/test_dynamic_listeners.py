@@ -27,7 +27,7 @@ from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import NodeLogins
 from odradek.server.process import run_loop
 from odradek.testing import EmbeddedBroker
-from odradek.testing.places import free_ports
+from odradek.testing.temporary import free_ports
 from tests.client.certificates import Certificates
 from tests.network.stores import readers_of_files
 from tests.network.support import until

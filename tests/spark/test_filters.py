@@ -32,9 +32,9 @@ from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
 from odradek.client import Admin, NewTopic, Producer
 from odradek.spark.batch import RangePartition
+from odradek.spark.filtered_batch import NarrowedBatchReader
 from odradek.spark.filters import narrowing
-from odradek.spark.narrowed import NarrowedBatchReader
-from odradek.spark.narrowing import Narrowing
+from odradek.spark.needed_ranges import Narrowing
 from odradek.spark.options import read_options
 from odradek.spark.ranges import OffsetRange
 from odradek.testing.embedded import EmbeddedBroker

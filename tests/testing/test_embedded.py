@@ -14,7 +14,7 @@ from odradek.client import Admin, ConfigResource, Consumer, NewTopic, Producer
 from odradek.server.quorum import CatchUp
 from odradek.testing.disk import VirtualDisk
 from odradek.testing.embedded import EmbeddedBroker, EmbeddedCluster
-from odradek.testing.places import ReservedPort
+from odradek.testing.temporary import ReservedPort
 
 
 def _round_trip(bootstrap_servers: str, value: bytes) -> int:

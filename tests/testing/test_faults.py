@@ -22,7 +22,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.registry import request_class, response_class
 from odradek.testing import EmbeddedBroker, FaultError, TestingError, Topic
 from odradek.testing.faults import Action, RuleBook, new_rule
-from odradek.testing.parts import names_topics, partition_errors
+from odradek.testing.partition_split import names_topics, partition_errors
 from tests.testing.wire import Wire, errors_in, sample
 
 SERVED = [api for api in APIS if api.stands_on(BROKER)]

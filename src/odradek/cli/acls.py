@@ -23,8 +23,8 @@ from odradek.cli.acl_rules import (
 )
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import complain
 from odradek.cli.output import Output, Row, output_option, show
+from odradek.cli.per_item import complain
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.security import AclBinding, AclBindingFilter, AclOperation, PatternType, ResourceType
 

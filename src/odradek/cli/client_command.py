@@ -16,8 +16,8 @@ from odradek.cli import profiles
 from odradek.cli.help_page import misunderstood, with_way_out
 from odradek.cli.kafka_flags import as_subcommand
 from odradek.cli.kcat_flags import meant_by
-from odradek.cli.reaching import told_of_trouble
 from odradek.cli.signals import Terminated
+from odradek.cli.unreachable import told_of_trouble
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 

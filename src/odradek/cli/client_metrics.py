@@ -12,8 +12,8 @@ from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
 from odradek.cli.config_text import names as names_of
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import named_argument, one_of, only
 from odradek.cli.output import Output, Row, output_option, show
+from odradek.cli.per_item import named_argument, one_of, only
 from odradek.client.admin.blocking import Admin
 from odradek.client.types import ConfigChange, ConfigResource
 

@@ -9,8 +9,8 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.cli.client_command import connection_options_with, controllers_option, reached
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import NUMBER
 from odradek.cli.output import JSON, Output, output_option, show
+from odradek.cli.per_item import NUMBER
 from odradek.client.admin.blocking import Admin
 
 NAME: Final = "odradek cluster"

@@ -17,7 +17,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, read_properties, run, unescape
 from odradek.cli.console_formatter import DEFAULT, NO_OP, Formatter, Undecodable, console_formatter
 from odradek.cli.decoding import chosen_decoding, decoded, decoding_options
-from odradek.cli.items import NUMBER
+from odradek.cli.per_item import NUMBER
 from odradek.cli.progress import Meter
 from odradek.cli.ranges import BEGINNING, END, parse_range
 from odradek.cli.record_formats import nothing, plain, template_formatter

@@ -12,9 +12,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, run
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import complain, one_of
 from odradek.cli.output import JSON, Output, Row, output_option, show
 from odradek.cli.partition_files import read_election
+from odradek.cli.per_item import complain, one_of
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.replicas import ElectionType
 

@@ -9,8 +9,8 @@ import click
 
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, parse_levels, reached, run
 from odradek.cli.feature_tables import feature_dependencies, release_level, release_levels, version_mapping
-from odradek.cli.items import NUMBER
 from odradek.cli.output import Output, output_option, show
+from odradek.cli.per_item import NUMBER
 from odradek.client.admin.blocking import Admin
 
 F = TypeVar("F", bound=Callable[..., object])

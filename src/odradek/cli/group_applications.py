@@ -16,8 +16,8 @@ from odradek.cli.client_command import client_settings, connection_options_with
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.group_offsets import Plan, Scenario, chosen_scenario, new_offsets, plan_in
 from odradek.cli.group_report import NAME
-from odradek.cli.items import PAUSE_S, complain, named_argument, one_of, only, partitions_of
 from odradek.cli.output import Output, Row, output_option, show
+from odradek.cli.per_item import PAUSE_S, complain, named_argument, one_of, only, partitions_of
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupState
 

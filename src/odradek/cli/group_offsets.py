@@ -18,7 +18,8 @@ from odradek.cli.client_command import client_settings, connection_options, expl
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.group_report import NAME
 from odradek.cli.help_page import with_way_out
-from odradek.cli.items import (
+from odradek.cli.output import Output, output_option, show
+from odradek.cli.per_item import (
     complain,
     named_argument,
     one_of,
@@ -29,8 +30,7 @@ from odradek.cli.items import (
     patience,
     timeout_option,
 )
-from odradek.cli.moments import duration_ms, instant_ms
-from odradek.cli.output import Output, output_option, show
+from odradek.cli.times import duration_ms, instant_ms
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import ConsumerGroupDescription, GroupState, OffsetAndMetadata
 from odradek.client.admin.types.topics import OffsetSpec

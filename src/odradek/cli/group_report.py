@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from odradek.base.addresses import host_port
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.cli.items import partitions_there
 from odradek.cli.output import Row
+from odradek.cli.per_item import partitions_there
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import ConsumerGroupDescription, GroupState, MemberDescription, OffsetAndMetadata
 from odradek.client.admin.types.topics import OffsetSpec

@@ -16,8 +16,8 @@ from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.group_applications import reset_application
 from odradek.cli.group_offsets import delete_offsets, reset_offsets
 from odradek.cli.group_report import NAME, Report, report
-from odradek.cli.items import complain, named_argument, one_of, patience, timeout_option
 from odradek.cli.output import Output, output_option, show
+from odradek.cli.per_item import complain, named_argument, one_of, patience, timeout_option
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupListing, GroupState, GroupType
 

@@ -11,9 +11,9 @@ import click
 from odradek.base.errors import KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
-from odradek.cli.items import complain
-from odradek.cli.moments import instant_ms
 from odradek.cli.output import Output, output_option, show
+from odradek.cli.per_item import complain
+from odradek.cli.times import instant_ms
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.topics import OffsetSpec
 

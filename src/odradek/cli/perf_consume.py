@@ -14,10 +14,10 @@ import click
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import connection_options_with
-from odradek.cli.items import one_of
 from odradek.cli.java_dates import DateFormat, java_date_format
 from odradek.cli.measuring import MEGABYTE
 from odradek.cli.output import Row, show
+from odradek.cli.per_item import one_of
 from odradek.cli.perf_options import (
     INTERVAL_MS,
     KAFKA,

@@ -19,9 +19,9 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
 from odradek.cli.client_command import connection_options_with
-from odradek.cli.items import one_of
 from odradek.cli.measuring import MEGABYTE, Pacer, Throughput, Window
 from odradek.cli.output import Row, show
+from odradek.cli.per_item import one_of
 from odradek.cli.perf_options import (
     INTERVAL_MS,
     KAFKA,

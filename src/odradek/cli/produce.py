@@ -24,7 +24,7 @@ from odradek.cli.client_command import (
     unescape,
 )
 from odradek.cli.console_reader import line_parser, lines
-from odradek.cli.items import NUMBER
+from odradek.cli.per_item import NUMBER
 from odradek.cli.progress import Meter
 from odradek.cli.record_json import parse_json_line
 from odradek.cli.record_lines import Shape, limit, runs

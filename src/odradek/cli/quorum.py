@@ -16,8 +16,8 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run, server_options
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import NUMBER, id_of, one_of
 from odradek.cli.output import JSON, Output, Row, output_option, show
+from odradek.cli.per_item import NUMBER, id_of, one_of
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.cluster import QuorumInfo, QuorumReplicaState, RaftVoterEndpoint
 

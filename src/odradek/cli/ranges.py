@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 import click
 
-from odradek.cli.moments import instant_ms
+from odradek.cli.times import instant_ms
 
 Kind = Literal["beginning", "end", "offset", "after", "before", "time", "elapsed"]
 

@@ -13,9 +13,9 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, explained, reached, run
-from odradek.cli.items import one_of
 from odradek.cli.output import JSON, Output, Row, output_option, show
 from odradek.cli.partition_files import read_reassignment, read_topics, reassignment_json
+from odradek.cli.per_item import one_of
 from odradek.cli.reassignment_plan import brokers_of, moves, proposal
 from odradek.cli.reassignment_steps import (
     active_directory_moves,

@@ -10,8 +10,8 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli.items import PAUSE_S
 from odradek.cli.output import Row
+from odradek.cli.per_item import PAUSE_S
 from odradek.cli.reassignment_plan import Move, Replicas, throttled_replicas
 from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.admin.blocking import Admin

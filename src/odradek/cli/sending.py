@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from odradek.base.errors import OdradekError
 from odradek.cli.console_reader import Line, LineParser
-from odradek.cli.pace import Pace
 from odradek.cli.progress import Meter
 from odradek.cli.record_lines import Shape
+from odradek.cli.send_rate import Pace
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
 

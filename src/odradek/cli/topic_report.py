@@ -13,8 +13,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, uuid_to_string
 from odradek.base.text import columns
 from odradek.cli.client_command import client_settings, connection_options
-from odradek.cli.items import id_of, one_of
 from odradek.cli.output import JSON, Output, output_option
+from odradek.cli.per_item import id_of, one_of
 from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, topics_meant
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.topics import PAGE_SIZE

@@ -12,8 +12,8 @@ from odradek.base.ids import TopicPartition
 from odradek.base.text import printable
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, explained, run
 from odradek.cli.destroying import execute_option, remark_dry_run
-from odradek.cli.items import complain, named_argument, one_of
 from odradek.cli.output import JSON, Output, output_option
+from odradek.cli.per_item import complain, named_argument, one_of
 from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, pattern_option, replica_lists, topics_meant
 from odradek.cli.topic_report import SOURCE_TOPIC, describe
 from odradek.client.admin.blocking import Admin

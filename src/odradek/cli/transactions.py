@@ -13,8 +13,8 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
 from odradek.cli.destroying import execute_option, remark_dry_run
 from odradek.cli.hanging import candidates, hanging
-from odradek.cli.items import NUMBER, complain, named_argument, one_of, only, partitions_of
 from odradek.cli.output import Output, Row, output_option, show
+from odradek.cli.per_item import NUMBER, complain, named_argument, one_of, only, partitions_of
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.transactions import AbortTransactionSpec, ProducerState, TransactionListing
 

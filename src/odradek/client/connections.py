@@ -18,7 +18,7 @@ from odradek import __version__
 from odradek.base.addresses import host_port
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import KafkaError, ProtocolError
-from odradek.client import reaching
+from odradek.client import connection_attempts
 from odradek.client.addresses import addresses_of
 from odradek.client.authentication import Authenticator
 from odradek.client.config import ClientConfig
@@ -181,7 +181,7 @@ class Connections:
     def _dialled(self, key: tuple[int, Channel], task: asyncio.Task[Node]) -> None:
         del self._dialling[key]
         if task.cancelled():
-            reaching.given_up(key[0])
+            connection_attempts.given_up(key[0])
         else:
             task.exception()
 
@@ -194,13 +194,13 @@ class Connections:
         try:
             for host, port in await servers():
                 where = host_port(host, port)
-                reaching.dialling(node_id, where)
+                connection_attempts.dialling(node_id, where)
                 try:
                     connection = await self._connect(node_id, host, port)
                     reached = True
                     node = await self._make_ready(node_id, connection, host, port)
                 except ConnectionLost as error:
-                    reaching.failed(node_id, where, str(error))
+                    connection_attempts.failed(node_id, where, str(error))
                     reasons.append(str(error))
                 else:
                     return self._ready(node, channel)
@@ -276,7 +276,7 @@ class Connections:
     def _ready(self, node: Node, channel: Channel) -> Node:
         connection = node.connection
         self.states.connected(node.node_id)
-        reaching.connected(node.node_id)
+        connection_attempts.connected(node.node_id)
         throttled_ms = self.states.throttled_for_ms(node.node_id, self.now_ms())
         if throttled_ms:
             connection.hold(throttled_ms / 1000)

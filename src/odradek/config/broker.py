@@ -15,7 +15,7 @@ from odradek.config.keys import (
     log,
     network,
     observability,
-    own,
+    odradek_only,
     remote,
     replication,
     security,
@@ -37,7 +37,7 @@ BROKER_CONFIG = ConfigDef(
     security.KEYS,
     remote.KEYS,
     observability.KEYS,
-    own.KEYS,
+    odradek_only.KEYS,
     authorizer.KEYS,
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from odradek.config.deviations import OWN_DEFAULTS
 from odradek.config.dynamic import DYNAMIC_KEYS, without_effect_at_run_time
-from odradek.config.keys import own
+from odradek.config.keys import odradek_only
 from odradek.config.unserved import UNSERVED, UNSERVED_PREFIXES, UNSERVED_SECURITY, UNSERVED_TOPIC
 from odradek.config.without_effect import TOPIC_WITHOUT_EFFECT, WITHOUT_EFFECT_BY_REASON
 
@@ -92,7 +92,7 @@ def _defaults() -> Iterator[str]:
 
 def _own() -> Iterator[str]:
     yield _OWN
-    yield from _table(("Key", "Default", "What it does"), ((f"`{key.name}`", f"`{key.default}`", key.doc) for key in own.KEYS))
+    yield from _table(("Key", "Default", "What it does"), ((f"`{key.name}`", f"`{key.default}`", key.doc) for key in odradek_only.KEYS))
 
 
 def _refused() -> Iterator[str]:

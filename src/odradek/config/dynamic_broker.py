@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from odradek.base.errors import ConfigError
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
 from odradek.config.dynamic import (
     DYNAMIC_KEYS,

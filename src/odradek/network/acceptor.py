@@ -30,7 +30,7 @@ from odradek.network.connection import Answer, Connection
 from odradek.network.eviction import Eviction
 from odradek.network.frames import FLOOR_CAPACITY, BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
-from odradek.network.owed import OwedAnswers
+from odradek.network.unsent_bytes import OwedAnswers
 
 if TYPE_CHECKING:
     from odradek.network.secure import Handshakes, TlsServing

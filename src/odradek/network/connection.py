@@ -20,7 +20,7 @@ response is a list of chunks: bytes, memoryviews, or slices of files. Slices of 
 when they have left or the connection is gone. Large slices are sent by the kernel from its page cache to the socket (sendfile). When the
 kernel's buffer is full, a small part goes through the transport, which reports when there is room again. Small slices, slices that are not
 in the page cache, and all slices on encrypted connections are read and written. The transport's high mark is zero: bytes that the kernel
-does not take count in `network.owed`, which also decides how large a part may be.
+does not take count in `network.unsent_bytes`, which also decides how large a part may be.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class AcceptorLimits:
     - `request_memory`: queued.max.request.bytes.
     - `login_memory`: for requests of connections that have not logged in; not part of `request_memory`.
     - `frame_grace_s` and `frame_min_rate`: a frame must be complete within the grace period plus size / rate.
-    - `response_memory`: for responses that peers have not received yet, over all connections (`network.owed`). The broker sets
+    - `response_memory`: for responses that peers have not received yet, over all connections (`network.unsent_bytes`). The broker sets
       an eighth of queued.max.request.bytes.
     - `handshake_s`: from the admission of a connection to the end of its TLS handshake.
     - `handshakes_at_once`: handshake steps that run in threads at the same time.

@@ -22,7 +22,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.disk import out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 from odradek.metadata.registrations import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from odradek.metadata.topics_delta import PartitionInfo
 from odradek.replication.partition import NO_LEADER, Partition, Role

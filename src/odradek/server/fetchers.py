@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from odradek.quotas.replication import ReplicationQuota
     from odradek.replication.flushing import RunJob
     from odradek.replication.hosted_partitions import HostedPartitions
-    from odradek.storage.hardening import Hardening
     from odradek.storage.log import Log
     from odradek.storage.log_manager import LogManager
+    from odradek.storage.truncation_flush import Hardening
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from odradek.base.errors import OdradekError
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 
 
 class BrokerState(IntEnum):

@@ -18,7 +18,7 @@ The loop may serve other requests at each `yield`. A struct is encoded as soon a
    the oldest continues.
 4. A response whose connection is gone is abandoned.
 5. Requests of responses under way stay decoded. When these requests have more than `REQUEST_BYTES`, the next response is made in a single
-   slice, and its connection owes the response (`network.owed`).
+   slice, and its connection owes the response (`network.unsent_bytes`).
 6. A response that waits for a Deferred cannot be made in a single slice: beyond the same bound requests are not even decoded
    (`server.held_requests`).
 """

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from odradek.base.deferred import Deferred
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 from odradek.config.without_effect import TopicWarnings
 from odradek.server.coordinators import Coordinators
 from odradek.server.jobs import as_future

@@ -20,7 +20,7 @@ from odradek.client.core.positions import Chunk, OffsetOutOfRange, TopicRecreate
 from odradek.records.arrow import decode_to_arrow
 from odradek.records.batch import iter_headers
 from odradek.records.visibility import AbortedTransactions
-from odradek.spark.narrowing import Narrowing
+from odradek.spark.needed_ranges import Narrowing
 from odradek.spark.options import ReadOptions, TimeSpec
 from odradek.spark.planning import Planner, open_consumer
 from odradek.spark.ranges import DataLoss, OffsetRange, Offsets, TopicIds, divided, in_order, within_log

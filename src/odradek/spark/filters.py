@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from odradek.spark.narrowing import Narrowing
+from odradek.spark.needed_ranges import Narrowing
 
 _NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 

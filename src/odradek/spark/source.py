@@ -43,7 +43,7 @@ class OdradekDataSource(DataSource):
         options = read_options(self.options, streaming=False)
         if options.push_filters:
             _needs_spark(4, 1, "The option pushFilters needs")
-            from odradek.spark.narrowed import NarrowedBatchReader
+            from odradek.spark.filtered_batch import NarrowedBatchReader
 
             return NarrowedBatchReader(options)
         return BatchReader(options)

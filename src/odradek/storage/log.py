@@ -38,9 +38,9 @@ from odradek.storage.append import (
     read_marker,
     rules_of,
 )
+from odradek.storage.assigned_offsets import check_given, read_given
 from odradek.storage.checkpoints import write_partition_metadata
 from odradek.storage.flushing import Durability, Flush, Guarded
-from odradek.storage.given import check_given, read_given
 from odradek.storage.leader_epochs import LeaderEpochCache
 from odradek.storage.log_segments import LogSegments
 from odradek.storage.names import FUTURE_DIR_SUFFIX, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA

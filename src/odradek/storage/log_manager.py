@@ -27,7 +27,6 @@ from odradek.base.ids import TopicPartition, random_uuid
 from odradek.storage.checkpoints import write_partition_metadata
 from odradek.storage.creation import LogCreation, WantedLog
 from odradek.storage.deletions import Deletion, Doomed
-from odradek.storage.hardening import Hardening
 from odradek.storage.loader import load_log
 from odradek.storage.loading import DirectoryLoading, LoadProgress
 from odradek.storage.log import Log
@@ -43,6 +42,7 @@ from odradek.storage.names import (
     stray_directory_name,
 )
 from odradek.storage.options import PRODUCER_EXPIRATION_MS, LogOptions
+from odradek.storage.truncation_flush import Hardening
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig

@@ -30,8 +30,8 @@ from odradek.storage.names import META_PROPERTIES
 from odradek.testing.controls import ClockControl, Faults
 from odradek.testing.embedded_node import CALL_S, START_S, EmbeddedNode
 from odradek.testing.node_agent import NodeSpec, TestingError
-from odradek.testing.places import HOST, ReservedPort, free_ports, new_directory, remove_directory
 from odradek.testing.releases import release
+from odradek.testing.temporary import HOST, ReservedPort, free_ports, new_directory, remove_directory
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk

@@ -15,7 +15,7 @@ from odradek.testing.faults import ApiName, api_key
 from odradek.testing.node_agent import NodeSpec, TestingError, count_of
 from odradek.testing.node_process import NodeProcess
 from odradek.testing.node_thread import NodeThread
-from odradek.testing.places import HOST
+from odradek.testing.temporary import HOST
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk

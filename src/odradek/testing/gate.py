@@ -23,7 +23,7 @@ from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.registry import request_class, response_class
 from odradek.server.context import RequestContext
 from odradek.testing.faults import Action, Rule, RuleBook, is_node
-from odradek.testing.parts import overlay, partition_errors, says, split
+from odradek.testing.partition_split import overlay, partition_errors, says, split
 
 if TYPE_CHECKING:
     from odradek.network.connection import Answer, Connection

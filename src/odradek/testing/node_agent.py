@@ -29,8 +29,8 @@ from odradek.storage.names import META_PROPERTIES
 from odradek.testing.faults import Rule, is_node
 from odradek.testing.gate import Gate, RequestKind
 from odradek.testing.kit_clock import AdjustableClock
-from odradek.testing.places import HOST
 from odradek.testing.releases import Release
+from odradek.testing.temporary import HOST
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk

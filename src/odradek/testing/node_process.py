@@ -1,6 +1,6 @@
 """Node in a separate process, for one life, with the interface of `NodeThread`.
 
-The process ends with its parent, even when the parent is killed: see `testing.node_child` and `testing.places`.
+The process ends with its parent, even when the parent is killed: see `testing.node_child` and `testing.temporary`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 import odradek
 from odradek.testing.node_agent import NodeSpec, TestingError
 from odradek.testing.pipe import Unpacker, packed
-from odradek.testing.places import note_process
+from odradek.testing.temporary import note_process
 
 _PIECE: Final = 65_536
 _PATIENCE_S: Final = 30.0

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.client.schemas import AvroSerializer, RegistryError, Schema, SchemaRegistry
 from odradek.spark.functions import udf
-from odradek.spark.functions.place import place_of
+from odradek.spark.functions.schema_location import place_of
 from odradek.spark.functions.subjects import avro_reading, subject_reading
 from odradek.spark.functions.udf import Reading, outcome_of
 from odradek.testing import SchemaRegistryServer

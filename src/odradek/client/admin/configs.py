@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.client.admin.asking import ANY_NODE, Peer
 from odradek.client.admin.base import AdminBase
-from odradek.client.admin.faces import raising, raising_only
+from odradek.client.admin.per_item import raising, raising_only
 from odradek.client.core.admin_configs import (
     alter_request,
     altered_configs,

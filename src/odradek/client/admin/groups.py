@@ -12,7 +12,7 @@ from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import Peer, one_by_one
 from odradek.client.admin.base import AdminBase
-from odradek.client.admin.faces import raising, raising_only
+from odradek.client.admin.per_item import raising, raising_only
 from odradek.client.admin.types.groups import (
     ClassicGroupDescription,
     ConsumerGroupDescription,

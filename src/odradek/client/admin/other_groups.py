@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import Peer
 from odradek.client.admin.base import AdminBase
-from odradek.client.admin.faces import raising, raising_only
 from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.per_item import raising, raising_only
 from odradek.client.admin.types.groups import ShareGroupDescription, SharePartitionOffsetInfo, StreamsGroupDescription
 from odradek.client.coordinators import CoordinatorKind
 from odradek.client.core.admin_items import Outcomes, results

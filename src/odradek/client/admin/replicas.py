@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import Peer
 from odradek.client.admin.base import AdminBase
-from odradek.client.admin.faces import raising, raising_only
+from odradek.client.admin.per_item import raising, raising_only
 from odradek.client.admin.types.replicas import ElectionType, PartitionReassignment, ReplicaLogDirInfo, TopicPartitionReplica
 from odradek.client.core.admin_items import Outcomes, results
 from odradek.client.core.admin_replicas import (

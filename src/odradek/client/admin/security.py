@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.client.admin.asking import Peer
 from odradek.client.admin.base import AdminBase
-from odradek.client.admin.faces import raising_only
+from odradek.client.admin.per_item import raising_only
 from odradek.client.admin.types.security import (
     AclBinding,
     AclBindingFilter,

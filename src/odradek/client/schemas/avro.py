@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from odradek.client.schemas.avro_guard import MAX_DEPTH, AvroGuard
 from odradek.client.schemas.errors import SchemaError, UndecodableValue, UnencodableValue, one_line
-from odradek.client.schemas.needed import need_fastavro
+from odradek.client.schemas.optional_libraries import need_fastavro
 from odradek.client.schemas.references import named, resolved
 from odradek.client.schemas.types import AVRO, Schema, SchemaSource, parsed_json
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from odradek.client.schemas.errors import SchemaError, UndecodableValue, UnencodableValue, WireFormatError, one_line
-from odradek.client.schemas.needed import need_protobuf
+from odradek.client.schemas.optional_libraries import need_protobuf
 from odradek.client.schemas.protobuf_plain import fill, plain
 from odradek.client.schemas.references import named, resolved
 from odradek.client.schemas.types import PROTOBUF, Schema, SchemaReference, SchemaSource

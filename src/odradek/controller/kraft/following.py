@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.consensus.raft import Raft
 from odradek.controller.kraft.active import MetadataController

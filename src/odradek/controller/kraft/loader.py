@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from odradek.base.deferred import Deferred
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.consensus.voters import OffsetAndEpoch
 from odradek.controller.kraft.records import Batch

@@ -1,6 +1,6 @@
 """Node of the metadata quorum: the consensus core, the performer of its work, and the controller and image that follow the log.
 
-- Everything runs on one thread, in a work queue (`queue`). A step of the core is performed completely (`performing`) before the next event.
+- Everything runs on one thread, in a work queue (`queue`). A step of the core is performed completely (`execution`) before the next event.
 - A vote, a truncation or a snapshot that replaces the log must be durable before the rest of a step. Such work runs in the thread of the
   metadata log, while the queue is suspended (`background`).
 - Fsyncs of appended records run in that thread beside the queue (`group_commit`). The core counts this node's copy only after `Flushed`.
@@ -42,10 +42,10 @@ from odradek.controller.kraft.active import MetadataController
 from odradek.controller.kraft.alarm import Alarm
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.bootstrap import read_bootstrap
+from odradek.controller.kraft.execution import Performer
 from odradek.controller.kraft.following import Following
 from odradek.controller.kraft.loader import MetadataLoader, MetadataPublisher
 from odradek.controller.kraft.metadata_log import MetadataLog
-from odradek.controller.kraft.performing import Performer
 from odradek.controller.kraft.periodic import PeriodicTasks
 from odradek.controller.kraft.queue import WorkQueue
 from odradek.controller.kraft.records import encode_values

@@ -26,8 +26,8 @@ from odradek.client.schemas.types import AVRO, PROTOBUF, Schema, as_schema
 from odradek.spark.functions import json_columns
 from odradek.spark.functions.columns import FAILFAST, as_column, handled, handling, titled
 from odradek.spark.functions.json_types import json_schema_type
-from odradek.spark.functions.place import place_of
 from odradek.spark.functions.protobuf_types import protobuf_options
+from odradek.spark.functions.schema_location import place_of
 from odradek.spark.functions.subjects import avro_reading, protobuf_reading, subject_reading, subject_writing
 from odradek.spark.functions.udf import read_column, write_column
 

@@ -16,9 +16,9 @@ from odradek.spark.functions.avro_plan import plan
 from odradek.spark.functions.avro_rows import normal
 from odradek.spark.functions.avro_types import spark_type
 from odradek.spark.functions.json_types import json_schema_type
-from odradek.spark.functions.place import Place
 from odradek.spark.functions.protobuf_rows import Message
 from odradek.spark.functions.protobuf_types import Options, protobuf_options
+from odradek.spark.functions.schema_location import Place
 from odradek.spark.functions.udf import Reading
 from odradek.spark.functions.writing import Writing
 

@@ -19,8 +19,8 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 from odradek.base.errors import OdradekError
 from odradek.client.schemas.types import AVRO, Schema
 from odradek.spark.functions.arrow_rows import nullable
-from odradek.spark.functions.place import Place
 from odradek.spark.functions.protobuf_types import Options
+from odradek.spark.functions.schema_location import Place
 
 if TYPE_CHECKING:
     from odradek.spark.functions.reading import Outcome

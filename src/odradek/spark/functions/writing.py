@@ -19,8 +19,8 @@ from odradek.client.schemas.wire import write_prefix
 from odradek.spark.functions.avro_defaults import member
 from odradek.spark.functions.avro_rows import normal
 from odradek.spark.functions.avro_schema import AvroType, kind_of
-from odradek.spark.functions.place import Place
 from odradek.spark.functions.reading import Outcome, reason
+from odradek.spark.functions.schema_location import Place
 
 Convert = Callable[[Any], Any]
 

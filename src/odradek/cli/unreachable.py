@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from odradek.client import reaching
+from odradek.client import connection_attempts
 
 PATIENCE_S: Final = 7.0
 """Seconds until a report: longer than the 5 s after which most commands time out, and shorter than a user's 10 s of patience."""
@@ -78,9 +78,9 @@ class Reporter:
 def told_of_trouble(command: str) -> Generator[None]:
     """Report, within the block, the addresses that clients of this process cannot reach."""
     reporter = Reporter(command)
-    reaching.watchers.append(reporter)
+    connection_attempts.watchers.append(reporter)
     try:
         yield
     finally:
-        reaching.watchers.remove(reporter)
+        connection_attempts.watchers.remove(reporter)
         reporter.close()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from odradek.cli.reaching import Reporter
+from odradek.cli.unreachable import Reporter
 
 
 @pytest.fixture

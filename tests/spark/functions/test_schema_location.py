@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType
 
 from odradek.base.errors import ConfigError
 from odradek.client.schemas import Schema
-from odradek.spark.functions.place import Place, place_of
+from odradek.spark.functions.schema_location import Place, place_of
 from odradek.spark.functions.udf import Reading
 
 URL = "http://localhost:8081"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.network.owed import EXEMPT, PATIENCE_S, OwedAnswers
+from odradek.network.unsent_bytes import EXEMPT, PATIENCE_S, OwedAnswers
 from tests.clock import ManualClock
-from tests.network.test_owed import MIB, Peer
+from tests.network.test_unsent_bytes import MIB, Peer
 from tests.walks import step, walk
 
 NAMES = "abcde"

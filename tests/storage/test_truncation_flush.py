@@ -10,9 +10,9 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.storage.checkpoints import read_offset_checkpoint
-from odradek.storage.hardening import Hardening
 from odradek.storage.log import Log
 from odradek.storage.log_manager import LogManager
+from odradek.storage.truncation_flush import Hardening
 from odradek.testing.disk import VirtualDisk
 from tests.clock import ManualClock
 from tests.storage.support import DIRECTORY, PARTITION, TOPIC_ID, batch, open_log, read_all, topic_config

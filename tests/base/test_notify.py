@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 
 
 def test_those_behind_one_that_raises_are_told(caplog: pytest.LogCaptureFixture) -> None:

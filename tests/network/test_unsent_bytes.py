@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.network.owed import EXEMPT, LARGEST_PIECE, PATIENCE_S, SMALLEST_PIECE, OwedAnswers
+from odradek.network.unsent_bytes import EXEMPT, LARGEST_PIECE, PATIENCE_S, SMALLEST_PIECE, OwedAnswers
 from tests.clock import ManualClock
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from odradek.base.telling import tell_each
+from odradek.base.notify import tell_each
 
 
 class Watcher(Protocol):
