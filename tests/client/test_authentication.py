@@ -17,7 +17,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.schema import Message
-from odradek.security.sasl.client import OAuthToken
+from odradek.security.sasl.client import OAuthToken, PlainClient
 from odradek.testing.loop import SimulatedClock, SimulatedLoop
 from tests.client import scripted
 from tests.client.scripted import cluster, producer, run
@@ -209,6 +209,27 @@ def test_a_session_that_is_not_prolonged_ends_and_the_next_dial_says_why() -> No
         assert lost
         with pytest.raises(AuthenticationFailed, match="revoked"):
             await client.topic("t")
+        await client.close()
+
+    run(story)
+
+
+def test_an_error_of_a_library_while_a_session_is_prolonged_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        SecuredBrokers(loop, lambda _: accepted(10_000))
+        client = cluster(loop, **PLAIN)
+        node = await client.any_node()
+        lost: list[ConnectionLost] = []
+        node.connection.on_close(lost.append)
+
+        def broken(_: PlainClient) -> bytes:
+            raise RuntimeError("the library fails")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PlainClient, "first", broken)
+            await asyncio.sleep(10)
+        assert lost
+        await client.topic("t")
         await client.close()
 
     run(story)

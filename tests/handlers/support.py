@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -63,6 +64,7 @@ class Broker:
         nodes: tuple[int, ...] = (1, 2),
         clock: ManualClock | None = None,
         log_dirs: tuple[str, ...] = ("/data",),
+        new_lock: Callable[[], AbstractContextManager[object]] = nullcontext,
         **config: str,
     ) -> None:
         self.clock = clock or ManualClock()
@@ -79,7 +81,13 @@ class Broker:
         services.metadata = MetadataCache(EMPTY)
         verify = services.config.flag("transaction.partition.verification.enable")
         services.log_manager = LogManager(
-            self.disk, self.clock, list(log_dirs), services.config, random=random.Random(1), verify_transactions=verify
+            self.disk,
+            self.clock,
+            list(log_dirs),
+            services.config,
+            random=random.Random(1),
+            verify_transactions=verify,
+            new_lock=new_lock,
         )
         services.log_manager.load(pytest_fail)
         self.alter_partition_requests: list[tuple[AlterPartitionRequest, Deferred[AlterPartitionResponse]]] = []

@@ -228,6 +228,24 @@ def test_a_connection_beyond_the_rate_is_served_when_it_is_its_turn(run: Run) ->
     run(main())
 
 
+def test_a_connection_that_waits_for_its_turn_is_not_idle(run: Run) -> None:
+    async def main() -> None:
+        async with world(AcceptorLimits(idle_s=0.4)) as (_, clock, acceptor, bound):
+            acceptor.admission.rates = rates()
+            async with peer(bound) as first, peer(bound) as second:
+                second.send(b"E")
+                await until(lambda: len(acceptor.connections) == 2)
+                for _ in range(9):
+                    clock.advance_s(0.1)
+                    await turns()
+                assert await first.closed()
+                assert acceptor.idle_closed == 1
+                clock.advance_s(0.2)
+                await answered(second, b"E")
+
+    run(main())
+
+
 def test_connections_that_are_closed_by_now_give_their_places_back(run: Run) -> None:
     async def main() -> None:
         async with world() as (handler, clock, acceptor, bound):

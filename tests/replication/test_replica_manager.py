@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -224,6 +225,34 @@ def test_a_checkpoint_that_is_late_at_the_end_does_not_replace_the_last_one() ->
     assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 1}
     jobs[0]()
     assert read_offset_checkpoint(broker.disk, CHECKPOINT) == {TP: 1}
+
+
+def test_a_checkpoint_is_written_under_a_lock_as_all_use_one_temporary_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks: list[threading.Lock] = []
+
+    def new_lock() -> threading.Lock:
+        locks.append(threading.Lock())
+        return locks[-1]
+
+    broker = Broker(new_lock=new_lock)
+    broker.create_topic("orders", replicas=(1, 2))
+    append(broker)
+    locked: list[int] = []
+    rename = broker.disk.rename
+
+    def renamed(source: str, target: str) -> None:
+        if target == CHECKPOINT:
+            locked.append(sum(lock.locked() for lock in locks))
+        rename(source, target)
+
+    monkeypatch.setattr(broker.disk, "rename", renamed)
+    broker.manager.checkpoint_high_watermarks()
+    log = broker.manager.partition(TP).log
+    assert log is not None
+    log.update_high_watermark(1)
+    broker.manager.close()
+    assert locked == [1, 1]
+    assert not any(lock.locked() for lock in locks)
 
 
 def test_a_failed_directory_takes_its_partitions_offline_and_answers_who_waits() -> None:

@@ -334,8 +334,9 @@ class Connections:
         node.connection.pause()
         try:
             lifetime_ms = await self._authenticator.authenticate(node.connection, node.versions, node.address, self._request_timeout_s)
-        except (ConnectionLost, KafkaError, ProtocolError):
-            # Waiting requests fail with a lost connection; the next dial raises the cause.
+        except Exception:
+            # Not only OdradekError and ProtocolError: a SASL mechanism calls libraries, which raise other errors. Waiting requests fail
+            # with a lost connection; the next dial raises the cause.
             self.metrics.reauthentication_failed()
             node.connection.close()
             return

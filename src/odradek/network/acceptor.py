@@ -497,7 +497,8 @@ class Acceptor:
             self.quiet_log.warning("closing %s: no TLS handshake in %.0f s", connection.connection_id, now - since)
             connection.abort()
         for connection in list(self.connections):
-            if connection.active:
+            if connection.active or connection.delayed:
+                # The client of a delayed connection waits for this broker: it is not idle.
                 connection.active = False
                 connection.idle_since = now
             elif now - connection.idle_since >= limits.idle_s and not connection.parked:

@@ -360,10 +360,13 @@ class Peers:
         except Exception as error:
             self._drop(line, link, f"cannot log in: {_words(error)}")
             return
-        if client is None:
-            self._ready(line, link, versions)
-        else:
+        renewed = link.versions is not None
+        if client is not None:
+            if renewed:
+                connection.pause()
             link.task = self._loop.create_task(self._authenticate(line, link, connection, versions, client, timeout_s))
+        elif not renewed:
+            self._ready(line, link, versions)
 
     async def _authenticate(
         self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, client: SaslClient, timeout_s: float
@@ -390,17 +393,8 @@ class Peers:
             self._clock.call_later(lifetime_ms * _RENEWED_AT / 1000, self._renew, line, link, connection, versions, timeout_s)
 
     def _renew(self, line: Line, link: _Link, connection: ClientConnection, versions: ApiVersionTable, timeout_s: float) -> None:
-        if link.connection is not connection or link.task is not None or self._closed:
-            return
-        try:
-            client = self._login(line.node.listener, line.node.host)
-        except Exception as error:
-            self._drop(line, link, f"cannot log in: {_words(error)}")
-            return
-        if client is None:
-            return
-        connection.pause()
-        link.task = self._loop.create_task(self._authenticate(line, link, connection, versions, client, timeout_s))
+        if link.connection is connection and link.task is None and not self._closed:
+            self._log_in(line, link, connection, versions, timeout_s)
 
     def _ready(self, line: Line, link: _Link, versions: ApiVersionTable) -> None:
         link.versions = versions

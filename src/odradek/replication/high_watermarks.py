@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from odradek.base.disk import Disk
@@ -22,10 +23,12 @@ FILE_NAME = "replication-offset-checkpoint"
 class HighWatermarkCheckpoints:
     """Checkpoint files of the high watermarks. Each file is read once, when the first partition needs it."""
 
-    __slots__ = ("_disk", "_last", "_read", "_written")
+    __slots__ = ("_disk", "_last", "_lock", "_read", "_written")
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, lock: AbstractContextManager[object] | None = None) -> None:
+        """`lock` (threading.Lock) is needed where `write` runs in several threads."""
         self._disk = disk
+        self._lock = lock or nullcontext()
         self._read: dict[str, dict[TopicPartition, int]] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._last = False
@@ -60,21 +63,24 @@ class HighWatermarkCheckpoints:
         return {directory: offsets for directory, offsets in by_directory.items() if self._written.get(directory) != offsets}
 
     def write(self, collected: Mapping[str, dict[TopicPartition, int]], *, last: bool = False) -> list[tuple[str, OSError]]:
-        """Write the files, and return the directories that failed. Any thread may call this, but only one at a time.
+        """Write the files, and return the directories that failed. Any thread may call this; calls wait for each other.
+
+        Each call writes through the same temporary file of a directory.
 
         After the `last` call, other calls write nothing: a job that was submitted before holds older high watermarks.
         """
-        if self._last and not last:
-            return []
-        self._last = last
         failed: list[tuple[str, OSError]] = []
-        for directory, offsets in collected.items():
-            try:
-                write_offset_checkpoint(self._disk, f"{directory}/{FILE_NAME}", offsets)
-            except OSError as error:
-                failed.append((directory, error))
-            else:
-                self._written[directory] = offsets
+        with self._lock:
+            if self._last and not last:
+                return []
+            self._last = last
+            for directory, offsets in collected.items():
+                try:
+                    write_offset_checkpoint(self._disk, f"{directory}/{FILE_NAME}", offsets)
+                except OSError as error:
+                    failed.append((directory, error))
+                else:
+                    self._written[directory] = offsets
         return failed
 
 

@@ -85,7 +85,7 @@ class ReplicaManager:
         self.delayed = DelayedOperations(clock)
         self.traffic = Traffic()
         self.partitions = HostedPartitions(self.cluster)
-        self.checkpoints = HighWatermarkCheckpoints(disk)
+        self.checkpoints = HighWatermarkCheckpoints(disk, log_manager.new_lock())
         self.alter_partition = AlterPartitionManager(send_alter_partition, clock, self.local_id, broker_epoch)
         self._broker_epoch = broker_epoch
         self.run_job = run_job

@@ -90,7 +90,8 @@ class LogManager:
         self._clock = clock
         self.config = config
         self._random = random
-        self._new_lock = new_lock
+        self.new_lock = new_lock
+        """Makes a lock for work that several threads do."""
         ids = directory_ids or {}
         self.directories = [LogDirectory(disk, path, ids.get(path), new_lock) for path in directories]
         self._tables = LogTables(self.directories)
@@ -215,7 +216,7 @@ class LogManager:
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> DirectoryLoading:
         """Return the loading of one directory: run `open` and any number of `work` calls in threads, then call `adopt`."""
-        return DirectoryLoading(self._disk, self._clock, directory, topic_config, self._options, self._new_lock(), on_progress)
+        return DirectoryLoading(self._disk, self._clock, directory, topic_config, self._options, self.new_lock(), on_progress)
 
     def adopt(
         self,

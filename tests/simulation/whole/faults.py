@@ -193,7 +193,8 @@ class Faults:
         nodes = [node for node in self.cluster.ids if self.cluster.nodes[node].alive and node not in self._busy]
         self._busy.update(nodes)
         self._note("power cut of all")
-        self.cluster.power_cut(*nodes)
+        # Nodes that are down lose what is not on their disks yet; others bring them back.
+        self.cluster.power_cut(*nodes, *(node for node in self.cluster.ids if not self.cluster.nodes[node].alive))
         for node in nodes:
             await self._come_back(node)
 
