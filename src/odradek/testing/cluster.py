@@ -219,7 +219,7 @@ class SimulatedCluster:
         self.nodes[node].kill()
 
     def power_cut(self, *nodes: int) -> None:
-        """Cut the power of the named nodes (default: all) at the same moment. Nodes that are down are skipped."""
+        """Cut the power of the named nodes (default: all) at the same moment; see `SimulatedNode.power_cut`."""
         for node in nodes or self.ids:
             self.nodes[node].power_cut()
 
