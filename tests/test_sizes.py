@@ -1,0 +1,197 @@
+"""Sizes of files, classes and functions, and the names in docstrings: limits that hold for new code.
+
+Code that exceeds a limit today is named in `EXCEPTIONS` with its size. It may only shrink: a smaller size, or a name that is gone, fails
+the test until the table says so, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import keyword
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "src" / "odradek"
+LINES_OF_FILE = 600
+LINES_OF_CLASS = 450
+LINES_OF_FUNCTION = 70
+COMPLEXITY = 20
+"""Most independent paths through a function (McCabe)."""
+
+EXCEPTIONS = {
+    "cli/consume.py:command": 112,
+    "cli/group_offsets.py:reset_offsets": 87,
+    "cli/produce.py:command": 92,
+    "client/consumer/engine.py": 633,
+    "client/consumer/engine.py:ConsumerEngine": 594,
+    "client/core/membership_classic.py:ClassicMembership": 487,
+    "client/core/sender.py:Sender": 454,
+    "client/producer/engine.py:ProducerEngine": 478,
+    "controller/kraft/node.py:KRaftNode.__init__": 114,
+    "coordinator/group/classic/group.py:ClassicGroup": 463,
+    "network/connection.py": 854,
+    "network/connection.py:Connection": 716,
+    "network/connection.py:Connection._process": 92,
+    "records/_columns.py:Columns.fill": 81,
+    "replication/partition.py": 634,
+    "replication/partition.py:Partition": 547,
+    "server/fetchers.py": 622,
+    "server/metering/groups.py:add_groups": 104,
+    "server/metering/replicas.py:add_logs": 87,
+    "storage/loader.py:_Loader.load": 76,
+    "storage/log.py": 940,
+    "storage/log.py:Log": 869,
+    "storage/log_manager.py": 762,
+    "storage/log_manager.py:LogManager": 696,
+    "storage/producer_state.py": 638,
+    "storage/producer_state.py:ProducerStateManager": 484,
+    "storage/segment.py": 627,
+    "storage/segment.py:Segment": 527,
+}
+
+COMPLEX = {
+    "cli/consume.py: `command` is too complex (26 > 20)",
+    "network/connection.py: `_process` is too complex (23 > 20)",
+    "server/metering/groups.py: `add_groups` is too complex (26 > 20)",
+    "server/metering/replicas.py: `add_logs` is too complex (21 > 20)",
+}
+"""Functions over `COMPLEXITY`; the table may only shrink."""
+
+FOREIGN = {
+    "DefaultSource",
+    "HTT",
+    "MicroBatchStream",
+    "ReportsSourceMetrics",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "__remote_log_metadata",
+    "bisect",
+    "foreachBatch",
+    "jepsen",
+    "kafka",
+    "lastProgress",
+    "member0",
+    "member1",
+    "pyspark_odradek",
+    "pyspark_odradek_log",
+    "python3",
+    "pxd",
+    "query",
+    "recentProgress",
+    "shouldClientThrottle",
+    "tests",
+    "try_x",
+    "validVersions",
+}
+"""Names in backquotes of other projects, standards, files and patterns of names."""
+
+_COMMENT = re.compile(r"(?:^|\s)# .*")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Return the modules by path; those of the messages are generated."""
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCES.rglob("*.py")) if path.parent.name != "messages"}
+
+
+def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.ClassDef, *_FUNCTIONS)):
+            yield f"{prefix}{node.name}", node
+            yield from _definitions(node, f"{prefix}{node.name}.")
+        elif not isinstance(node, ast.expr):
+            yield from _definitions(node, prefix)
+
+
+def oversized() -> dict[str, int]:
+    """Return the lines of what is over its limit, by name: `package/file.py` or `package/file.py:Class.function`."""
+    found: dict[str, int] = {}
+    for path, tree in trees().items():
+        name = str(path.relative_to(SOURCES))
+        if (lines := path.read_text().count("\n")) > LINES_OF_FILE:
+            found[name] = lines
+        for qualified, node in _definitions(tree):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > (LINES_OF_CLASS if isinstance(node, ast.ClassDef) else LINES_OF_FUNCTION):
+                found[f"{name}:{qualified}"] = lines
+    return found
+
+
+def test_files_classes_and_functions_stay_small() -> None:
+    found = oversized()
+    grown = {name: lines for name, lines in found.items() if lines > EXCEPTIONS.get(name, 0)}
+    assert not grown, f"over the limits of {LINES_OF_FILE}, {LINES_OF_CLASS} and {LINES_OF_FUNCTION} lines, or larger than before"
+    assert found == EXCEPTIONS, "smaller: take the numbers down"
+
+
+def test_functions_stay_simple() -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "C901", "--output-format", "json"]
+    limit = f"lint.mccabe.max-complexity = {COMPLEXITY}"
+    done = subprocess.run([*command, "--config", limit, str(SOURCES)], capture_output=True, text=True, check=False)
+    found = {f"{Path(each['filename']).relative_to(SOURCES)}: {each['message']}" for each in json.loads(done.stdout)}
+    assert found == COMPLEX, "a new function is too complex, or a name of the table is gone"
+
+
+def _read(path: Path, tree: ast.Module) -> tuple[set[str], list[tuple[int, str]]]:
+    """Return the names that a module uses, and line and text of its documentation.
+
+    Names include the words of its strings: keys, fields on the wire, names of other programs. Documentation: docstrings, bare strings below
+    attributes, comments.
+    """
+    names = set(path.relative_to(ROOT).with_suffix("").parts)
+    documentation = {}
+    strings = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                documentation[id(node.value)] = (node.lineno, text)
+            case ast.Constant(value=str()):
+                strings.append(node)
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                names.add(name)
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.alias(name=name):
+                names.update(name.split("."))
+    for node in strings:
+        if id(node) not in documentation:
+            names.update(re.findall(r"\w+", str(node.value)))
+    comments = [
+        (number, comment.group())
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if "#" in line and (comment := _COMMENT.search(line))
+    ]
+    return names, [*documentation.values(), *comments]
+
+
+def test_names_in_backquotes_exist() -> None:
+    known = {*dir(builtins), *keyword.kwlist, *FOREIGN}
+    texts = {}
+    for path, tree in trees().items():
+        names, texts[path] = _read(path, tree)
+        known |= names
+    unknown = [
+        f"{path.relative_to(ROOT)}:{line}: `{quoted}`"
+        for path, documentation in texts.items()
+        for line, text in documentation
+        for quoted in re.findall(r"(?<!`)`([A-Za-z_][\w.]*\w)(?:\(\))?`(?!`)", text)
+        if not known.issuperset(quoted.split("."))
+    ]
+    assert not unknown, "\n".join(unknown)
+
+
+def test_files_in_backquotes_exist() -> None:
+    """Pages name files of the repository by their path; a path must lead somewhere."""
+    pages = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+    pattern = re.compile(r"`((?:src|tests|bench|interop|examples|docs|packaging)/[\w/.-]*\w)`")
+    unknown = [
+        f"{page.relative_to(ROOT)}: {path}" for page in pages for path in pattern.findall(page.read_text()) if not (ROOT / path).exists()
+    ]
+    assert not unknown, "\n".join(unknown)
