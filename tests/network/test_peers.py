@@ -620,6 +620,28 @@ def test_a_renewal_that_fails_with_any_error_ends_the_connection(at_once: bool) 
     story(test, lambda request, version: secured(request, version, 1000), SECURED, login=login)
 
 
+def test_requests_wait_while_a_login_is_renewed() -> None:
+    logins: list[Deferred[Message]] = []
+
+    def serve(request: Message, version: int) -> Message | Deferred[Message]:
+        if not isinstance(request, SaslAuthenticateRequest):
+            return secured(request, version)
+        logins.append(Deferred() if logins else Deferred.of(SaslAuthenticateResponse(session_lifetime_ms=1000)))
+        return logins[-1]
+
+    async def test(world: World) -> None:
+        await world.answer()
+        await asyncio.sleep(0.95)
+        assert len(logins) == 2
+        waiting = world.send()
+        await asyncio.sleep(1)
+        assert [key for key, _ in world.server.requests] == [17, 36, 12, 17, 36]
+        logins[1].complete(SaslAuthenticateResponse(session_lifetime_ms=1000))
+        assert await world.settled(waiting) == HeartbeatResponse(error_code=4)
+
+    story(test, serve, SECURED, login=Exchange)
+
+
 def test_a_login_of_a_lost_connection_does_not_end_the_next_dial() -> None:
     async def test(world: World) -> None:
         world.loop.slow_jobs(1, (5.0, 5.0))

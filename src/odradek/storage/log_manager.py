@@ -1,6 +1,6 @@
 """Logs of a broker, in one or several log directories (Kafka's LogManager).
 
-All methods are synchronous. The server schedules the tasks (`cleanup_steps`, checkpoints, `logs_to_flush`, `due_deletions`) at Kafka's intervals.
+All methods are synchronous. The server schedules the tasks (`cleanup_steps`, `due_deletions`, checkpoints) at Kafka's intervals.
 `DirectoryLoading.open` and `work`, `LogCreation.run` and `Deletion.run` may run in other threads, everything else runs on the loop.
 
 A failed directory never makes a replica look new. `create_log` makes an empty log only for a replica that its caller knows to be new
