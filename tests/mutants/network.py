@@ -1141,14 +1141,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "network/test_peers.py -k any_error",
     ),
     Mutant(
-        "renewal-without-a-client-is-forgotten",
-        "network/peers.py",
-        '        except Exception as error:\n            self._drop(line, link, f"cannot log in: {_words(error)}")\n            return\n        if client is None:\n            return\n',
-        '        except OdradekError as error:\n            self._drop(line, link, f"cannot log in: {_words(error)}")\n            return\n        if client is None:\n            return\n',
-        "a renewal that cannot begin is not tried again before the session ends",
-        "network/test_peers.py -k renewal_that_fails",
-    ),
-    Mutant(
         "one-message-of-a-login-too-few",
         "network/login.py",
         "_MOST_MESSAGES = 10\n",

@@ -1219,8 +1219,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         name="failed-checkpoint-counts",
         path="replication/high_watermarks.py",
-        before="                failed.append((directory, error))\n            else:\n                self._written[directory] = offsets",
-        after="                failed.append((directory, error))\n            self._written[directory] = offsets",
+        before="failed.append((directory, error))\n                else:\n                    self._written[directory] = offsets",
+        after="failed.append((directory, error))\n                self._written[directory] = offsets",
         breaks="A checkpoint that failed is not written again.",
         tests="replication/test_replica_manager.py",
     ),
