@@ -24,7 +24,7 @@ help:
 	@echo "make test      the tests (PYTEST_ARGS='-k words' for some of them)"
 	@echo "make flaky     the tests 20 times beside a busy core: which fail now and then? (RUNS=5 for less)"
 	@echo "make lint      ruff, mypy, pyright, import-linter"
-	@echo "make interop   the tests against JVM Kafka, which is fetched from Maven Central"
+	@echo "make interop   the tests against JVM Kafka, which is fetched from Maven Central, and those that take long"
 	@echo "make slice     those of them that the last change calls for, as CI takes them"
 	@echo "make bench     the figures, JVM Kafka beside"
 	@echo "make bench-cluster   those of a cluster of three nodes"
@@ -87,7 +87,7 @@ tutorial: $(VENV)/.installed-demo | java
 # The files of tests are divided among processes, more than there are cores, as half of their time is waiting; JOBS=0 is one process, in which
 # a debugger works. The longest begin first (tests/conftest.py).
 DIVIDED = --dist loadfile --no-loadscope-reorder
-TESTS   = -m "not jvm" --numprocesses $$((2 * $(JOBS))) $(DIVIDED) $(PYTEST_ARGS)
+TESTS   = -m "not jvm and not long" --numprocesses $$((2 * $(JOBS))) $(DIVIDED) $(PYTEST_ARGS)
 
 test: $(VENV)/.installed-dev | java
 	$(BIN)/python $(PYTEST) $(TESTS)
@@ -107,7 +107,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 interop: $(VENV)/.installed-dev | java jvm
-	$(BIN)/python -m pytest -m "jvm and not minutes" --numprocesses $(JOBS) $(DIVIDED) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "(jvm or long) and not minutes" --numprocesses $(JOBS) $(DIVIDED) $(PYTEST_ARGS)
 
 slice: $(VENV)/.installed-dev | java jvm
 	$(BIN)/python -m tests.ci.interop $(SLICE_ARGS) -- --numprocesses $(JOBS) $(DIVIDED)

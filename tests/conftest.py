@@ -31,17 +31,12 @@ _LONGEST = (
     "spark/test_spark.py",
     "client/test_groups_under_faults.py",
     "cli/test_pages.py",
-    "campaigns/test_slices_of_kills.py",
     "spark/functions/test_functions.py",  # in the process of the first file, whose JVM it goes on with
     "testing/test_lives.py",
     "campaigns/test_slices_of_coordinators.py",
     "simulation/test_cluster_stories.py",
-    "spark/test_tutorial.py",
     "cli/test_readme.py",
-    "campaigns/test_slices_of_hostile_clients.py",
     "simulation/test_log_directories.py",
-    "spark/test_workers_python.py",
-    "campaigns/test_slices_of_exactly_once.py",
     "simulation/test_scenario.py",
     "testing/test_pytest_plugin.py",
     "spark/test_exactly_once.py",
@@ -59,7 +54,7 @@ xdist gives the first file to the first process, and so on; when each of them ha
 """
 
 JVM_FILES = pytest.StashKey[set[str]]()
-"""Of the configuration: the files that were collected with tests against JVM Kafka that do not take minutes."""
+"""Stash of the configuration: collected files with tests against JVM Kafka, or with long ones, that do not take minutes."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -95,8 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     folder = Path(__file__).parent
     rank = {folder / name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
-    jvm = [item for item in items if item.get_closest_marker("jvm") and not item.get_closest_marker("minutes")]
-    config.stash[JVM_FILES] = {str(item.path.relative_to(folder.parent)) for item in jvm if item.path.is_relative_to(folder)}
+    others = [item for item in items if not item.get_closest_marker("minutes") and any(map(item.get_closest_marker, ("jvm", "long")))]
+    config.stash[JVM_FILES] = {str(item.path.relative_to(folder.parent)) for item in others if item.path.is_relative_to(folder)}
     for item in items:
         if item.get_closest_marker("jvm"):
             limit = item.get_closest_marker("timeout")

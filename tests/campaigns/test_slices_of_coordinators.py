@@ -15,6 +15,7 @@ def test_a_few_hundred_crash_states_of_the_log_layer() -> None:
     assert run.states >= 300
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_few_rebalances(tmp_path: Path, protocol: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.campaigns import exactly_once
 
 
+@pytest.mark.long
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("client", ["librdkafka", "odradek"])
 def test_everything_is_copied_exactly_once_in_spite_of_a_few_kills(tmp_path: Path, client: str) -> None:

@@ -14,6 +14,7 @@ def test_a_few_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
     assert hostile.campaign(150, 1, tmp_path) == []
 
 
+@pytest.mark.long
 def test_some_frames_logins_and_half_handshakes_side_by_side_hurt_nobody(tmp_path: Path) -> None:
     shares = {"frames": 80, "frames over TLS": 5, "logins": 14, "garbage": 1}
     # A test beside others does not judge the neighbour's latency.
@@ -25,6 +26,7 @@ def test_some_frames_logins_and_half_handshakes_side_by_side_hurt_nobody(tmp_pat
     assert seen.counts["logins"] > 100
 
 
+@pytest.mark.long
 def test_idle_clients_do_not_use_up_the_descriptors_of_a_broker(tmp_path: Path) -> None:
     # Without a limit of time, and with the records of one round.
     assert hostile_descriptors.campaign(hostile_descriptors.Plan(256, rounds=1, longest_s=math.inf), tmp_path) == []
@@ -36,6 +38,7 @@ def test_names_that_are_repeated_cost_a_broker_little(tmp_path: Path) -> None:
     assert hostile_rows.run(options, tmp_path) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", ["records", "answers"])
 def test_a_few_hundred_slow_readers_harm_nobody_and_leave_no_memory_behind(tmp_path: Path, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""The slice of `make interop` that a change calls for: a fixed core, and the files whose packages it touches, within a budget of seconds.
+"""Slice of `make interop` for a change: a fixed core, and the files whose packages the change touches, within a budget of seconds.
 
     python -m tests.ci.interop [--since REVISION|base] [--seconds N] [--list] [-- ARGUMENTS]   runs pytest on the slice
 
@@ -30,6 +30,10 @@ CORE = (
 SECONDS = {
     "tests/assignment/test_jvm.py": 15,
     "tests/campaigns/test_directories.py": 15,
+    "tests/campaigns/test_slices_of_coordinators.py": 30,
+    "tests/campaigns/test_slices_of_exactly_once.py": 25,
+    "tests/campaigns/test_slices_of_hostile_clients.py": 90,
+    "tests/campaigns/test_slices_of_kills.py": 80,
     "tests/cli/test_security_page.py": 15,
     "tests/client/assignors/test_jvm.py": 15,
     "tests/client/schemas/test_in_clients.py": 15,
@@ -118,17 +122,20 @@ SECONDS = {
     "tests/security/test_jvm_decisions.py": 15,
     "tests/security/test_jvm_names.py": 15,
     "tests/server/test_hostile_rows.py": 60,
+    "tests/server/test_node_processes.py": 15,
     "tests/spark/functions/test_connect.py": 40,
     "tests/spark/functions/test_peer.py": 15,
     "tests/spark/test_connect.py": 40,
     "tests/spark/test_exactly_once.py": 60,
     "tests/spark/test_log_source.py": 15,
     "tests/spark/test_standalone.py": 40,
+    "tests/spark/test_tutorial.py": 120,
+    "tests/spark/test_workers_python.py": 40,
     "tests/storage/test_dump_log_segments.py": 15,
     "tests/storage/test_jvm.py": 30,
     "tests/storage/test_jvm_compaction.py": 40,
 }
-"""Every file with tests against JVM Kafka that do not take minutes, and the seconds that they take beside another file, on two cores."""
+"""Files with tests against JVM Kafka or long ones, but for those of minutes; the seconds of each beside another file, on two cores."""
 
 CONCERNS: dict[str, str] = {
     "test_acls": "security handlers metadata cli",
@@ -172,6 +179,10 @@ CONCERNS: dict[str, str] = {
     "test_sasl_differential": "security network",
     "test_secured_clients": "security network client",
     "test_settings_at_run_time": "config server network",
+    "test_slices_of_coordinators": "coordinator controller client",
+    "test_slices_of_exactly_once": "coordinator client replication",
+    "test_slices_of_hostile_clients": "network server handlers security",
+    "test_slices_of_kills": "storage replication server testing consensus",
     "test_spark_connector": "spark",
     "test_spark_connector_streams": "spark",
     "test_spark_releases": "spark",
@@ -182,13 +193,13 @@ CONCERNS: dict[str, str] = {
     "test_transactions": "coordinator client replication",
     "test_verifiable_clients": "client handlers replication",
 }
-"""The packages of src/odradek that a file of tests/interop shows beside JVM Kafka. A file elsewhere shows the package of its folder."""
+"""The packages of src/odradek that a file of tests/interop or tests/campaigns shows. A file elsewhere shows the package of its folder."""
 
 
 def concerns(path: str) -> set[str]:
-    """Return the packages that a file of tests shows beside JVM Kafka."""
+    """Return the packages that a file of tests shows."""
     folder, name = path.split("/")[1], path.rpartition("/")[2].removesuffix(".py")
-    return set(CONCERNS[name].split()) if folder == "interop" else {folder}
+    return set(CONCERNS.get(name, folder).split()) if folder in ("interop", "campaigns") else {folder}
 
 
 def touched(paths: Collection[str]) -> set[str]:
@@ -196,7 +207,7 @@ def touched(paths: Collection[str]) -> set[str]:
     found = set()
     for path in paths:
         parts = path.split("/")
-        if path.startswith("src/pyspark_odradek"):
+        if path.startswith(("src/pyspark_odradek", "examples/", "docs/tutorial")):
             found.add("spark")
         elif path.startswith("src/odradek/") and len(parts) > 3:
             found.add(parts[2])
@@ -241,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.list:
         print(*slice_, sep="\n")
         return 0
-    return flaky.run(["-m", "jvm and not minutes", *arguments, *slice_])
+    return flaky.run(["-m", "(jvm or long) and not minutes", *arguments, *slice_])
 
 
 if __name__ == "__main__":

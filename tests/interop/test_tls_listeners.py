@@ -114,7 +114,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("client", CLIENTS)
 def test_who_is_kept_out(broker: TlsBroker, made: Certificates, client: str) -> None:
     """All at the same time: most clients try again until their patience ends."""

@@ -19,7 +19,7 @@ def _more(load: Load, acked: int) -> bool:
     return len(load.acked) > acked
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_three_processes_survive_the_kill_of_the_active_controller(dynamic: bool, tmp_path: Path) -> None:
     with MixedCluster(tmp_path, {1: Member("odradek"), 2: Member("odradek"), 3: Member("odradek")}, dynamic=dynamic) as cluster:

@@ -83,11 +83,13 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_every_block_runs_and_prints_what_is_shown(run: Run) -> None:
     assert normal(run.page) == normal(PAGE)
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_topic_of_results_has_each_closed_hour_once(run: Run) -> None:
     flights = list(january())
     watermark = max(scheduled for _, scheduled in flights) - timedelta(days=1)
@@ -98,6 +100,7 @@ def test_the_topic_of_results_has_each_closed_hour_once(run: Run) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_dead_letters_name_the_records_that_they_are(run: Run) -> None:
     letters = committed(run, "flights.dead-letters")
     said = [dict(letter.headers) for letter in letters]
@@ -109,6 +112,7 @@ def test_dead_letters_name_the_records_that_they_are(run: Run) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_group_was_behind_in_the_middle_and_is_not_at_the_end(run: Run) -> None:
     lags = [
         sum(int(line.split()[5]) for line in block.splitlines() if line.startswith("flights-hourly "))
@@ -122,6 +126,7 @@ def test_the_group_was_behind_in_the_middle_and_is_not_at_the_end(run: Run) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_picture_is_there(run: Run) -> None:
     picture = run.folder / "data" / "tutorial.png"
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

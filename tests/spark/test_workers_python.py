@@ -38,6 +38,7 @@ def test_scripts_of_spark_find_this_python_first(monkeypatch: pytest.MonkeyPatch
     assert environment["SPARK_LOCAL_IP"] == "10.0.0.1"
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_another_python_on_the_path(tmp_path: Path) -> None:
