@@ -119,10 +119,14 @@ SECONDS = {
     "tests/records/test_compaction_jvm.py": 30,
     "tests/records/test_jvm.py": 15,
     "tests/records/test_levels.py": 15,
+    "tests/replication/test_isr_model.py": 10,
     "tests/security/test_jvm_decisions.py": 15,
     "tests/security/test_jvm_names.py": 15,
     "tests/server/test_hostile_rows.py": 60,
     "tests/server/test_node_processes.py": 15,
+    "tests/simulation/test_cluster_stories.py": 20,
+    "tests/simulation/test_mutations.py": 20,
+    "tests/simulation/test_scenario.py": 5,
     "tests/spark/functions/test_connect.py": 40,
     "tests/spark/functions/test_peer.py": 15,
     "tests/spark/test_connect.py": 40,
@@ -150,6 +154,7 @@ CONCERNS: dict[str, str] = {
     "test_cli_perf": "cli client",
     "test_cli_reading": "cli client records",
     "test_client_choices": "client",
+    "test_cluster_stories": "controller consensus replication testing",
     "test_client_groups": "client coordinator assignment",
     "test_client_groups_nearest": "client replication",
     "test_command_line_clients": "client network server",
@@ -167,6 +172,7 @@ CONCERNS: dict[str, str] = {
     "test_log_directories": "storage replication handlers",
     "test_logins": "security network client",
     "test_metrics": "metrics server",
+    "test_mutations": "storage replication coordinator testing",
     "test_nearest_replica": "replication client",
     "test_network_page": "network config",
     "test_old_messages": "records storage",
@@ -177,6 +183,7 @@ CONCERNS: dict[str, str] = {
     "test_releases": "server testing",
     "test_sasl_clients": "security client network",
     "test_sasl_differential": "security network",
+    "test_scenario": "storage server testing",
     "test_secured_clients": "security network client",
     "test_settings_at_run_time": "config server network",
     "test_slices_of_coordinators": "coordinator controller client",
@@ -193,13 +200,13 @@ CONCERNS: dict[str, str] = {
     "test_transactions": "coordinator client replication",
     "test_verifiable_clients": "client handlers replication",
 }
-"""The packages of src/odradek that a file of tests/interop or tests/campaigns shows. A file elsewhere shows the package of its folder."""
+"""The packages of src/odradek that a file of interop, campaigns or simulation shows. A file elsewhere shows the package of its folder."""
 
 
 def concerns(path: str) -> set[str]:
     """Return the packages that a file of tests shows."""
     folder, name = path.split("/")[1], path.rpartition("/")[2].removesuffix(".py")
-    return set(CONCERNS.get(name, folder).split()) if folder in ("interop", "campaigns") else {folder}
+    return set(CONCERNS.get(name, folder).split()) if folder in ("interop", "campaigns", "simulation") else {folder}
 
 
 def touched(paths: Collection[str]) -> set[str]:

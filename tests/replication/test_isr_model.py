@@ -202,6 +202,7 @@ original_shrink = PendingShrinkIsr.__init__
 original_make_leader = Partition.make_leader
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [

@@ -34,6 +34,7 @@ def told() -> str:
     return f"{outcome.trace_hash} {len(outcome.problems)} {sum(outcome.faults.values())}"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_same_seed_is_the_same_story_in_processes_with_different_hash_seeds() -> None:
     story = told()
@@ -79,6 +80,7 @@ def _load_anew_in_each_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardContext, "lead_on", lambda self, leader_epoch: False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mutation", "hunt"),
     [

@@ -37,6 +37,7 @@ def _show_only_half(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "__init__", begin)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mutation", "mode", "named"),
     [

@@ -20,6 +20,7 @@ def test_what_was_promised_survives_kills_and_power_cuts(mode: str, seed: int, e
     assert outcome.ends.get(end, 0) > 0, "what the story is about"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fsync", [(VirtualFile, "fsync"), (VirtualDisk, "fsync_dir"), (Flush, "run")], ids=lambda each: each[1])
 def test_a_story_with_power_cuts_notices_that_nothing_is_made_durable(monkeypatch: pytest.MonkeyPatch, fsync: tuple[type, str]) -> None:
     monkeypatch.setattr(*fsync, lambda *arguments: None)
