@@ -27,7 +27,7 @@ class JvmTools:
     """Process that runs the tools. Calls may run at the same time. Call `close` at the end."""
 
     def __init__(self) -> None:
-        options = (*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        options = (*QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "--add-opens=java.base/java.lang=ALL-UNNAMED")
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             jvm_command(str(PROGRAM), options=options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints

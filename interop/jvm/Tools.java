@@ -90,6 +90,31 @@ public class Tools {
         }, true);
     }
 
+    /**
+     * Close the admin clients of a tool that has ended without closing them, as tools do that count on the end of their process: their threads
+     * would go on to connect to brokers that are gone. Needs --add-opens java.base/java.lang=ALL-UNNAMED.
+     */
+    private static void closeClients(ThreadGroup tool) {
+        Thread[] left = new Thread[tool.activeCount() + 8];
+        int count = tool.enumerate(left);
+        for (int i = 0; i < count; i++) {
+            if (!left[i].getName().startsWith("kafka-admin-client-thread")) continue;
+            try {
+                Object task = field(left[i], Thread.class, Runtime.version().feature() < 19 ? "target" : "holder");
+                if (Runtime.version().feature() >= 19) task = field(task, task.getClass(), "task");
+                ((Admin) field(task, task.getClass(), "this$0")).close(java.time.Duration.ZERO);
+            } catch (ReflectiveOperationException failure) {
+                throw new IllegalStateException("the admin client of " + left[i] + " was not found", failure);
+            }
+        }
+    }
+
+    private static Object field(Object object, Class<?> type, String name) throws ReflectiveOperationException {
+        var found = type.getDeclaredField(name);
+        found.setAccessible(true);
+        return found.get(object);
+    }
+
     private static void run(Run run, String name, String[] arguments) {
         CURRENT.set(run);
         int status = 0;
@@ -100,6 +125,12 @@ public class Tools {
         } catch (InvocationTargetException failure) {
             status = 1;
             if (!(failure.getCause() instanceof Exited)) failure.getCause().printStackTrace();
+        } catch (Throwable failure) {
+            status = 1;
+            failure.printStackTrace();
+        }
+        try {
+            closeClients(Thread.currentThread().getThreadGroup());
         } catch (Throwable failure) {
             status = 1;
             failure.printStackTrace();
@@ -133,7 +164,7 @@ public class Tools {
             for (int i = 2; i < words.length; i++) decoded[i] = Base64.getDecoder().decode(words[i].substring(1));
             String[] arguments = new String[words.length - 3];
             for (int i = 0; i < arguments.length; i++) arguments[i] = new String(decoded[i + 3], "UTF-8");
-            Thread thread = new Thread(() -> run(new Run(words[0], decoded[2]), words[1], arguments), "tool");
+            Thread thread = new Thread(new ThreadGroup("tool"), () -> run(new Run(words[0], decoded[2]), words[1], arguments), "tool");
             thread.setDaemon(true);
             thread.start();
         }
