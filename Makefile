@@ -32,7 +32,7 @@ help:
 	@echo "make campaign  the long runs"
 	@echo "make docs      the documentation as a site, in build/site"
 	@echo "make wheels    the packages, into dist, tried in environments of their own"
-	@echo "make mutants   plants bugs one at a time: which do the tests notice? (MUTANTS_ARGS='--room storage')"
+	@echo "make mutants   plants bugs one at a time: which do the tests notice? (MUTANTS_ARGS='--changed-since HEAD')"
 	@echo "make clean     removes what was built, caches and demo-data"
 
 $(BIN)/python:

@@ -1,4 +1,5 @@
-"""Bugs planted one at a time, to see whether the tests notice: see `__main__` and CONTRIBUTING.md.
+"""Planted bugs and generic mutants: what of the sources no test notices. See `__main__` and CONTRIBUTING.md.
 
-A module for each room of src/odradek has its `MUTANTS`: fences, bounds, durable steps, wake-ups, and ordinary slips.
+`rows/` has about 300 planted bugs: real ones of the past, and one for each fence, durable step and bound. `operators` makes mutants of
+changed lines. `accepted` lists mutants that change no behaviour.
 """

@@ -1,268 +1,191 @@
-"""Plants one bug at a time and runs the tests: which are noticed?
+"""Plants bugs one at a time and runs tests: which are noticed?
 
-    python -m tests.mutants [--room ROOM ...] [--only NAME ...] [--changed-since REVISION|base] [--slice N --seed S] [--seconds N] [--jobs N]
-        [--json FILE]
+    python -m tests.mutants [--package NAME ...] [--only WORD ...]       the planted bugs of tests/mutants/rows
+    python -m tests.mutants --changed-since REVISION|base                those in lines that changed since then, and generic mutants of them
+    python -m tests.mutants --file src/odradek/storage/log.py            the same for a whole file
+    python -m tests.mutants --all [OPTIONS]                              the long list of the tag planted-bugs-1, against that release
 
-For each mutant the sources are copied, the copy is edited, and the tests that the mutant names run against the copy; when they pass, the
-tests of its room run; when those pass, all tests without JVM Kafka (`--first-only` stops after the named ones). It is noticed when a test
-fails, or when the run hangs until its limit. Before any of this the named tests must pass without a mutant.
+Each bug is planted in a copy of the sources. The tests that are near run first (`choosing`), then those of the package, then all; a generic
+mutant is tried with its package at most. `--first-only` leaves the last of these out. `--slice N` draws N generic mutants, `--seed` says
+which; without it the seed comes from the revision. `--seconds N` ends the runs after N seconds. `base` is the change that CI looks at
+(tests/ci/changes.py).
 
-`--changed-since` takes those whose lines a change touched (`base`: what CI takes for the change, see tests/ci/changes.py), and fills up with
-others to the number that `--slice` says. `--seconds` begins no further mutant after as long, which the report says.
-
-Exit status 1 when less than 90 % of what is not explained as equivalent is noticed, or when a slice leaves one unnoticed.
+Exit status 1 when a planted bug is not noticed. Generic mutants that are not noticed are only listed: many of them change no behaviour.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
-import shlex
-import shutil
-import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
+from contextlib import ExitStack
+from math import inf
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.ci import changes
-from tests.mutants.mutant import Mutant
+from tests.mutants import accepted, bug, choosing, judging, operators, planting, released
+from tests.mutants.bug import ROOT, SOURCES, Bug
+from tests.mutants.judging import State, Verdict
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ROOT / "src"
-_OTHER_MODULES = ("__init__", "__main__", "mutant", "test_list")
-ROOMS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _OTHER_MODULES))
-LEAST_SCORE = 0.9
-_NAMED_LIMIT_S = 300
-_ALL_LIMIT_S = 1800
-
-
-class Planted(NamedTuple):
-    room: str
-    mutant: Mutant
-
-    @property
-    def title(self) -> str:
-        return f"{self.room}/{self.mutant.name}"
+NEAR_FILES = 6
+"""Files of tests that a bug is tried with first."""
+_ROWS_SHARE = 2 / 3
+"""Part of `--seconds` that planted bugs may take before generic mutants have their turn."""
+_MOST_LISTED = 10
 
 
-class Verdict(NamedTuple):
-    """`by`: which tests noticed ("named", "room", "all"), "equivalent", or "no test" when it names none; `test`: the first that failed."""
-
-    planted: Planted
-    noticed: bool
-    by: str
-    test: str
-    seconds: float
+def text_of(path: str) -> str:
+    return (SOURCES / path).read_text()
 
 
-class NoTests(Exception):
-    """What a mutant names selects no test."""
+def touched(rows: Sequence[Bug], lines: dict[str, set[int]]) -> list[Bug]:
+    """Return the rows that edit one of the lines; `lines` is by path below the root."""
+    return [each for each in rows if not lines.get(f"src/{each.path}", set()).isdisjoint(each.line_numbers(text_of(each.path)))]
 
 
-def load(rooms: tuple[str, ...] = ROOMS) -> list[Planted]:
-    """Every mutant of the rooms, in order. ValueError for a name that is not its own, or for a text that does not stand exactly once."""
-    found = [Planted(room, mutant) for room in rooms for mutant in import_module(f"tests.mutants.{room}").MUTANTS]
-    seen: set[str] = set()
-    for planted in found:
-        if planted.title in seen:
-            raise ValueError(f"{planted.title}: the name is taken")
-        seen.add(planted.title)
-        edited(planted)
-    return found
+def generic(lines: dict[str, set[int]], packages: Sequence[str]) -> Iterator[Bug]:
+    """Yield the generic mutants in the lines, but for the accepted ones."""
+    known = {entry[:3] for entry in accepted.ACCEPTED}
+    for path in sorted(lines):
+        below = path.removeprefix("src/")
+        if not path.startswith("src/") or not path.endswith(".py") or (packages and Path(below).parts[1] not in packages):
+            continue
+        text = text_of(below)
+        for each in operators.mutants(below, text, lines[path]):
+            if (below, *each.lines(text)) not in known:
+                yield each
 
 
-def edited(planted: Planted) -> dict[str, str]:
-    """The files with the bug in them: path -> text."""
-    texts: dict[str, str] = {}
-    for path, before, after in planted.mutant.edits:
-        text = texts.get(path) or (SOURCES / "odradek" / path).read_text()
-        if (times := text.count(before)) != 1:
-            raise ValueError(f"{planted.title}: the text stands {times} times in {path}")
-        if before == after:
-            raise ValueError(f"{planted.title}: the edit changes nothing")
-        texts[path] = text.replace(before, after)
-    return texts
+def drawn(mutants: Sequence[Bug], count: int, seed: int) -> list[Bug]:
+    """Return `count` of the mutants in an order drawn by the seed, or all of them for 0."""
+    return random.Random(seed).sample(mutants, min(count, len(mutants)) if count else len(mutants))
 
 
-def touched(planted: Planted, changed: dict[str, set[int]]) -> bool:
-    """Return whether a line that the mutant replaces is among the changed lines of the sources."""
-    for path, before, _ in planted.mutant.edits:
-        text = (SOURCES / "odradek" / path).read_text()
-        first = text.count("\n", 0, text.index(before)) + 1
-        if not changed.get(f"src/odradek/{path}", set()).isdisjoint(range(first, first + before.rstrip("\n").count("\n") + 1)):
-            return True
-    return False
+class Workers:
+    """Threads with a copy of the sources each."""
+
+    def __init__(self, jobs: int, stack: ExitStack) -> None:
+        self._stack = stack
+        self._lock = threading.Lock()
+        self._own = threading.local()
+        self._pool = stack.enter_context(ThreadPoolExecutor(jobs))
+
+    def run(self, planted: Bug | None, arguments: Sequence[str], limit_s: float) -> planting.Outcome:
+        copy = getattr(self._own, "copy", None)
+        if copy is None:
+            with self._lock:
+                folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-mutant-", ignore_cleanup_errors=True))
+            copy = self._own.copy = planting.Copy(Path(folder))
+        with copy.planted(planted):
+            return copy.run(arguments, limit_s)
+
+    def judge(self, bugs: Sequence[Bug], until_s: float, *, first_only: bool) -> Iterator[Verdict]:
+        judge = judging.Judge(self.run, time.monotonic, until_s)
+
+        def one(each: Bug) -> Verdict:
+            if time.monotonic() >= until_s:
+                return Verdict(each, State.UNDECIDED, "", 0.0)
+            near = choosing.first(each, text_of(each.path), NEAR_FILES)
+            trial = judging.stages(near, choosing.package(each.path), is_row=each.is_row, first_only=first_only)
+            return judge.judge(each, trial)
+
+        yield from self._pool.map(one, bugs)
 
 
-def chosen(planted: list[Planted], changed: dict[str, set[int]] | None, count: int, seed: int) -> list[Planted]:
-    """Return `count` mutants drawn by the seed, or all for 0; those in changed lines come first."""
-    drawn = random.Random(seed).sample(planted, len(planted)) if count or changed is not None else planted
-    if changed is None:
-        return drawn[: count or None]
-    first = [each for each in drawn if touched(each, changed)]
-    rest = [each for each in drawn if each not in first]
-    return (first + rest)[: count or len(first)]
+def report(verdicts: Sequence[Verdict]) -> int:
+    """Print what is not noticed or not decided, and return the exit status."""
+    status = 0
+    for name, is_row in (("planted bugs", True), ("generic mutants", False)):
+        own = [verdict for verdict in verdicts if verdict.bug.is_row is is_row]
+        if not own:
+            continue
+        states = [verdict.state for verdict in own]
+        counts = f"{states.count(State.NOTICED)} noticed, {states.count(State.UNNOTICED)} not, {states.count(State.UNDECIDED)} undecided"
+        print(f"\n{len(own)} {name}: {counts}")
+        unnoticed = [verdict.bug for verdict in own if verdict.state is State.UNNOTICED]
+        for each in unnoticed if is_row else unnoticed[:_MOST_LISTED]:
+            print(f"  not noticed: {each.title(text_of(each.path))}")
+        if len(unnoticed) > _MOST_LISTED and not is_row:
+            print(f"  and {len(unnoticed) - _MOST_LISTED} more, see above")
+        status |= is_row and bool(unnoticed)
+    return status
 
 
-def plant(planted: Planted | None, folder: Path) -> Path:
-    """A copy of the sources with the bug in it; where the edited module is compiled, the copy runs interpreted."""
-    copy = folder / "src"
-    for entry in ROOT.iterdir():
-        # Tests look beside the sources, for the documents.
-        if entry.name not in ("src", ".git"):
-            (folder / entry.name).symlink_to(entry)
-    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.egg-info", "*.c"))
-    for path, text in ({} if planted is None else edited(planted)).items():
-        target = copy / "odradek" / path
-        target.write_text(text)
-        if target.with_suffix(".pxd").exists() or list(target.parent.glob(f"{target.stem}.*.so")):
-            for compiled in target.parent.glob("_*.so"):
-                compiled.unlink()
-    return copy
-
-
-def failure(copy: Path, arguments: list[str], limit_s: float) -> str:
-    """The first test that fails on the copy, or "time is over"; "" when all pass. NoTests when none ran at all."""
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not jvm", *arguments]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "time is over"
-    if done.returncode in (4, 5):
-        raise NoTests(f"no test is selected by {shlex.join(arguments)}")
-    if done.returncode == 0:
-        return ""
-    # A captured log line may begin with ERROR, too.
-    failed = [line for line in done.stdout.decode().splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
-    return failed[0].split(" ")[1] if failed else f"exit status {done.returncode}"
-
-
-def named(mutant: Mutant) -> list[str]:
-    """The tests of a mutant, as arguments: what is a path is below tests/, but for what stands behind -k."""
-    files, _, expression = mutant.tests.partition(" -k ")
-    return [*_below_tests(files), *(["-k", *shlex.split(expression)] if expression else [])]
-
-
-def _below_tests(words: str) -> list[str]:
-    return [f"tests/{word}" if (ROOT / "tests" / word.partition("::")[0]).exists() else word for word in shlex.split(words)]
-
-
-def judge(planted: Planted, *, first_only: bool) -> Verdict:
-    if planted.mutant.equivalent:
-        return Verdict(planted, False, "equivalent", "", 0.0)
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="odradek-mutant-") as folder:
-        copy = plant(planted, Path(folder))
-        room = ROOT / "tests" / planted.room
-        stages = [("named", named(planted.mutant), _NAMED_LIMIT_S)]
-        if not first_only:
-            stages += [("room", [str(room)], _ALL_LIMIT_S)] if room.is_dir() else []
-            stages.append(("all", [], _ALL_LIMIT_S))
-        for by, arguments, limit_s in stages:
-            try:
-                failed = failure(copy, arguments, limit_s)
-            except NoTests as error:
-                return Verdict(planted, False, "no test", str(error), time.monotonic() - begin)
-            if failed:
-                return Verdict(planted, True, by, failed, time.monotonic() - begin)
-    return Verdict(planted, False, "", "", time.monotonic() - begin)
-
-
-def without_mutant(planted: list[Planted], jobs: int) -> list[str]:
-    """The first test of each file that fails without any bug: such a test notices nothing."""
-    wanted: dict[str, set[str]] = defaultdict(set)
-    for each in planted:
-        if not each.mutant.equivalent:
-            files, _, words = each.mutant.tests.partition(" -k ")
-            wanted[files].add(words)
-    arguments = []
-    for files, expressions in wanted.items():
-        narrowed = [] if "" in expressions else ["-k", " or ".join(f"({' '.join(shlex.split(each))})" for each in sorted(expressions))]
-        arguments.append([*_below_tests(files), *narrowed])
-    with tempfile.TemporaryDirectory(prefix="odradek-mutant-") as folder, ThreadPoolExecutor(jobs) as pool:
-        copy = plant(None, Path(folder))
-        return [failed for failed in pool.map(lambda each: failure(copy, each, _ALL_LIMIT_S), arguments) if failed]
-
-
-def report(verdicts: list[Verdict]) -> float:
-    """Prints the score of each room and every survivor; the score of all."""
-    rooms: dict[str, list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        rooms[verdict.planted.room].append(verdict)
-    print(f"\n{'room':14} {'planted':>8} {'noticed':>8} {'equivalent':>11}")
-    for room, those in rooms.items():
-        print(f"{room:14} {len(those):8} {sum(each.noticed for each in those):8} {sum(each.by == 'equivalent' for each in those):11}")
-    counted = [verdict for verdict in verdicts if verdict.by != "equivalent"]
-    noticed = sum(verdict.noticed for verdict in counted)
-    score = noticed / len(counted) if counted else 1.0
-    print(f"{'all':14} {len(verdicts):8} {noticed:8} {len(verdicts) - len(counted):11}   {score:.1%} of {len(counted)} noticed")
-    for verdict in verdicts:
-        mutant = verdict.planted.mutant
-        if verdict.by == "equivalent":
-            print(f"equivalent: {verdict.planted.title} ({mutant.path}): {mutant.equivalent}")
-        elif not verdict.noticed:
-            print(f"SURVIVED: {verdict.planted.title} ({mutant.path}): {mutant.breaks}{verdict.test and f' ({verdict.test})'}")
-    return score
-
-
-def main() -> int:
+def parsed(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--room", nargs="+", default=list(ROOMS), choices=ROOMS)
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="mutants whose name contains one of these words")
-    parser.add_argument("--slice", type=int, default=0, metavar="N", help="as many, drawn by the seed")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--changed-since", metavar="REVISION", help="those in lines that changed since then come first (base: CI's)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="begin none after as long")
+    parser.add_argument("--all", action="store_true", help="run the long list of an earlier release, with that release's options")
+    parser.add_argument("--package", nargs="+", default=[], metavar="NAME", help="bugs in these packages of src/odradek only")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="planted bugs whose file or reason contains one of these")
+    parser.add_argument("--changed-since", metavar="REVISION", help="bugs in lines that changed since then (base: CI's)")
+    parser.add_argument("--file", nargs="+", default=[], metavar="PATH", help="bugs in these files")
+    parser.add_argument("--slice", type=int, default=0, metavar="N", help="draw N generic mutants")
+    parser.add_argument("--seed", type=int, help="which mutants are drawn, and in which order")
+    parser.add_argument("--seconds", type=float, default=inf, metavar="N", help="end the runs after N seconds")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--first-only", action="store_true", help="run only the tests that a mutant names")
-    parser.add_argument("--json", type=Path, help="where to keep the verdicts")
-    options = parser.parse_args()
-    planted = [each for each in load(tuple(options.room)) if not options.only or any(word in each.title for word in options.only)]
+    parser.add_argument("--first-only", action="store_true", help="leave out the last stage of each bug")
+    parser.add_argument("--list", action="store_true", help="only print the bugs, and the tests that are near")
+    options, rest = parser.parse_known_args(argv)
+    if rest and not options.all:
+        parser.error(f"unknown arguments: {' '.join(rest)}")
+    return options, rest
+
+
+def wanted(options: argparse.Namespace) -> tuple[list[Bug], list[Bug]]:
+    """Return the planted bugs and the generic mutants that the options ask for."""
+    rows = list(bug.rows(options.package or None))
+    if options.only:
+        rows = [each for each in rows if any(word in each.path or word in each.why for word in options.only)]
+    if options.changed_since is None and not options.file:
+        return rows, []
+    seed = options.seed
+    if options.file:
+        lines = {path: set(range(1, len((ROOT / path).read_text().splitlines()) + 1)) for path in options.file}
+    else:
+        since = changes.base() if options.changed_since == "base" else changes.git("rev-parse", "--verify", options.changed_since).strip()
+        lines = changes.lines(since)
+        seed = int(since[:8] or "1", 16) if seed is None else seed
+    seed = 1 if seed is None else seed
+    rows = touched(rows, lines)
+    mutants = list(generic(lines, options.package))
+    chosen = drawn(mutants, options.slice, seed)
+    print(f"{len(rows)} planted bugs, and {len(chosen)} of {len(mutants)} generic mutants, drawn with --seed {seed}", flush=True)
+    return drawn(rows, 0, seed), chosen
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     begin = time.monotonic()
-    changed = None
-    if options.changed_since:
-        changed = changes.lines(changes.base() if options.changed_since == "base" else options.changed_since)
-    planted = chosen(planted, changed, options.slice, options.seed)
-    if not planted and changed is not None:
-        print("no mutant stands in the lines that changed")
+    options, rest = parsed(argv)
+    if options.all:
+        try:
+            return released.run(rest)
+        except released.NoTagError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+    rows, mutants = wanted(options)
+    if options.list:
+        for each in (*rows, *mutants):
+            text = text_of(each.path)
+            print(each.title(text), *(f"    {file}" for file in choosing.first(each, text, NEAR_FILES)), sep="\n")
         return 0
-    if not planted:
-        parser.error("no such mutant")
-    if broken := without_mutant(planted, options.jobs):
-        print("These tests do not pass without a mutant:", *broken, sep="\n  ")
-        return 1
     verdicts = []
-
-    def in_time(each: Planted) -> Verdict | None:
-        return judge(each, first_only=options.first_only) if time.monotonic() - begin < options.seconds else None
-
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for verdict in pool.map(in_time, planted):
-            if verdict is None:
-                continue
-            verdicts.append(verdict)
-            word = verdict.by if verdict.noticed or verdict.by else "SURVIVED"
-            print(f"{verdict.planted.title:60} {word:10} {verdict.seconds:6.1f} s  {verdict.test}", flush=True)
-    score = report(verdicts)
-    if left := len(planted) - len(verdicts):
-        print(f"{left} of {len(planted)} were not begun within {options.seconds:.0f} s")
-    if options.json:
-        rows = [
-            {"mutant": each.planted.title, "noticed": each.noticed, "by": each.by, "seconds": round(each.seconds, 1)} for each in verdicts
-        ]
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    survivors = any(not each.noticed and each.by != "equivalent" for each in verdicts)
-    return 1 if score < LEAST_SCORE or (options.slice and survivors) else 0
+    with ExitStack() as stack:
+        workers = Workers(options.jobs, stack)
+        share = _ROWS_SHARE if mutants else 1
+        for bugs, until_s in ((rows, begin + options.seconds * share), (mutants, begin + options.seconds)):
+            for verdict in workers.judge(bugs, until_s, first_only=options.first_only):
+                verdicts.append(verdict)
+                if verdict.seconds:
+                    title = verdict.bug.title(text_of(verdict.bug.path))
+                    print(f"{verdict.state.value:11} {verdict.seconds:5.1f} s  {title}  {verdict.detail}", flush=True)
+    if not verdicts:
+        print("no bug is planted in the lines that changed")
+    return report(verdicts)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stories that look for one kind of bug each, with the faults that bring it to light: the judges of `tests/mutants/simulation.py`.
+"""Stories that look for one kind of bug each, with the faults that bring it to light.
 
     pytest tests/simulation/hunts.py -k deposed
 

@@ -1,0 +1,1 @@
+"""Planted bugs by package: file below src/odradek -> rows of (text before, text after, why it matters)."""

@@ -1,0 +1,13 @@
+"""Planted bugs of metadata."""
+
+ROWS = {
+    "metadata/queries.py": [
+        ("if not len(partitions) % _AT_ONCE:", "if False:", "metadata of a topic with thousands of partitions blocks the loop"),
+    ],
+    "metadata/registrations.py": [
+        ("partition_epoch + 1", "partition_epoch", "an AlterPartition on older state is accepted"),
+    ],
+    "metadata/topic_names.py": [
+        ("_LEGAL.fullmatch(name) is None", "False", "a topic name leads out of the log directory"),
+    ],
+}

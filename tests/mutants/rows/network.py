@@ -1,0 +1,96 @@
+"""Planted bugs of network."""
+
+ROWS = {
+    "network/acceptor.py": [
+        ("now > self._turn_until", "False", "clients keep the quorum waiting"),
+        ("(self._line if greedy else self._next)", "self._next", "a client with one request waits for those that flood"),
+        ("self._sweep = None\n        ", "", "idle connections stay once there were none"),
+        ("eviction.is_kept(descriptor, connection.listener)", "descriptor < 0", "connections use up the descriptors of logs"),
+        ("self.eviction.free_descriptors()", "pass", "idle clients keep descriptors that files need"),
+        ("lambda: self.limits", "lambda: limits", "clients fill a listener that became inter-broker"),
+        ("error.errno == errno.EADDRINUSE", "False", "another process takes one of a listener's addresses"),
+        (" if listener.port else _FREE_PORTS - 1", "", "a listener with port 0 fails at times"),
+        ("now - since < limits.handshake_s", "True", "half a handshake keeps its connection"),
+    ],
+    "network/admission.py": [
+        ("line.waiting.pop(connection, None)", "pass", "closed connections use up the creation rate"),
+    ],
+    "network/connection.py": [
+        (
+            "except NotYetError:\n                    receiver.put_back(frame)",
+            "except NotYetError:",
+            "a request that the handler defers is not answered",
+        ),
+        ("                    self._continuing = True\n", "", "a held request is served without room"),
+        ("self._acceptor.handler.goes_first(self, head) or ", "", "nodes wait for clients"),
+        (
+            "if awaited:\n                    self._in_turn(answer, size)",
+            "if False:\n                    self._in_turn(answer, size)",
+            "a ready response overtakes awaited ones",
+        ),
+        ("len(self._awaited) < limits.pipelined_requests\n            and ", "", "requests in flight per connection have no bound"),
+        (
+            "            and self._awaited_bytes + len(frame) <= limits.pipelined_bytes\n",
+            "",
+            "bytes in flight per connection have no bound",
+        ),
+        ("self._acceptor.login_pool)", "self._acceptor.pool)", "unauthenticated frames use up the request memory"),
+    ],
+    "network/eviction.py": [
+        (
+            ">= most - descriptors.kept_from_nodes(most, self._backlog)",
+            ">= most - descriptors.kept_from_clients(most, self._backlog)",
+            "clients block brokers and controllers from one another",
+        ),
+        (
+            "_clients() if not each.busy and not each.active",
+            "_connections if not each.busy and not each.active and each not in self._ending",
+            "eviction closes brokers and controllers",
+        ),
+    ],
+    "network/files.py": [
+        ("not stat.S_ISREG(os.fstat(descriptor).st_mode)", "False", "a setting that names /dev/zero fills the memory"),
+    ],
+    "network/frames.py": [
+        ("self.overdrawn_by is not owner:", "self.overdrawn_by is None:", "request memory has no bound"),
+        ("and self._retained + capacity <= self._retained_limit", "", "a peak of requests keeps its memory"),
+        (".settle(self)\n        self._pool", "", "after one login that overdrew no other may"),
+    ],
+    "network/peers.py": [
+        (
+            "await log_in(connection, versions, client, timeout_s)\n        except Exception as",
+            "await log_in(connection, versions, client, timeout_s)\n        except OdradekError as",
+            "an error of a library leaves a connection paused",
+        ),
+        ("len(link.waiting) >= self._settings.max_waiting", "False", "requests to a silent node fill the memory"),
+    ],
+    "network/pipeline.py": [
+        (
+            "self._in_flight[0]",
+            "self._in_flight.popleft()\n        self._in_flight.appendleft(request) if len(frame) >= 4 else None",
+            "a malformed response header loses its request",
+        ),
+    ],
+    "network/secure.py": [
+        ("self._discharge()\n        self", "self", "connections closed mid-frame use up request memory"),
+        (
+            "_connection.connection_made(",
+            "_acceptor.loop.call_later(1, self._connection.connection_made, ",
+            "half handshakes take all connections",
+        ),
+        ("self._state is _State.REFUSED or not (self._paused or self._stepping)", "True", "a TLS client's data is buffered without bound"),
+        (
+            "resume_reading`.\n            self._acceptor.end_handshake(self._connection)",
+            "resume_reading`.\n            pass",
+            "connections waiting for the creation rate time out",
+        ),
+        ("+= self._outgoing.pending", "= raw.get_write_buffer_size()", "a closing TLS client loses the rest of a large response"),
+    ],
+    "network/transport.py": [
+        ("= READING_TURNS)", "= 0)", "a pause ends connections whose responses have arrived"),
+    ],
+    "network/unsent_bytes.py": [
+        (" or self.in_memory > self.most", "", "unsent response bytes have no bound"),
+        ("if debtor is newest:", "if False:", "a peer is closed for its first large response"),
+    ],
+}
