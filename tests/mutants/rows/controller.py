@@ -52,7 +52,7 @@ ROWS = {
         ),
     ],
     "controller/core/state.py": [
-        ("= self.next_producer_id", " 0", "a producer id block is given twice"),
+        ("<= self.next_producer_id", "< 0", "a producer id block is given twice"),
     ],
     "controller/core/tokens.py": [
         ("str(principal) == token.owner or str(principal) in token.renewers", "True", "anyone may expire another user's token"),

@@ -2,7 +2,7 @@
 
 ROWS = {
     "metrics/registry.py": [
-        ("...], Rates] = {}", "...], Rates] = before", "rates of deleted topics leak"),
+        ("Rates] = {}", "Rates] = before", "rates of deleted topics leak"),
     ],
     "metrics/telemetry.py": [
         ("self._most_clients:", "10**9:", "invented client ids fill the memory"),

@@ -2,7 +2,7 @@
 
 ROWS = {
     "records/_compaction.py": [
-        ("= offset >= self", "= offset > self", "compaction drops the last value of a key"),
+        ("offset >= self._", "offset > self._", "compaction drops the last value of a key"),
     ],
     "records/compression.py": [
         ("RATIO_LIMIT = 1024", "RATIO_LIMIT = 1 << 40", "30 kB decompress to 64 MB"),
