@@ -47,12 +47,15 @@ class Bug(NamedTuple):
         if self.is_row:
             return f"{self.path}:{number}: {self.why}"
         before, after = self.lines(text)
-        return f"{self.path}:{number}: {self.why}: {_short(before)} -> {_short(after)}"
+        same = next((place for place, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), 0)
+        return f"{self.path}:{number}: {self.why}: {_short(before, same)} -> {_short(after, same)}"
 
 
-def _short(text: str, most: int = 90) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def _short(text: str, place: int) -> str:
+    """Return what stands around a place of a text, in one line."""
+    begin = max(0, place - 40)
+    around = " ".join(text[begin : begin + 80].split())
+    return f"{'...' if begin else ''}{around}{'...' if len(text) > begin + 80 else ''}"
 
 
 def packages() -> list[str]:

@@ -116,7 +116,7 @@ class _Finder:
     def _condition(self, node: ast.If) -> Iterator[_Edit]:
         if isinstance(node.body[-1], _LEAVING) and not node.orelse:
             yield self._replaced(node.test, "False", "condition never holds")
-        elif not (isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)):
+        elif not isinstance(node.test, (ast.UnaryOp, ast.Compare)):  # these are turned as expressions
             yield self._replaced(node.test, f"not ({self._source(node.test)})", "condition turned")
 
     def _handler(self, handler: ast.ExceptHandler) -> Iterator[_Edit]:
