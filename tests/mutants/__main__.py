@@ -74,6 +74,7 @@ class Workers:
         self._stack = stack
         self._lock = threading.Lock()
         self._own = threading.local()
+        self._copies: list[planting.Copy] = []
         self._pool = stack.enter_context(ThreadPoolExecutor(jobs))
 
     def run(self, planted: Bug | None, arguments: Sequence[str], limit_s: float) -> planting.Outcome:
@@ -82,8 +83,15 @@ class Workers:
             with self._lock:
                 folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-mutant-", ignore_cleanup_errors=True))
             copy = self._own.copy = planting.Copy(Path(folder))
+            self._copies.append(copy)
         with copy.planted(planted):
             return copy.run(arguments, limit_s)
+
+    def stop(self) -> None:
+        """End the runs under way, and begin no other."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for copy in self._copies:
+            copy.stop()
 
     def judge(self, bugs: Sequence[Bug], until_s: float, *, first_only: bool) -> Iterator[Verdict]:
         judge = judging.Judge(self.run, time.monotonic, until_s)
@@ -176,6 +184,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verdicts = []
     with ExitStack() as stack:
         workers = Workers(options.jobs, stack)
+        stack.callback(workers.stop)
         share = _ROWS_SHARE if mutants else 1
         for bugs, until_s in ((rows, begin + options.seconds * share), (mutants, begin + options.seconds)):
             for verdict in workers.judge(bugs, until_s, first_only=options.first_only):

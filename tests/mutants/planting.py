@@ -33,6 +33,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.sources = folder / "src"
+        self._process: subprocess.Popen[bytes] | None = None
         for entry in ROOT.iterdir():
             # Tests look for documents beside the sources.
             if entry.name not in ("src", ".git"):
@@ -75,16 +76,22 @@ class Copy:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         ) as process:
+            self._process = process
             try:
                 output, _ = process.communicate(timeout=limit_s)
             except subprocess.TimeoutExpired:
                 return Outcome("time is over", is_late=True, seconds=time.monotonic() - begin)
             finally:
-                # Brokers that the tests have started may be left.
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                self.stop()
         seconds = time.monotonic() - begin
         return Outcome(first_failure(output.decode(errors="replace"), process.returncode), False, process.returncode == 5, seconds)
+
+    def stop(self) -> None:
+        """Kill the run under way, and the brokers that it has started."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def first_failure(output: str, status: int) -> str:
