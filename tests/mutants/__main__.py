@@ -71,18 +71,16 @@ class Workers:
     """Threads with a copy of the sources each."""
 
     def __init__(self, jobs: int, stack: ExitStack) -> None:
-        self._stack = stack
-        self._lock = threading.Lock()
+        self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-mutants-", ignore_cleanup_errors=True))
         self._own = threading.local()
         self._copies: list[planting.Copy] = []
         self._pool = stack.enter_context(ThreadPoolExecutor(jobs))
+        stack.callback(self.stop)
 
     def run(self, planted: Bug | None, arguments: Sequence[str], limit_s: float) -> planting.Outcome:
         copy = getattr(self._own, "copy", None)
         if copy is None:
-            with self._lock:
-                folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-mutant-", ignore_cleanup_errors=True))
-            copy = self._own.copy = planting.Copy(Path(folder))
+            copy = self._own.copy = planting.Copy(Path(tempfile.mkdtemp(dir=self._folder)))
             self._copies.append(copy)
         with copy.planted(planted):
             return copy.run(arguments, limit_s)
@@ -184,7 +182,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     verdicts = []
     with ExitStack() as stack:
         workers = Workers(options.jobs, stack)
-        stack.callback(workers.stop)
         share = _ROWS_SHARE if mutants else 1
         for bugs, until_s in ((rows, begin + options.seconds * share), (mutants, begin + options.seconds)):
             for verdict in workers.judge(bugs, until_s, first_only=options.first_only):
