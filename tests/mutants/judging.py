@@ -25,6 +25,7 @@ HANG_S = 30
 PACKAGE_S = 1200
 ALL_S = 3600
 _MOST_BROKEN = 5
+_QUICK = "not jvm and not long"
 
 
 class Stage(NamedTuple):
@@ -55,9 +56,9 @@ def stages(near: Sequence[str], package: str, *, is_row: bool, first_only: bool)
     """Return the stages for a bug. A row is always tried with all tests of its package, a generic mutant not with `first_only`."""
     found = []
     if near:
-        found.append(Stage("near", ("-m", "not jvm and not slow", "--timeout", str(HANG_S), *near), NEAR_S))
+        found.append(Stage("near", ("-m", _QUICK, "--timeout", str(HANG_S), *near), NEAR_S))
     if package and (is_row or not first_only):
-        found.append(Stage("package", ("-m", "not jvm", package), PACKAGE_S))
+        found.append(Stage("package", ("-m", _QUICK, package), PACKAGE_S))
     if is_row and not first_only:
         found.append(Stage("all", ("-m", "not jvm"), ALL_S))
     return found
