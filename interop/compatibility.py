@@ -164,7 +164,7 @@ Not served yet: {missing}.
 
 Each of these runs unmodified. JVM Kafka is the peer for comparisons.
 
-| Client | Version | What is tried | Tests |
+| Client | Version | Tried | Tests |
 |---|---|---|---|
 """
 

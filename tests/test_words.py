@@ -48,7 +48,8 @@ def test_docstrings_are_in_plain_words() -> None:
 
 
 def test_pages_are_in_plain_words() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    found = Counter({str(page.relative_to(ROOT)): len(_MARKER.findall(page.read_text())) for page in pages})
+    named = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "changes/README")]
+    pages = [*named, *sorted((ROOT / "docs").rglob("*.md"))]
+    found = Counter({str(page.relative_to(ROOT)): len(_MARKER.findall(page.read_text().replace("is None", ""))) for page in pages})
     assert found.total() <= PAGES, found.most_common()
     assert found.total() > PAGES - 20, "fewer: take the number down"
