@@ -230,11 +230,11 @@ def _version(source: str) -> str:
 def _passed() -> Iterator[str]:
     yield _PASSED
     for module in dict.fromkeys(module for suite in SUITES for module in suite.modules):
-        names = ", ".join(f"`{name}`" for name in tests_of(TESTS / f"test_{module}.py"))
+        names = ", ".join(f"`{name}`" for name in names_of_tests(TESTS / f"test_{module}.py"))
         yield f"- `{module}`: {names}\n"
 
 
-def tests_of(path: Path) -> list[str]:
+def names_of_tests(path: Path) -> list[str]:
     """Return the names of a module's test functions without "test_", in their order."""
     functions = (node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
     return [node.name.removeprefix("test_") for node in functions if node.name.startswith("test_")]

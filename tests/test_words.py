@@ -23,7 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 DOCSTRINGS = {"cli": 12}
 """Docstrings with a marker or a wrong beginning, by package; none in the others. Those of `cli` are help texts of commands."""
-PAGES = 115
+PAGES = 76
 """Markers in the pages of documentation."""
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from interop.compatibility import PAGE, SUITES, TESTS, Suite, document, tests_of
+from interop.compatibility import PAGE, SUITES, TESTS, Suite, document, names_of_tests
 from odradek.handlers.table import APIS
 from odradek.protocol.api_keys import API_INFO
 
@@ -30,7 +30,7 @@ def test_the_page_is_up_to_date() -> None:
 def test_the_named_tests_use_the_client(suite: Suite) -> None:
     for module in suite.modules:
         path = TESTS / f"test_{module}.py"
-        assert tests_of(path), module
+        assert names_of_tests(path), module
         shared = re.findall(r"^from tests\.interop\.(\w+) import", path.read_text(), re.MULTILINE)
         texts = [path.read_text(), *((TESTS / f"{name}.py").read_text() for name in shared)]
         assert any(re.search(USES[suite.name], text) for text in texts), f"{module} does not use {suite.name}"
