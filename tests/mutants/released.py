@@ -13,7 +13,7 @@ from tests.ci import changes
 from tests.mutants.bug import ROOT
 
 TAG = "planted-bugs-1"
-"""Annotated tag of the last commit with 3,128 planted bugs."""
+"""Annotated tag of the last commit with 3,127 planted bugs."""
 
 
 class NoTagError(Exception):
