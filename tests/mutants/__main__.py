@@ -123,7 +123,7 @@ def report(verdicts: Sequence[Verdict]) -> int:
     return status
 
 
-def parsed(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="run the long list of an earlier release, with that release's options")
     parser.add_argument("--package", nargs="+", default=[], metavar="NAME", help="bugs in these packages of src/odradek only")
@@ -136,10 +136,7 @@ def parsed(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--first-only", action="store_true", help="leave out the last stage of each bug")
     parser.add_argument("--list", action="store_true", help="only print the bugs, and the tests that are near")
-    options, rest = parser.parse_known_args(argv)
-    if rest and not options.all:
-        parser.error(f"unknown arguments: {' '.join(rest)}")
-    return options, rest
+    return parser.parse_args(argv)
 
 
 def wanted(options: argparse.Namespace) -> tuple[list[Bug], list[Bug]]:
@@ -166,13 +163,14 @@ def wanted(options: argparse.Namespace) -> tuple[list[Bug], list[Bug]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     begin = time.monotonic()
-    options, rest = parsed(argv)
-    if options.all:
+    argv = sys.argv[1:] if argv is None else argv
+    if "--all" in argv:
         try:
-            return released.run(rest)
+            return released.run([each for each in argv if each != "--all"])
         except released.NoTagError as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
+    options = parsed(argv)
     rows, mutants = wanted(options)
     if options.list:
         for each in (*rows, *mutants):

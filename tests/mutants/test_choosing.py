@@ -80,3 +80,15 @@ def test_mutants_are_drawn_by_the_seed() -> None:
 def test_a_clone_without_the_tag_is_told(tmp_path: Path) -> None:
     with pytest.raises(released.NoTagError, match="git fetch --unshallow --tags"):
         released.run([], tmp_path)
+
+
+def test_the_long_list_runs_with_the_options_of_its_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+
+    def run(arguments: list[str]) -> int:
+        given.extend(arguments)
+        return 7
+
+    monkeypatch.setattr(released, "run", run)
+    assert mutants.main(["--room", "base", "--all", "--only", "a"]) == 7
+    assert given == ["--room", "base", "--only", "a"]
