@@ -794,7 +794,7 @@ def alter_user_scram_credentials(version: int) -> Iterator[Case]:
     for name, request in requests.items():
         yield Case(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, version, name, lambda _, r=request: r)
         described = DescribeUserScramCredentialsRequest(users=None)
-        yield Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, f"after {name}", lambda _, r=described: r)
+        yield Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, f"after {name}", lambda _, r=described: r, before=settled)
 
 
 def describe_user_scram_credentials(version: int) -> Iterator[Case]:
