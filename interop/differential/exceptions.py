@@ -200,8 +200,6 @@ _COMES_BACK = (
 )
 _UNCOMMITTED = "who reads the metadata log and is no replica sees what is committed; JVM Kafka shows what may still be taken back"
 _NULL_RECORDS = "JVM Kafka cannot write its answer to a FetchSnapshot that it refuses (the records are null), and says UNKNOWN_SERVER_ERROR"
-_UNSERVED = "a setting that needs what is not served yet (odradek.config.unserved) is refused, never accepted and ignored"
-_PLUGINS = "Kafka keeps keys that it does not know for plugins; there are no plugins here"
 _CRASH = (
     "JVM Kafka trips over it (an exception that it did not foresee becomes UNKNOWN_SERVER_ERROR); we name what is wrong with the request"
 )
@@ -265,12 +263,13 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted(_NAN_QUOTA, r"entries\[0\]\.error_message", "a text", None, _NO_NUMBER),
     # Settings that would do nothing.
     *(
-        Excepted(rf"(INCREMENTAL_)?ALTER_CONFIGS v\d+ ({case})", rf"responses\[0\]\.{field}", ours, theirs, why)
-        for case, why in {
-            r"broker '1?' unknown key|broker '1?' topic key": _PLUGINS,
-            r"broker '1' ssl without a listener|broker '1?' io threads": _UNSERVED,
-            r"broker '(\+1|01)' of another name( back)?": "kept by Kafka under a spelling that no broker reads; we refuse to ignore it",
-        }.items()
+        Excepted(
+            r"(INCREMENTAL_)?ALTER_CONFIGS v\d+ (broker '(\+1|01)' of another name( back)?)",
+            rf"responses\[0\]\.{field}",
+            ours,
+            theirs,
+            "kept by Kafka under a spelling that no broker reads; we refuse to ignore it",
+        )
         for field, ours, theirs in (("error_code", INVALID_REQUEST, 0), ("error_message", "a text", None))
     ),
     # Where JVM Kafka fails without meaning to.
