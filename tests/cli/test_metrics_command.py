@@ -15,6 +15,7 @@ from odradek.cli import metrics
 from odradek.testing.embedded import EmbeddedBroker
 from odradek.testing.temporary import free_ports
 from tests.cli.conftest import Command
+from tests.network.web_servers import says, served
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,19 @@ def test_a_port_with_something_else_is_told_in_a_line(answered: bytes, wrong: st
         found = command("metrics", "--url", url)
         thread.join()
     assert (found.status, found.err) == (1, f"odradek metrics: {url} cannot be asked: {wrong}; is odradek.metrics.listener set?\n")
+
+
+def test_a_name_and_password_in_a_url_are_not_told(command: Command) -> None:
+    found = command("metrics", "--url", "http://me:se-cret@127.0.0.1:1")
+    assert (found.status, found.out) == (1, "")
+    assert found.err == "odradek metrics: http://127.0.0.1:1 cannot be asked: Connection refused; is odradek.metrics.listener set?\n"
+
+
+def test_a_redirection_is_followed(address: str, command: Command) -> None:
+    """As of a proxy before the node; no other command of HTTP does."""
+    head = f"HTTP/1.1 302 There\r\nLocation: http://{address}/health/live\r\nContent-Length: 0\r\n\r\n"
+    with served(says(head.encode())) as elsewhere:
+        assert command("metrics", "-b", elsewhere, "--health", "live")[:2] == (0, "alive\n")
 
 
 def test_a_port_that_is_no_number(command: Command) -> None:

@@ -26,6 +26,7 @@ from odradek.client.tokens import TokenSource
 from odradek.security.sasl.client import OAuthToken
 from odradek.security.sasl.errors import SaslError
 from tests.client.certificates import Certificates
+from tests.network.web_servers import says, served
 
 Answer = tuple[int, bytes]
 
@@ -343,6 +344,20 @@ def test_nobody_listens() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/token"
         assert refused(url, **{"sasl.login.retry.backoff.max.ms": "0"}).endswith("Connection refused")
+
+
+def test_a_proxy_of_the_environment_is_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.answers = [given(access_token="opaque")]
+    monkeypatch.setenv("http_proxy", f"127.0.0.1:{server.port}")
+    monkeypatch.setenv("no_proxy", "")
+    assert token("http://issuer.invalid/token").value == "opaque"
+    assert server.asked[0][1] == "http://issuer.invalid/token"
+
+
+def test_what_speaks_no_http_is_not_quoted() -> None:
+    with served(says(b"SSH-2.0-something\r\n")) as address:
+        said = refused(f"http://{address}/token", **{"sasl.login.retry.backoff.max.ms": "0"})
+    assert said.endswith("it answers what is no HTTP (BadStatusLine)")
 
 
 def test_over_tls_the_server_has_to_be_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

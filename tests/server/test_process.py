@@ -229,7 +229,7 @@ def test_the_default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_starting_loads_no_library_of_the_command_line() -> None:
     code = (
         "import sys, odradek.cli.start, odradek.server.process, odradek.server.broker\n"
-        "print([name for name in ('click', 'rich', 'argparse', 'pyarrow') if name in sys.modules])"
+        "print([name for name in ('click', 'rich', 'argparse', 'pyarrow', 'urllib3') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

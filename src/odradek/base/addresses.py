@@ -36,6 +36,12 @@ def host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def without_password(url: str) -> str:
+    """Return a URL without name and password, for messages. The URL need not be valid: everything before the last "@" is left out."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+
 def without_scope(host: str) -> str:
     """Return the address without its scope, as Java compares two InetAddress."""
     return host.partition("%")[0]

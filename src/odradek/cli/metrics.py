@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Final
 
 import click
 
+from odradek.base.addresses import without_password
 from odradek.base.errors import OdradekError
 from odradek.cli.client_command import CONTEXT_SETTINGS, run
 
 NAME: Final = "odradek metrics"
 _PORT: Final = 9404
 _TIMEOUT_S: Final = 30.0
-_PIECE: Final = 1 << 16
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
@@ -35,7 +32,7 @@ def command(address: str | None, url: str | None, as_json: bool, health: str | N
         raise click.UsageError("--json is for metrics, not for --health")
     base = (url or f"http://{address or f'127.0.0.1:{_PORT}'}").rstrip("/")
     if not base.startswith(("http://", "https://")):
-        raise click.UsageError(f"--url {base} does not begin with http:// or https://")
+        raise click.UsageError(f"--url {without_password(base)} does not begin with http:// or https://")
     path = f"/health/{health}" if health else "/mbeans" if as_json else "/metrics"
     return _print(base, path)
 
@@ -46,42 +43,38 @@ def _print(base: str, path: str) -> int:
     Raises OdradekError for any other error status and when the node cannot be reached.
     """
     healthy = True
-    for piece in _answer(base, path):
-        if piece is None:
+    for chunk in _answer(base, path):
+        if chunk is None:
             healthy = False
         else:
             # Outside of the handlers of `_answer`: a standard output that fails is no failure of the node.
-            click.echo(piece, nl=False)
+            click.echo(chunk, nl=False)
     return 0 if healthy else 1
 
 
 def _answer(base: str, path: str) -> Iterator[bytes | None]:
-    """Yield the pieces of the response, and first None for a node that is not healthy.
+    """Yield the chunks of the response, and first None for a node that is not healthy.
 
     Raises OdradekError for any other error status, for a peer that does not speak HTTP, and when the node cannot be reached.
     """
+    from odradek.network.web import CutShort, NotHttp, WebClient
+
+    shown = without_password(base)
     try:
-        try:
-            response = urllib.request.urlopen(base + path, timeout=_TIMEOUT_S)
-        except urllib.error.HTTPError as error:
-            if not path.startswith("/health/") or error.code != 503:
-                raise OdradekError(f"{base}{path} answers {error.code} {error.reason}; is it the metrics listener of a node?") from None
+        response = WebClient(proxies=True, redirections=True).stream("GET", base + path, step_s=_TIMEOUT_S)
+        if not 200 <= response.status < 300:
+            if not path.startswith("/health/") or response.status != 503:
+                response.close()
+                raise OdradekError(f"{shown}{path} answers {response.status} {response.reason}; is it the metrics listener of a node?")
             yield None
-            response = error
-        with response:
-            while piece := response.read(_PIECE):
-                yield piece
-            if response.length:  # The bytes that are owed still: `read` with a size does not complain.
-                raise http.client.IncompleteRead(b"", response.length)
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(error, (http.client.BadStatusLine, http.client.LineTooLong)) and not isinstance(error, OSError):
-            reason = "what answers there is not HTTP"  # The exception's text is whatever the peer sent.
-        elif isinstance(error, http.client.IncompleteRead):
+        yield from response
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if isinstance(error, NotHttp):
+            reason = "what answers there is not HTTP"
+        elif isinstance(error, CutShort):
             reason = "its answer ends in the middle"
-        raise OdradekError(
-            f"{base} cannot be asked: {getattr(reason, 'strerror', None) or reason}; is odradek.metrics.listener set?"
-        ) from None
+        raise OdradekError(f"{shown} cannot be asked: {reason}; is odradek.metrics.listener set?") from None
 
 
 def main(arguments: list[str]) -> int:

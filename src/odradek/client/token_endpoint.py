@@ -12,23 +12,17 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
-from urllib.error import HTTPError, URLError
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
-from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from odradek.base.errors import ConfigError
 from odradek.client.credentials import CLIENT_ID, CLIENT_SECRET, OF_TOKEN_ENDPOINT, SCOPE, TOKEN_ENDPOINT
-from odradek.network.web import TimeLimit
 from odradek.security.sasl.client import OAuthToken
 from odradek.security.sasl.errors import SaslError
 
 if TYPE_CHECKING:
-    from http.client import HTTPMessage, HTTPResponse
-
     from odradek.client.config import ClientConfig
 
 logger = logging.getLogger(__name__)
@@ -70,7 +64,7 @@ class Endpoint(NamedTuple):
                 return await asyncio.to_thread(self._ask)
             except _Refused as error:
                 raise self._failed(first or str(error)) from None
-            except (OSError, HTTPException) as error:
+            except OSError as error:
                 why = _reason(error)
             first = first or why
             pause_s = min(pause_s, end - time.monotonic())
@@ -84,25 +78,9 @@ class Endpoint(NamedTuple):
         return SaslError(f"{TOKEN_ENDPOINT}: {urlsplit(self.url).hostname} gave no token: {why}")
 
     def _ask(self) -> OAuthToken:
+        from odradek.network.web import exchange
+
         now_s = time.time()
-        with TimeLimit() as limit:
-            answer = self._answer(limit)
-        return _token_of(_bounded(answer), now_s)
-
-    def _answer(self, limit: TimeLimit) -> bytes:
-        opener = build_opener(_Stay, _Plain(self, limit), _Secured(self, limit))
-        try:
-            with cast("HTTPResponse", opener.open(self._request(), timeout=self.connect_s)) as answer:
-                data = answer.read(_LARGEST + 1)
-                if answer.length and len(data) <= _LARGEST:
-                    raise OSError("its answer ends too early")
-                return data
-        except HTTPError as error:
-            with error:
-                why = f"it answers {error.code}{_code_of(error.read(_LARGEST))}"
-            raise (_Refused if error.code in _FINAL or error.code < 400 else OSError)(why) from None
-
-    def _request(self) -> Request:
         parts = [quote_plus(part) if self.urlencode else part for part in (self.client_id, self.client_secret)]
         body = "grant_type=client_credentials" + (f"&scope={quote_plus(self.scope)}" if self.scope else "")
         headers = {
@@ -111,7 +89,13 @@ class Endpoint(NamedTuple):
             "Cache-Control": "no-cache",
             "Content-Type": "application/x-www-form-urlencoded",
         }
-        return Request(self.url, body.encode(), headers, method="POST")
+        answer = exchange(
+            "POST", self.url, body.encode(), headers, largest=_LARGEST, connect_s=self.connect_s, answer_s=self.read_s, proxies=True
+        )
+        if not 200 <= answer.status < 300:
+            is_final = answer.status in _FINAL or answer.status < 400
+            raise (_Refused if is_final else OSError)(f"it answers {answer.status}{_code_of(answer.body)}")
+        return _token_of(_bounded(answer.body), now_s)
 
 
 class TokenFile(NamedTuple):
@@ -183,64 +167,13 @@ def _path_of(parts: SplitResult) -> str:
     return path
 
 
-class _Stay(HTTPRedirectHandler):
-    """Handler that follows no redirections, because they could send the secret to another server."""
-
-    def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str) -> Request | None:
-        return None
-
-
-class _Plain(HTTPHandler):
-    """HTTP handler with a time limit for the whole response."""
-
-    def __init__(self, endpoint: Endpoint, limit: TimeLimit) -> None:
-        super().__init__()
-        self._dial = _dialling(HTTPConnection, endpoint, limit)
-
-    def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(self._dial, req)
-
-
-class _Secured(HTTPSHandler):
-    """HTTPS handler like `_Plain`; trusts the system's certificate authorities, or those in SSL_CERT_FILE."""
-
-    def __init__(self, endpoint: Endpoint, limit: TimeLimit) -> None:
-        super().__init__()
-        self._dial = _dialling(HTTPSConnection, endpoint, limit)
-
-    def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(self._dial, req)
-
-
-def _dialling(kind: type[HTTPConnection], endpoint: Endpoint, limit: TimeLimit) -> Callable[..., HTTPConnection]:
-    """Return a function that makes connections with a limit of `read_s` seconds for the whole response.
-
-    Python bounds the TLS handshake itself.
-    """
-
-    def dial(host: str, **options: Any) -> HTTPConnection:
-        connection = kind(host, **options)
-        connect = connection.connect
-
-        def then_wait() -> None:
-            connect()
-            connection.sock.settimeout(endpoint.read_s)
-            limit.watch(connection.sock, endpoint.read_s)
-
-        connection.connect = then_wait  # type: ignore[method-assign]
-        return connection
-
-    return dial
-
-
 def _reason(error: Exception) -> str:
     """Return the reason of an error for messages, without the URL, which may be long, and other contents of the exception."""
-    inner = error.reason if isinstance(error, URLError) else error
-    if isinstance(inner, TimeoutError):
+    if isinstance(error, TimeoutError):
         return "no answer in time"
-    if isinstance(inner, OSError) and inner.strerror:
-        return inner.strerror
-    return str(inner) or type(inner).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
 
 
 def _bounded(data: bytes) -> bytes:

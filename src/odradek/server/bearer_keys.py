@@ -12,6 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from odradek.base.addresses import without_password
 from odradek.base.errors import ConfigError
 from odradek.security.sasl.bearer_tokens import PublicKeys, Rules, validate_signed
 
@@ -110,14 +111,16 @@ class BearerKeys:
 
     def _read(self) -> PublicKeys:
         url = self._settings.url
+        is_file = url.startswith("file:")
+        shown = url if is_file else without_password(url)
         try:
-            text = _of_file(url) if url.startswith("file:") else _of_address(self._settings)
+            text = _of_file(url) if is_file else _of_address(self._settings)
             return PublicKeys(text)
         except ConfigError as error:
-            raise ConfigError(f"{_KEY}={url}: {error}") from None
+            raise ConfigError(f"{_KEY}={shown}: {error}") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
-            raise ConfigError(f"{_KEY}={url}: it cannot be read: {reason or error}") from None
+            raise ConfigError(f"{_KEY}={shown}: it cannot be read: {reason or error}") from None
 
 
 def _of_file(url: str) -> bytes:
@@ -129,8 +132,7 @@ def _of_file(url: str) -> bytes:
 def _of_address(settings: BearerSettings) -> bytes:
     from odradek.network.web import exchange
 
-    connect_s, read_s = settings.connect_s, settings.read_s
-    answer = exchange("GET", settings.url, largest=_LARGEST, step_s=max(connect_s, read_s), total_s=connect_s + read_s)
+    answer = exchange("GET", settings.url, largest=_LARGEST, connect_s=settings.connect_s, answer_s=settings.read_s)
     if answer.status != 200:
         raise ConfigError(f"it answers {answer.status}")
     return _bounded(answer.body)

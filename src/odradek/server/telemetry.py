@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from odradek.base.addresses import without_password
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import uuid_to_string
@@ -46,6 +47,7 @@ class ClientTelemetry:
     def __init__(self, endpoint: str, max_bytes: int, node_id: int, clock: Clock, jobs: Jobs) -> None:
         self.telemetry = Telemetry(max_bytes, uuid_to_string)
         self._endpoint = endpoint
+        self._shown = without_password(endpoint)
         self._node_id = node_id
         self._clock = clock
         self._jobs = jobs
@@ -131,7 +133,7 @@ class ClientTelemetry:
         if self._endpoint == COUNTED_ONLY:
             return True
         if self._closed or len(self._waiting) >= MOST_WAITING or self._waiting_bytes + len(payload) > WAITING_BYTES:
-            self._quiet_log.warning("%s does not keep up with the clients' metrics: some are dropped", self._endpoint)
+            self._quiet_log.warning("%s does not keep up with the clients' metrics: some are dropped", self._shown)
             return False
         self._waiting.append(payload)
         self._waiting_bytes += len(payload)
@@ -150,7 +152,7 @@ class ClientTelemetry:
         self._sending = False
         if done.error is not None:
             self.telemetry.counts.errors += 1
-            self._quiet_log.warning("%s has not taken clients' metrics: %s", self._endpoint, done.error)
+            self._quiet_log.warning("%s has not taken clients' metrics: %s", self._shown, done.error)
         self._send_next()
 
     def close(self) -> None:
@@ -160,10 +162,13 @@ class ClientTelemetry:
 
 
 def post(endpoint: str, payload: bytes) -> None:
-    """Send metrics to an OTLP/HTTP receiver. Blocks for at most about ten seconds. Raises OSError when they are not accepted."""
+    """Send metrics to an OTLP/HTTP receiver. Raises OSError when they are not accepted.
+
+    Blocks for at most ten seconds until it is connected, and ten seconds for the response.
+    """
     from odradek.network.web import exchange
 
     headers = {"Content-Type": "application/x-protobuf"}
-    answer = exchange("POST", endpoint, payload, headers, largest=4096, step_s=_TIMEOUT_S, total_s=_TIMEOUT_S)
+    answer = exchange("POST", endpoint, payload, headers, largest=4096, connect_s=_TIMEOUT_S, answer_s=_TIMEOUT_S)
     if answer.status >= 300:
         raise OSError(f"it answers {answer.status} {answer.reason}")

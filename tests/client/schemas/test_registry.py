@@ -40,7 +40,7 @@ from odradek.testing import SchemaRegistryServer
 from tests.client.certificates import Certificates
 from tests.client.schemas.files import shop
 from tests.client.schemas.peers import SchemaRegistryClient
-from tests.network.test_web import drips, served
+from tests.network.web_servers import drips, served
 
 STRING = Schema('"string"')
 LONG = Schema('"long"')
@@ -207,6 +207,14 @@ def test_an_answer_that_never_ends_is_given_up() -> None:
     with served(drips(b"HTTP/1.1 200 OK\r\n\r\n", b" ", 1000)) as address:
         rest = Rest(registry_config({"url": f"http://{address}", "http.read.timeout.ms": "200", "max.retries": "0"}, {}))
         with pytest.raises(RegistryError, match="does not answer in time"):
+            rest.ask("GET", "/subjects")
+        rest.close()
+
+
+def test_an_answer_that_is_too_long_is_given_up() -> None:
+    with served(drips(b"HTTP/1.1 200 OK\r\n\r\n", b" " * (1 << 20))) as address:
+        rest = Rest(registry_config({"url": f"http://{address}", "max.retries": "0"}, {}))
+        with pytest.raises(RegistryError, match="cannot be asked: its answer has more than 16777216 bytes"):
             rest.ask("GET", "/subjects")
         rest.close()
 
@@ -505,7 +513,10 @@ except Exception as error:
 
 
 def test_the_clients_start_without_it() -> None:
-    code = "import sys; from odradek.client import Consumer, Producer; print([name for name in sys.modules if 'schemas' in name])"
+    code = (
+        "import sys; from odradek.client import Consumer, Producer\n"
+        "print([name for name in sys.modules if 'schemas' in name or name == 'urllib3'])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 

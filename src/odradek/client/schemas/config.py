@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from odradek.base.addresses import without_password
 from odradek.base.errors import ConfigError
 from odradek.client.common_keys import COMMON_KEYS
 from odradek.client.config import ClientConfig, Setting
@@ -127,7 +128,7 @@ def registry_access(config: ClientConfig) -> RegistryAccess:
             bad = True
         if bad or parts.query or parts.fragment:
             raise ConfigError(
-                f"Invalid value {_without_password(text)} for configuration {URL}: it must be http://HOST[:PORT][/PATH] or https://..."
+                f"Invalid value {without_password(text)} for configuration {URL}: it must be http://HOST[:PORT][/PATH] or https://..."
             )
         schemes.add(parts.scheme)
         if "@" in parts.netloc:
@@ -239,8 +240,3 @@ def _needed(record: str | None, part: str) -> str:
 
 _STRATEGIES: Final[dict[str, SubjectStrategy]] = {"topic": _topic, "record": _record, "topic-record": _topic_record}
 _JAVAS: Final = {"TopicNameStrategy": "topic", "RecordNameStrategy": "record", "TopicRecordNameStrategy": "topic-record"}
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -1,22 +1,20 @@
-"""HTTP requests to a registry with the standard library: several URLs, bounded retries and waits, bounded responses."""
+"""HTTP requests to a registry: several URLs, bounded retries and waits, bounded responses."""
 
 from __future__ import annotations
 
 import json
 import random
 import ssl
-import threading
 import time
 from collections.abc import Callable, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Final, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from odradek.client.config import ClientConfig
 from odradek.client.forks import renew_after_fork
 from odradek.client.schemas.config import registry_access
 from odradek.client.schemas.errors import RegistryError, one_line
-from odradek.network.web import TimeLimit
+from odradek.network.web import WebAnswer, WebClient
 
 _MAX_ANSWER: Final = 16 << 20
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
@@ -24,10 +22,7 @@ _TRANSIENT: Final = (408, 429)
 
 
 class Rest:
-    """HTTP client of one registry, for all threads. A request takes an idle connection or opens one, and returns it after use.
-
-    A forked child opens new connections.
-    """
+    """HTTP client of one registry, for all threads. A forked child opens new connections."""
 
     def __init__(
         self,
@@ -45,23 +40,12 @@ class Rest:
         self._longest_s = config.integer("retries.max.wait.ms") / 1000
         self._sleep = sleep
         self._jitter = jitter
-        self._lock = threading.Lock()
-        self._idle: dict[str, list[HTTPConnection]] = {}
-        self._closed = False
+        self._web = WebClient(self._access.tls)
         renew_after_fork(self)
 
-    def __del__(self) -> None:
-        # The decoders of a process share a client, which is never closed explicitly.
-        if hasattr(self, "_idle"):
-            self.close()
-
     def after_fork(self) -> None:
-        """Drop the parent's connections: parent and child would receive each other's responses."""
-        self._lock = threading.Lock()
-        idle = [each for kept in self._idle.values() for each in kept]
-        self._idle = {}
-        for connection in idle:
-            connection.close()  # This closes only the child's descriptor; nothing is sent, not even by TLS.
+        """Drop the parent's connections."""
+        self._web.after_fork()
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -85,16 +69,16 @@ class Rest:
         for attempt in range(self._retries + 1):
             asked_for = 0.0
             try:
-                status, headers, content = self._exchange(url, method, path, query, body)
-            except (OSError, HTTPException) as error:
+                answer = self._exchange(url, method, path, query, body)
+            except OSError as error:
                 failure = RegistryError(f"the schema registry at {url} cannot be asked: {_why(error)}")
             else:
-                if 200 <= status < 300:
-                    return _json(url, status, content)
-                failure = _failure(url, status, content)
-                if not _is_transient(status):
+                if 200 <= answer.status < 300:
+                    return _json(url, answer.status, answer.body)
+                failure = _failure(url, answer.status, answer.body)
+                if not _is_transient(answer.status):
                     raise failure
-                asked_for = _retry_after(headers.get("Retry-After"))
+                asked_for = _retry_after(answer.headers.get("Retry-After"))
             if attempt < self._retries:
                 wait = self._jitter() * min(self._wait_s * 2**attempt, self._longest_s)
                 self._sleep(min(max(wait, asked_for), self._longest_s))
@@ -102,87 +86,25 @@ class Rest:
             raise failure
         raise AssertionError("unreachable")
 
-    def _exchange(
-        self, url: str, method: str, path: str, query: Mapping[str, str] | None, body: object
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        target = f"{urlsplit(url).path}{path}{'?' + urlencode(query) if query else ''}"
+    def _exchange(self, url: str, method: str, path: str, query: Mapping[str, str] | None, body: object) -> WebAnswer:
+        target = f"{url}{path}{'?' + urlencode(query) if query else ''}"
         data = None if body is None else json.dumps(body).encode()
         headers = {"Accept": _ACCEPT, **self._access.headers}
         if data is not None:
             headers["Content-Type"] = "application/vnd.schemaregistry.v1+json"
-        connection, reused = self._connection(url)
-        try:
-            try:
-                answer = self._answer(connection, method, target, data, headers)
-            except (ConnectionError, HTTPException):
-                # The registry may have closed an idle connection, which is not a failure of this request.
-                if not reused:
-                    raise
-                connection.close()
-                connection = self._dialled(url)
-                answer = self._answer(connection, method, target, data, headers)
-        except BaseException:
-            connection.close()
-            raise
-        self._keep(url, connection)
+        answer = self._web.ask(method, target, data, headers, largest=_MAX_ANSWER, connect_s=self._connect_s, answer_s=self._read_s)
+        if len(answer.body) > _MAX_ANSWER:
+            raise OSError(f"its answer has more than {_MAX_ANSWER} bytes")
         return answer
 
-    def _answer(
-        self, connection: HTTPConnection, method: str, target: str, data: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        with TimeLimit() as limit:
-            limit.watch(connection.sock, self._read_s)
-            return _answer(connection, method, target, data, headers)
-
-    def _connection(self, url: str) -> tuple[HTTPConnection, bool]:
-        with self._lock:
-            idle = self._idle.get(url)
-            if idle:
-                return idle.pop(), True
-        return self._dialled(url), False
-
-    def _dialled(self, url: str) -> HTTPConnection:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        if self._access.tls is not None:
-            connection: HTTPConnection = HTTPSConnection(parts.hostname, parts.port, timeout=self._connect_s, context=self._access.tls)
-        else:
-            connection = HTTPConnection(parts.hostname, parts.port, timeout=self._connect_s)
-        connection.connect()
-        connection.sock.settimeout(self._read_s)
-        return connection
-
-    def _keep(self, url: str, connection: HTTPConnection) -> None:
-        with self._lock:
-            if not self._closed and connection.sock is not None:
-                self._idle.setdefault(url, []).append(connection)
-                return
-        connection.close()
-
     def close(self) -> None:
-        """Close the idle connections. A connection in use is closed after its request."""
-        with self._lock:
-            self._closed = True
-            idle = [each for kept in self._idle.values() for each in kept]
-            self._idle.clear()
-        for connection in idle:
-            connection.close()
+        """Close the idle connections. A connection in use is closed after its request; a later request opens a new one."""
+        self._web.close()
 
 
 def quoted(part: str) -> str:
     """Return a subject quoted for use in a path."""
     return quote(part, safe="")
-
-
-def _answer(
-    connection: HTTPConnection, method: str, target: str, data: bytes | None, headers: dict[str, str]
-) -> tuple[int, Mapping[str, str], bytes]:
-    connection.request(method, target, data, headers)
-    response = connection.getresponse()
-    content = response.read(_MAX_ANSWER + 1)
-    if len(content) > _MAX_ANSWER:
-        raise HTTPException(f"its answer has more than {_MAX_ANSWER} bytes")
-    return response.status, cast(Mapping[str, str], response.headers), content
 
 
 def _is_transient(status: int) -> bool:
