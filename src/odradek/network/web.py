@@ -10,7 +10,7 @@
    server may have closed the idle connection at that moment.
 5. All failures are OSError. No message holds a header, or the name and password in a URL.
 
-urllib3 does the rest. It takes 5 MB, so modules that a broker or a client always loads import this one inside of functions.
+urllib3 does the rest. It takes 4 MB, so modules that a broker or a client always loads import this one inside of functions.
 """
 
 from __future__ import annotations
