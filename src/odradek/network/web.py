@@ -152,9 +152,7 @@ class WebClient:
         Parent and child would receive each other's responses. Connections that other threads of the parent use at the fork are closed, too.
         """
         for each in list(self._sockets):
-            descriptor = each.detach()
-            if descriptor >= 0:
-                os.close(descriptor)
+            _close_descriptor(each)
         self._sockets = WeakSet()
         self._managers = {}
 
@@ -203,6 +201,13 @@ def exchange(
     """Send one request over a connection of its own: see `WebClient.ask`."""
     with contextlib.closing(WebClient(proxies=proxies)) as client:
         return client.ask(method, url, body, headers, largest=largest, connect_s=connect_s, answer_s=answer_s)
+
+
+def _close_descriptor(sock: socket.socket) -> None:
+    """Close the descriptor of a socket at once, even while a file of it is open."""
+    descriptor = sock.detach()
+    if descriptor >= 0:
+        os.close(descriptor)
 
 
 def _read(response: BaseHTTPResponse, largest: int) -> bytes:
@@ -260,6 +265,7 @@ class _Exchange:
         self._answer_s = answer_s
         self._sockets = sockets
         self._over = threading.Event()
+        self._sock: socket.socket | None = None
         self._twin: socket.socket | None = None
         self._timer: threading.Timer | None = None
 
@@ -273,6 +279,9 @@ class _Exchange:
             result = _translated(action)
         except OSError:
             self._stop()
+            if self._sock is not None:
+                # urllib3 leaves the response open whose headers it refuses.
+                _close_descriptor(self._sock)
             if not self._over.is_set():
                 raise
         finally:
@@ -309,6 +318,7 @@ class _Exchange:
 
     def answer_over(self, sock: socket.socket) -> None:
         """Begin the time of the response, over the connection `sock`."""
+        self._sock = sock
         if self._answer_s is None:
             self._stop()
         else:
