@@ -198,7 +198,7 @@ def exchange(
     answer_s: float,
     proxies: bool = False,
 ) -> WebAnswer:
-    """Send one request over a connection of its own: see `WebClient.ask`."""
+    """Send one request over a new connection, and close the connection: see `WebClient.ask`."""
     with contextlib.closing(WebClient(proxies=proxies)) as client:
         return client.ask(method, url, body, headers, largest=largest, connect_s=connect_s, answer_s=answer_s)
 
@@ -397,7 +397,7 @@ class _Idle(queue.LifoQueue[Any]):
             item.close()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Return the connection that was used last. Raises queue.Empty at once when there is none."""
+        """Return the connection that was used last. Raises queue.Empty without waiting."""
         try:
             return self.queue.pop()
         except IndexError:
