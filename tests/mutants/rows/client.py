@@ -74,11 +74,4 @@ ROWS = {
     "client/schemas/cache.py": [
         ("len(self._entries) > self._capacity", "False", "schema ids of hostile records fill the memory"),
     ],
-    "client/schemas/rest.py": [
-        ("limit.watch(connection.sock, self._read_s)", "pass", "an endless registry response holds a thread"),
-    ],
-    "client/token_endpoint.py": [
-        ("build_opener(_Stay, _Plain(", "build_opener(_Plain(", "a client secret follows a redirection"),
-        ("answer.length and len(data) <= _LARGEST", "not answer", "a torn response counts as one without a token"),
-    ],
 }

@@ -93,4 +93,9 @@ ROWS = {
         (" or self.in_memory > self.most", "", "unsent response bytes have no bound"),
         ("if debtor is newest:", "if False:", "a peer is closed for its first large response"),
     ],
+    "network/web.py": [
+        ("self._watch(sock, self._answer_s)", "self._stop()", "an endless response of a registry or a provider of keys holds a thread"),
+        ("self._redirections = redirections", "self._redirections = True", "a client secret follows a redirection"),
+        ("            _close_descriptor(each)\n", "            pass\n", "a forked child keeps its parent's connections open"),
+    ],
 }
