@@ -26,11 +26,11 @@ class Difference(NamedTuple):
         return any(re.fullmatch(pattern, name) for pattern in self.cases)
 
 
-_OWN = "A topic of Kafka's own can be read by its name; the connector gives no rows of it."
-_ASSIGN = "A partition of `assign` that does not exist is an error, and so is none at all; the connector leaves out what is not there."
-_JSON = "JSON has to be right; the connector cuts fractions, takes `null` for 0, and passes over what stands behind the end."
+_OWN = "An internal topic of Kafka can be read by its name; the connector reads no rows of it."
+_ASSIGN = "A partition of `assign` that does not exist is an error, and so is an empty `assign`; the connector ignores missing partitions."
+_JSON = "Invalid JSON is an error; the connector truncates fractions, reads `null` as 0, and ignores text behind the end."
 _PATTERN = (
-    "`subscribePattern` is a regular expression of Python's. What only Java's have is refused: `\\p{Alpha}`, `\\Q...\\E`, `\\z`, "
+    "`subscribePattern` is a regular expression of Python. Syntax that only Java has is refused: `\\p{Alpha}`, `\\Q...\\E`, `\\z`, "
     "`(?<name>...)`, sets in sets."
 )
 _TIMES = "Times begin in 1970; the connector hands negative ones to the broker, where -1 stands for the end and -2 for the beginning."
@@ -47,7 +47,7 @@ _TASKS = (
     "divides no range that begins at `earliest` or ends at `latest` for the first, and counts all partitions for the second."
 )
 _LEAST = (
-    "`minOffsetsPerTrigger` has no effect with `availableNow`, which has to read all; the connector leaves what is less than that for the "
+    "`minOffsetsPerTrigger` has no effect with `availableNow`, which has to read all; the connector leaves fewer offsets than that for the "
     "next run."
 )
 _GONE = (
@@ -171,7 +171,7 @@ OTHERS: tuple[Other, ...] = (
         "Spark has no `outputMode('update')` for sinks in Python; `foreachBatch` writes the rows of an aggregate that changed.",
         "test_spark_connector_streams.py::test_streams_are_written_as_the_connector_writes_them",
     ),
-    Other("There is no `continuous` trigger: Spark has none for sources in Python.", "pyspark.sql.datasource has no class for it"),
+    Other("The `continuous` trigger does not exist for sources in Python.", "pyspark.sql.datasource has no class for it"),
 )
 
 
