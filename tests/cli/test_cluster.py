@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli.cluster import ClusterError, found, layout, prepare, properties_of
+from odradek.cli.cluster import ClusterError, existing_members, planned_members, prepare, properties_of
 from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, Producer
 from odradek.storage.disk import OsDisk
@@ -45,14 +45,14 @@ def test_a_new_cluster_is_formatted_once_and_found_again(tmp_path: Path) -> None
     identities = [read_meta_properties(OsDisk(), str(each.folder / "data")) for each in members]
     assert len({each.cluster_id for each in identities if each is not None}) == 1
     assert [each.node_id for each in identities if each is not None] == [1, 2, 3]
-    assert found(directory) == members
+    assert existing_members(directory) == members
     assert prepare(directory, None, None, random.Random(2)) == members
     assert [read_meta_properties(OsDisk(), str(each.folder / "data")) for each in members] == identities
 
 
 @pytest.mark.parametrize(("nodes", "copies", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)])
 def test_copies_are_as_many_as_the_nodes_bear(tmp_path: Path, nodes: int, copies: int, in_sync: int) -> None:
-    members = layout(tmp_path, nodes, 9092)
+    members = planned_members(tmp_path, nodes, 9092)
     path = tmp_path / "server.properties"
     path.write_text(properties_of(members[-1], members))
     config = load_server_properties(str(path))
@@ -65,7 +65,7 @@ def test_copies_are_as_many_as_the_nodes_bear(tmp_path: Path, nodes: int, copies
 def test_a_cluster_of_another_size_or_port_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     prepare(directory, 3, 19_000, random.Random(1))
-    with pytest.raises(ClusterError, match="holds a cluster of 3 nodes, not of 5"):
+    with pytest.raises(ClusterError, match="contains a cluster of 3 nodes, not of 5"):
         prepare(directory, 5, None, random.Random(1))
     with pytest.raises(ClusterError, match="whose first port is 19000, not 9092"):
         prepare(directory, None, 9092, random.Random(1))
@@ -73,18 +73,18 @@ def test_a_cluster_of_another_size_or_port_is_refused(tmp_path: Path) -> None:
 
 def test_a_directory_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ClusterError, match="holds something else already"):
+    with pytest.raises(ClusterError, match="is not empty and contains no cluster"):
         prepare(tmp_path, None, None, random.Random(1))
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 @pytest.mark.parametrize(
-    ("lost", "lacks"), [("server.properties", "lacks server.properties"), ("data/meta.properties", "lacks a formatted data directory")]
+    ("lost", "problem"), [("server.properties", "has no server.properties"), ("data/meta.properties", "has no formatted data directory")]
 )
-def test_a_cluster_of_which_a_part_is_missing_is_not_started_without_it(tmp_path: Path, lost: str, lacks: str) -> None:
+def test_a_cluster_of_which_a_part_is_missing_is_not_started_without_it(tmp_path: Path, lost: str, problem: str) -> None:
     prepare(tmp_path / "cluster", 3, 19_000, random.Random(1))
     (tmp_path / "cluster" / "node-2" / lost).unlink()
-    with pytest.raises(ClusterError, match=f"node-2 {lacks}"):
+    with pytest.raises(ClusterError, match=f"node-2 {problem}"):
         prepare(tmp_path / "cluster", None, None, random.Random(1))
 
 
@@ -137,5 +137,5 @@ def test_a_cluster_serves_and_comes_back_with_its_records(tmp_path: Path) -> Non
             finally:
                 status = end(process)
             assert status == 0
-    for member in found(directory):
+    for member in existing_members(directory):
         assert "leaving anyway" not in member.log.read_text(), "it waited a session for a controller that had ended"

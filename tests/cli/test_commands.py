@@ -22,7 +22,7 @@ from odradek.cli.client_command import unescape
 from odradek.cli.progress import Meter
 from odradek.cli.record_formats import template_formatter
 from odradek.cli.record_json import json_line
-from odradek.cli.record_lines import Shape, runs
+from odradek.cli.record_lines import Shape, record_chunks
 from odradek.cli.sending import Sending, Sink
 from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, NewTopic, Producer
@@ -31,7 +31,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.network.acceptor import BoundListener, Listener
 from odradek.storage.scrub import Finding
 from tests.cli.conftest import Command
-from tests.cli.test_mistakes import NODE
+from tests.cli.mistakes import NODE
 
 
 @pytest.fixture
@@ -185,9 +185,9 @@ class Dribble(io.RawIOBase):
 def test_a_delimiter_separates_wherever_it_lies(size: int, delimiter: bytes) -> None:
     records = [b"one", b"", b"-", b"--", b"four\n"[:4]]
     stream = cast("IO[bytes]", Dribble(delimiter.join(records), size))
-    assert list(chain.from_iterable(runs(stream, delimiter))) == records
+    assert list(chain.from_iterable(record_chunks(stream, delimiter))) == records
     stream = cast("IO[bytes]", Dribble(delimiter.join([*records, b""]), size))
-    assert list(chain.from_iterable(runs(stream, delimiter))) == records
+    assert list(chain.from_iterable(record_chunks(stream, delimiter))) == records
 
 
 def test_what_is_refused_among_thousands_ends_it_with_1(bootstrap: str, topic: str, command: Command, tmp_path: Path) -> None:
@@ -327,10 +327,10 @@ def test_bytes_that_are_not_utf8_are_printed_as_they_were_typed(
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("produce", "-t", "{}"), 2, "-t \\udcff: this is not UTF-8; see `odradek produce --help`"),
-        (("produce", "-t", "there", "-H", "{}=1"), 2, "-H \\udcff: this is not UTF-8; see `odradek produce --help`"),
-        (("consume", "-t", "there", "-X", "client.id={}"), 1, "\\udcff: this is not UTF-8"),
-        (("profile", "create", "odd", "-X", "client.id={}"), 1, "client.id=\\udcff\\n: this is not UTF-8"),
+        (("produce", "-t", "{}"), 2, "-t \\udcff: this value is not valid UTF-8; see `odradek produce --help`"),
+        (("produce", "-t", "there", "-H", "{}=1"), 2, "-H \\udcff: this value is not valid UTF-8; see `odradek produce --help`"),
+        (("consume", "-t", "there", "-X", "client.id={}"), 1, "\\udcff is not valid UTF-8"),
+        (("profile", "create", "odd", "-X", "client.id={}"), 1, "client.id=\\udcff\\n is not valid UTF-8"),
     ],
 )
 def test_names_and_settings_have_to_be_utf8(
@@ -483,7 +483,7 @@ def test_what_is_announced_can_be_connected_to(host: str, shown: str, address: s
     start.announce(announced(host))
     said = capsys.readouterr()
     assert (said.err == "") == (host == "localhost")
-    assert ("whoever reaches this machine" in said.err) == (host != "localhost")
+    assert ("every client that can reach this machine" in said.err) == (host != "localhost")
     assert said.out.splitlines() == [
         "Odradek is ready (node 5, started in 0.25 s)",
         "  listener  C://localhost:4710",
@@ -507,7 +507,7 @@ def test_who_is_asked_who_they_are_is_not_warned_of(
 ) -> None:
     start.announce(announced("10.1.2.3", protocol, more))
     said = capsys.readouterr()
-    assert ("whoever reaches this machine may read" in said.err) == warned
+    assert ("every client that can reach this machine can read" in said.err) == warned
     assert said.out.endswith("--topic greetings\n" if protocol == "PLAINTEXT" else "--topic greetings -F client.properties\n")
 
 
@@ -575,7 +575,7 @@ def test_all_records_are_one_transaction_when_the_producer_has_a_name(bootstrap:
 
 def test_a_topic_that_is_not_there_is_remarked_on(bootstrap: str, topic: str, command: Command) -> None:
     answer = command("produce", "-t", f"{topic}x", "-b", bootstrap, stdin=b"a\n")
-    remark = f"odradek produce: topic {topic}x is not there yet; the broker is asked to create it"
+    remark = f"odradek produce: topic {topic}x does not exist yet; the broker is asked to create it"
     assert (answer.status, answer.err) == (0, f"{remark}. Did you mean {topic}?\n")
     assert command("produce", "-t", f"{topic}x", "-b", bootstrap, stdin=b"b\n").err == ""
     assert command("produce", "-t", "qqqqqqqqqqqqqqqqqqq", "-b", bootstrap, stdin=b"b\n").err.endswith("to create it\n")

@@ -51,12 +51,12 @@ def test_pairs() -> None:
     assert pairs("m=a],n=b,o=[c") == {"m": "a]", "n": "b", "o": "[c"}
     assert pairs("m=a],n=[b,c],o=]") == {"m": "a]", "n": "b,c", "o": "]"}
     for text in ("a", "", "a=1,", "=1", "a=1,b"):
-        with pytest.raises(ValueError, match="this must be key=value"):
+        with pytest.raises(ValueError, match="expected KEY=VALUE"):
             pairs(text)
-    with pytest.raises(ValueError, match="a stands there twice"):
+    with pytest.raises(ValueError, match="a is given twice"):
         pairs("a=1,a=2")
     assert names("a, b") == ["a", "b"]
-    with pytest.raises(ValueError, match="this must be key,key"):
+    with pytest.raises(ValueError, match="expected KEY,KEY"):
         names("a,")
 
 
@@ -71,7 +71,7 @@ def test_credentials() -> None:
     )
     assert credential("u", "SCRAM-SHA-512", "iterations=8192,password=x").iterations == 8192
     for text in ("", "password=", "x", "iterations=8192", "iterations=many,password=x", "iterations=,password=x"):
-        with pytest.raises(ValueError, match=r"this must be SCRAM-SHA-256=\[iterations=N,password=PASSWORD\]"):
+        with pytest.raises(ValueError, match=r"expected SCRAM-SHA-256=\[iterations=N,password=PASSWORD\]"):
             credential("u", "SCRAM-SHA-256", text)
 
 
@@ -116,14 +116,14 @@ def test_entities(typed: str, expected: Entities) -> None:
     ("typed", "said"),
     [
         ("", "At least one entity type must be specified"),
-        ("--entity-name a", "each --entity-name and --entity-default needs an --entity-type"),
-        ("--entity-type topics --entity-name a --entity-name b", "needs an --entity-type"),
-        ("--topic a --broker 1", "Only users and clients go together, not topics and brokers"),
-        ("--user a --ip 1.2.3.4", "Only users and clients go together"),
+        ("--entity-name a", "each --entity-name and --entity-default requires an --entity-type"),
+        ("--entity-type topics --entity-name a --entity-name b", "requires an --entity-type"),
+        ("--topic a --broker 1", "only users and clients can be combined, not topics and brokers"),
+        ("--user a --ip 1.2.3.4", "only users and clients can be combined"),
         ("--user a --entity-type users", "Duplicate entity type specified: users"),
         ("--user-defaults --user a", "Duplicate entity type specified: users"),
         ("--user a --user-defaults", "Duplicate entity type specified: users"),
-        ("--entity-type topics --entity-default", "there is no default of topics"),
+        ("--entity-type topics --entity-default", "topics have no default"),
         ("--broker one", "must be a valid integer broker id, but it is: one"),
         ("--broker-logger -1", "must be a valid integer broker id, but it is: -1"),
     ],

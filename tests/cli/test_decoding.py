@@ -16,11 +16,11 @@ from odradek.client.schemas import AvroSerializer, JsonSerializer, SchemaRegistr
 from odradek.testing import SchemaRegistryServer
 from odradek.testing.embedded import unique_name
 from tests.cli.conftest import Command
-from tests.cli.test_mistakes import SEE, Mistake, pattern
+from tests.cli.mistakes import SEE, Mistake, pattern
 
 TEA = {"type": "record", "name": "Tea", "fields": [{"name": "name", "type": "string"}, {"name": "raw", "type": "bytes"}]}
 CONSUME = SEE.format("consume")
-NOT_FOUND = "does not have a schema with id 99; --skip-message-on-error goes on"
+NOT_FOUND = "does not have a schema with id 99; use --skip-message-on-error to continue"
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ def test_values_without_a_registry(command: Command, bootstrap: str, tmp_path: P
     assert command(*read, "-o", "1", "--value-decoder", "avro", "--key-decoder", "long").out == '-1 "tea"\n'
     assert command(*read, "-c", "1", "--key-decoder", "long").status == 0, "the environment may name it for others"
     answer = command(*read, "--key-decoder", "short")
-    assert (
-        answer.err
-        == f"odradek consume: {topic}-0 at offset 0: the key cannot be decoded: 8 bytes are no short; --skip-message-on-error goes on\n"
+    assert answer.err == (
+        f"odradek consume: {topic}-0 at offset 0: the key cannot be decoded: 8 bytes are not a valid short; "
+        "use --skip-message-on-error to continue\n"
     )
 
 
@@ -107,28 +107,37 @@ def test_half_a_surrogate_pair_stays_as_json_escapes_it(form: tuple[str, ...], c
 
 MISTAKES = (
     Mistake("consume -t there --value-decoder xml", 2, f"odradek consume: Invalid value for '--value-decoder': <*>; {CONSUME}"),
-    Mistake("consume -t there -s value=xml", 2, f"odradek consume: -s value=xml: this must be [key=|value=] and one of <*>; {CONSUME}"),
-    Mistake("consume -t there -s body=avro", 2, f"odradek consume: -s body=avro: this must be <*>; {CONSUME}"),
+    Mistake(
+        "consume -t there -s value=xml",
+        2,
+        f"odradek consume: -s value=xml: expected [key=|value=]DECODER; the decoders are <*>; {CONSUME}",
+    ),
+    Mistake("consume -t there -s body=avro", 2, f"odradek consume: -s body=avro: expected <*>; {CONSUME}"),
     Mistake(
         "consume -t there -s value=avro",
         2,
-        f"odradek consume: avro for the value: --schema-registry URL or --schema-registry FOLDER names where the schemas are; {CONSUME}",
+        "odradek consume: avro for the value: name the source of the schemas with --schema-registry URL or --schema-registry FOLDER; "
+        f"{CONSUME}",
     ),
-    Mistake("consume -t there -s json --key-decoder long", 2, f"odradek consume: two decoders for the key: long and json; {CONSUME}"),
+    Mistake(
+        "consume -t there -s json --key-decoder long",
+        2,
+        f"odradek consume: give only one decoder for the key, not both of long and json; {CONSUME}",
+    ),
     Mistake(
         "consume -t there -s json -r http://localhost:1",
         2,
-        f"odradek consume: --schema-registry says nothing without a decoder that asks it: avro, protobuf or registry; {CONSUME}",
+        f"odradek consume: --schema-registry requires a decoder that uses it: avro, protobuf or registry; {CONSUME}",
     ),
     Mistake(
         "consume -t there -s json --schema-registry-property a=b",
         2,
-        f"odradek consume: --schema-registry-property says nothing without --schema-registry; {CONSUME}",
+        f"odradek consume: --schema-registry-property requires --schema-registry; {CONSUME}",
     ),
     Mistake(
         "consume -t there -s avro -r http://localhost:1 --schema-registry-property a",
         2,
-        f"odradek consume: --schema-registry-property a: this must be KEY=VALUE; {CONSUME}",
+        f"odradek consume: --schema-registry-property a: expected KEY=VALUE; {CONSUME}",
     ),
     Mistake("consume -t there -s avro -r @/none", 1, "odradek consume: @/none is no folder of schemas"),
     Mistake(
@@ -139,7 +148,7 @@ MISTAKES = (
     Mistake(
         "consume -t there -s value=json --value-deserializer LongDeserializer",
         2,
-        f"odradek consume: --key-deserializer and --value-deserializer exclude decoders; {CONSUME}",
+        f"odradek consume: --key-deserializer and --value-deserializer cannot be used with --key-decoder and --value-decoder; {CONSUME}",
     ),
 )  # fmt: skip
 

@@ -122,7 +122,7 @@ def test_indexes_are_held_to_their_segment(segment: Path, command: Command) -> N
     ("typed", "status", "said"),
     [
         ("", 2, "Missing argument 'FILE...'; see `odradek dump-log --help`"),
-        ("@.log --offsets-decoder --cluster-metadata-decoder", 2, "records can be decoded in one way only; name one decoder<*>"),
+        ("@.log --offsets-decoder --cluster-metadata-decoder", 2, "give only one decoder<*>"),
         ("@.log --remote-log-metadata-decoder", 2, "No such option<*>"),
         ("@.log --value-decoder-class mine.Decoder", 2, "Invalid value for '--value-decoder-class'<*>"),
         ("none.log", 1, "none.log: No such file or directory"),
@@ -132,7 +132,11 @@ def test_indexes_are_held_to_their_segment(segment: Path, command: Command) -> N
             "@.log: Size of data received by LongDeserializer is not 8",
         ),
         ("@.log --offsets-decoder --skip-record-metadata", 1, "@.log: Failed to decode message at offset 1 using the specified decoder<*>"),
-        ("/tmp/x/letters.index", 1, "/tmp/x/letters.index: letters.index is not named after an offset (00000000000000000000.index)"),
+        (
+            "/tmp/x/letters.index",
+            1,
+            "/tmp/x/letters.index: the name letters.index does not begin with an offset (such as 00000000000000000000.index)",
+        ),
     ],
 )
 def test_mistakes(typed: str, status: int, said: str, segment: Path, command: Command) -> None:

@@ -14,12 +14,12 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli import group_applications
-from odradek.cli.group_applications import _carried_out, _Moves, internal_topics
+from odradek.cli.group_applications import _apply, _Moves, internal_topics
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.admin.types.groups import GroupState
 from tests.cli.conftest import Command
 
-DRY = "odradek groups: nothing has been changed; --execute does it\n"
+DRY = "odradek groups: nothing was changed; add --execute to make the changes\n"
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_topics_that_are_not_there_make_the_status_one(bootstrap: str, admin: Ad
     words = ["groups", "reset-application", "reset3", "--input-topics", "reset3-none,reset3-in", "--execute", "-J", "-b", bootstrap]
     answer = command(*words)
     assert answer.status == 1
-    assert answer.err == "odradek groups: topic reset3-none is not there; `odradek topics list` shows what there is\n"
+    assert answer.err == "odradek groups: topic reset3-none does not exist; `odradek topics list` shows all topics\n"
     assert [row["action"] for row in json.loads(answer.out)] == ["reset", "reset", "delete"]
     nothing = command("groups", "reset-application", "reset3", "--intermediate-topics", "reset3-none", "-J", "-b", bootstrap)
     assert (nothing.status, nothing.out) == (1, "[]\n")
@@ -145,7 +145,7 @@ def test_only_internal_topics_are_deleted_and_only_those_named(bootstrap: str, a
     words = ["groups", "reset-application", "--application-id", "reset4", "--execute", "-b", bootstrap]
     for named in ("reset4-out", "there", "reset4-a-changelog,reset4-out"):
         refused = command(*words, "--internal-topics", named)
-        problem = "no internal topic of application reset4; leave --internal-topics out to see them"
+        problem = "not an internal topic of application reset4; omit --internal-topics to see them"
         assert (refused.status, refused.out, refused.err) == (1, "", f"odradek groups: {named.split(',')[-1]} is {problem}\n")
     assert command(*words, "--internal-topics", "reset4-b-changelog").status == 0
     assert beginning(admin, "reset4") == ["reset4-a-changelog", "reset4-out"]
@@ -156,7 +156,7 @@ def test_an_application_that_runs_is_left_alone_unless_forced(bootstrap: str, ad
     words = ["groups", "reset-application", "reset5", "--input-topics", "reset5-in", "-b", bootstrap]
     with member(bootstrap, "reset5", "reset5-in"):
         refused = command(*words, "--execute")
-        way_out = "stop all of its instances, or --force removes them"
+        way_out = "stop all of its instances, or remove the members with --force"
         assert (refused.status, refused.out, refused.err) == (1, "", f"odradek groups: application reset5 has 1 member; {way_out}\n")
         told = command(*words, "--force", "-J")
         assert told.status == 0
@@ -176,9 +176,9 @@ def test_a_file_is_about_input_topics_and_all_of_them(bootstrap: str, admin: Adm
     plan.write_text("reset6-in,0,2\n")
     answer = command(*words)
     assert (answer.status, len(json.loads(answer.out))) == (1, 1)
-    assert "reset6-in-1 has no line in the file, its offset stays" in answer.err
+    assert "reset6-in-1 is not in the file; its offset stays unchanged" in answer.err
     plan.write_text("there,0,2\n")
-    assert command(*words).err == "odradek groups: the file has an offset of there-0, which is no partition of --input-topics\n"
+    assert command(*words).err == "odradek groups: the file has an offset for there-0, which is not a partition of --input-topics\n"
 
 
 class Refusing:
@@ -198,7 +198,7 @@ class Refusing:
 def test_what_it_has_made_stays_where_an_offset_cannot_move(capsys: pytest.CaptureFixture[str]) -> None:
     admin = Refusing()
     moves = _Moves({}, {TopicPartition("in", 0): 1, TopicPartition("in", 1): 2}, [])
-    rows, failed = _carried_out(admin, "app", moves, ["app-x-changelog"], False, True)  # type: ignore[arg-type]
+    rows, failed = _apply(admin, "app", moves, ["app-x-changelog"], False, True)  # type: ignore[arg-type]
     assert ([(row["action"], row["partition"]) for row in rows], failed) == ([("reset", 0)], 1)
     assert capsys.readouterr().err == "odradek groups: app: in-1: REBALANCE_IN_PROGRESS\n"
     assert admin.deleted == []
@@ -208,12 +208,12 @@ def test_what_it_has_made_stays_where_an_offset_cannot_move(capsys: pytest.Captu
     ("words", "status", "problem"),
     [
         ("--input-topics t", 2, "Missing argument 'APPLICATION...'; "),
-        ("a --to-latest", 2, "--to-latest is for --input-topics; "),
-        ("a --input-topics t --to-latest --to-offset 5", 2, "--to-latest excludes --to-offset; "),
-        ("a --input-topics t,u --intermediate-topics u", 2, "u is among --input-topics and --intermediate-topics; "),
-        ("a --input-topics t --to-datetime soon", 2, "--to-datetime soon: this must be a time such as "),
-        ("a --input-topics t --by-duration soon", 2, "--by-duration soon: this must be a duration such as "),
-        ("a b", 2, "one APPLICATION at a time, not a and b; "),
+        ("a --to-latest", 2, "--to-latest requires --input-topics; "),
+        ("a --input-topics t --to-latest --to-offset 5", 2, "--to-latest cannot be used with --to-offset; "),
+        ("a --input-topics t,u --intermediate-topics u", 2, "u is in --input-topics and in --intermediate-topics; "),
+        ("a --input-topics t --to-datetime soon", 2, "--to-datetime soon: expected a time such as "),
+        ("a --input-topics t --by-duration soon", 2, "--by-duration soon: expected a duration such as "),
+        ("a b", 2, "give only one APPLICATION, not a and b; "),
         ("a --input-topics t --from-file /nowhere/plan", 1, "/nowhere/plan: No such file or directory"),
     ],
 )
@@ -253,6 +253,6 @@ def test_a_group_that_keeps_a_member_is_asked_at_intervals(monkeypatch: pytest.M
     occupied = Occupied()
     monkeypatch.setattr(group_applications, "time", occupied)
     with pytest.raises(OdradekError, match="has 1 member again"):
-        _carried_out(occupied, "app", _Moves({}, {}, []), [], True, True)  # type: ignore[arg-type]
+        _apply(occupied, "app", _Moves({}, {}, []), [], True, True)  # type: ignore[arg-type]
     assert 10 <= occupied.now < 11
     assert 50 < occupied.asked < 150

@@ -119,7 +119,7 @@ def test_what_is_gone_has_no_end(admin: Admin) -> None:
 def test_all_that_are_there_are_shown_and_the_others_named(bootstrap: str, group: str, command: Command) -> None:
     answer = command("groups", "describe", group, "nobody", "-b", bootstrap)
     assert (answer.status, len(answer.out.splitlines())) == (1, 4)
-    assert answer.err.splitlines()[1] == "odradek groups: Consumer group 'nobody' does not exist; `odradek groups list` shows all"
+    assert answer.err.splitlines()[1] == "odradek groups: Consumer group 'nobody' does not exist; `odradek groups list` shows all groups"
     assert group in command("groups", "describe", "--all-groups", "--state", "-b", bootstrap).out
 
 
@@ -174,7 +174,7 @@ def test_where_offsets_go(options: str, expected: tuple[int, ...], bootstrap: st
     arguments = ("groups", "reset-offsets", group, *options.split(), "--all-topics", "-J", "-b", bootstrap)
     told = command(*arguments)
     assert committed(admin, group) == at(4, 5, 0)
-    assert told.err.endswith("odradek groups: nothing has been changed; --execute does it\n")
+    assert told.err.endswith("odradek groups: nothing was changed; add --execute to make the changes\n")
     done = command(*arguments, "--execute")
     assert [(row["current_offset"], row["new_offset"]) for row in json.loads(done.out)] == list(zip((4, 5, 0), expected, strict=True))
     assert (told.status, done.status, told.out) == (0, 0, done.out)
@@ -185,7 +185,7 @@ def test_only_the_partitions_that_were_named_are_moved(bootstrap: str, admin: Ad
     assert command("groups", "reset-offsets", group, "--topic", "orders:1,0", "--to-earliest", "--execute", "-b", bootstrap).status == 0
     assert committed(admin, group) == at(0, 0, 0)
     answer = command("groups", "reset-offsets", group, "--topic", "orders:1,3", "--to-latest", "--execute", "-b", bootstrap)
-    assert (answer.status, answer.err) == (1, "odradek groups: topic orders has partitions 0 to 2, not 3\n")
+    assert (answer.status, answer.err) == (1, "odradek groups: topic orders has no partition 3; its partitions are 0 to 2\n")
     assert committed(admin, group) == at(0, 0, 0)
 
 
@@ -204,7 +204,7 @@ def test_a_group_with_members_stays_and_the_others_go(bootstrap: str, admin: Adm
     assert answer.status == 1
     assert answer.err == (
         "odradek groups: Assignments can only be reset if the group 'living' is inactive, but the current state is Stable; "
-        "stop its members first\n"
+        "stop the members of the group first\n"
     )
     assert committed(admin, "living") == at(2, 5)
     assert committed(admin, group) == at(0, 0, 0)
@@ -215,7 +215,9 @@ def test_a_partition_that_is_not_there_is_named(bootstrap: str, admin: Admin, gr
     plan.write_text("orders,0,7\norders,7,3\ngone,0,1\n")
     answer = command("groups", "reset-offsets", group, "--from-file", str(plan), "--execute", "-b", bootstrap)
     assert answer.status == 1
-    assert answer.err.splitlines() == [f"odradek groups: {group}: {each} is not there, its offset stays" for each in ("orders-7", "gone-0")]
+    assert answer.err.splitlines() == [
+        f"odradek groups: {group}: {each} does not exist; its offset stays unchanged" for each in ("orders-7", "gone-0")
+    ]
     assert committed(admin, group) == at(7, 5, 0)
 
 
@@ -241,21 +243,21 @@ def test_a_plan_of_odd_names_survives() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("orders,0", "f:1: this must be topic,partition,offset or"),
-        ("orders,x,1", "f:1: this must be"),
-        ("orders,0,-1,2,3", "f:1: this must be"),
-        (",0,1", "f:1: this must be"),
-        ("h,orders,0,1", "f:1: group h is none of those"),
+        ("orders,0", "f:1: expected topic,partition,offset or"),
+        ("orders,x,1", "f:1: expected"),
+        ("orders,0,-1,2,3", "f:1: expected"),
+        (",0,1", "f:1: expected"),
+        ("h,orders,0,1", "f:1: group h is not one of the groups to reset"),
         ("x" * 131_073, "f:1: field larger than field limit"),
-        ("orders,0," + "9" * 5_000, "f:1: this must be"),
-        ("orders,0,9999999999999999999", "f:1: the number is too large"),
-        ("orders,2147483648,1", "f:1: the number is too large"),
+        ("orders,0," + "9" * 5_000, "f:1: expected"),
+        ("orders,0,9999999999999999999", "f:1: the partition or the offset is too large"),
+        ("orders,2147483648,1", "f:1: the partition or the offset is too large"),
     ],
 )
 def test_a_line_that_is_no_plan(line: str, said: str) -> None:
     with pytest.raises(OdradekError, match=said):
         read_plan(line + "\n", "f", ["g"])
-    with pytest.raises(OdradekError, match="begins with the group"):
+    with pytest.raises(OdradekError, match="because several groups are reset"):
         read_plan("orders,0,1\n", "f", ["g", "h"])
 
 
@@ -282,7 +284,7 @@ def test_groups_are_deleted_when_told_to(bootstrap: str, admin: Admin, member: C
     assert told.out == f"Would delete group {group} with 3 committed offsets.\n"
     assert (told.status, told.err.splitlines()[0]) == (
         1,
-        "odradek groups: living: NON_EMPTY_GROUP: it has 1 member; stop its members first",
+        "odradek groups: living: NON_EMPTY_GROUP: the group has 1 member; stop the members of the group first",
     )
     assert committed(admin, group)
     done = command("groups", "delete", group, "living", "--execute", "-b", bootstrap)
@@ -301,7 +303,7 @@ def test_offsets_are_deleted_when_told_to(bootstrap: str, admin: Admin, group: s
     answer = command(*arguments, "--topic", "returns", "--execute")
     assert answer.status == 1
     assert [line.partition(";")[0] for line in answer.err.splitlines()] == [
-        f"odradek groups: group {group} has no offset of {each}" for each in ("orders-0", "orders-2", "returns")
+        f"odradek groups: group {group} has no committed offset of {each}" for each in ("orders-0", "orders-2", "returns")
     ]
 
 

@@ -45,7 +45,8 @@ def test_health_is_the_exit_status(address: str, command: Command) -> None:
 def test_what_is_no_listener_for_metrics(address: str, command: Command) -> None:
     answer = command("metrics", "--url", f"http://{address}/elsewhere")
     assert answer.status == 1
-    assert answer.err.startswith(f"odradek metrics: http://{address}/elsewhere/metrics answers 404 Not Found; is it the metrics listener")
+    problem = f"http://{address}/elsewhere/metrics returns status 404 Not Found; is it the metrics listener"
+    assert answer.err.startswith(f"odradek metrics: {problem}")
 
 
 class Closed(io.RawIOBase):
@@ -67,9 +68,9 @@ def test_a_reader_that_has_seen_enough_is_no_failure_of_the_node(address: str, m
 @pytest.mark.parametrize(
     ("answered", "wrong"),
     [
-        (b"\x00\x00\x00\x04\x00\x00\x00\x01", "what answers there is not HTTP"),
-        (b"x" * 70_000 + b"\n", "what answers there is not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "its answer ends in the middle"),
+        (b"\x00\x00\x00\x04\x00\x00\x00\x01", "the response is not HTTP"),
+        (b"x" * 70_000 + b"\n", "the response is not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "the response ends early"),
         (b"", "Remote end closed connection without response"),
     ],
 )
@@ -87,13 +88,13 @@ def test_a_port_with_something_else_is_told_in_a_line(answered: bytes, wrong: st
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         found = command("metrics", "--url", url)
         thread.join()
-    assert (found.status, found.err) == (1, f"odradek metrics: {url} cannot be asked: {wrong}; is odradek.metrics.listener set?\n")
+    assert (found.status, found.err) == (1, f"odradek metrics: cannot read {url}: {wrong}; is odradek.metrics.listener set?\n")
 
 
 def test_a_name_and_password_in_a_url_are_not_told(command: Command) -> None:
     found = command("metrics", "--url", "http://me:se-cret@127.0.0.1:1")
     assert (found.status, found.out) == (1, "")
-    assert found.err == "odradek metrics: http://127.0.0.1:1 cannot be asked: Connection refused; is odradek.metrics.listener set?\n"
+    assert found.err == "odradek metrics: cannot read http://127.0.0.1:1: Connection refused; is odradek.metrics.listener set?\n"
 
 
 def test_a_redirection_is_followed(address: str, command: Command) -> None:
@@ -104,5 +105,5 @@ def test_a_redirection_is_followed(address: str, command: Command) -> None:
 
 
 def test_a_port_that_is_no_number(command: Command) -> None:
-    wrong = "http://localhost:abc cannot be asked: nonnumeric port: 'abc'; is odradek.metrics.listener set?"
+    wrong = "cannot read http://localhost:abc: nonnumeric port: 'abc'; is odradek.metrics.listener set?"
     assert command("metrics", "-b", "localhost:abc") == (1, "", f"odradek metrics: {wrong}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.cli.test_mistakes import SEE, Mistake, pattern
+from tests.cli.mistakes import SEE, Mistake, pattern
 
 PRODUCE, CONSUME, LATENCY = (SEE.format(f"perf {each}") for each in ("produce", "consume", "latency"))
 VERIFIABLE = SEE.format("verifiable {}")
@@ -19,8 +19,12 @@ MISTAKES = (
     Mistake("perf", 2, "Usage: odradek perf [OPTIONS] COMMAND [ARGS]...<*>"),
     Mistake("perf write", 2, f"odradek perf: No such command 'write'; {SEE.format('perf')}"),
     Mistake("kafka-producer-perf-test", 2, f"odradek perf: Missing option '-t' / '--topic'; {PRODUCE}"),
-    Mistake(f"{SCRIPT}", 2, f"odradek perf: one of --record-size, --payload-file, --payload-monotonic is needed; {PRODUCE}"),
-    Mistake(f"{SCRIPT} --record-size 1 --payload-monotonic", 2, f"odradek perf: --record-size excludes --payload-monotonic; {PRODUCE}"),
+    Mistake(f"{SCRIPT}", 2, f"odradek perf: one of --record-size, --payload-file, --payload-monotonic is required; {PRODUCE}"),
+    Mistake(
+        f"{SCRIPT} --record-size 1 --payload-monotonic",
+        2,
+        f"odradek perf: --record-size cannot be used with --payload-monotonic; {PRODUCE}",
+    ),
     Mistake(f"{SCRIPT} --record-size 0", 2, f"odradek perf: Invalid value for '--record-size': 0 is not in the range x>=1; {PRODUCE}"),
     Mistake(
         "perf produce -t there -n 0 --record-size 1",
@@ -30,17 +34,17 @@ MISTAKES = (
     Mistake(
         f"{SCRIPT} --record-size 1 --throughput 0",
         2,
-        f"odradek perf: --throughput 0: this must be above 0, or -1 for as fast as it goes; {PRODUCE}",
+        f"odradek perf: --throughput 0: must be greater than 0, or -1 for no limit; {PRODUCE}",
     ),
     Mistake(
         f"{SCRIPT} --record-size 1 --throughput nan",
         2,
-        f"odradek perf: --throughput nan: this must be above 0, or -1 for as fast as it goes; {PRODUCE}",
+        f"odradek perf: --throughput nan: must be greater than 0, or -1 for no limit; {PRODUCE}",
     ),
     Mistake(
         f"{SCRIPT} --record-size 1 --warmup-records 9",
         2,
-        f"odradek perf: --warmup-records 9: this must be fewer than --num-records; {PRODUCE}",
+        f"odradek perf: --warmup-records 9: must be less than --num-records 9; {PRODUCE}",
     ),
     Mistake(
         f"{SCRIPT} --record-size 1 --transaction-duration-ms 0",
@@ -48,14 +52,14 @@ MISTAKES = (
         f"odradek perf: Invalid value for '--transaction-duration-ms': 0 is not in the range x>=1; {PRODUCE}",
     ),
     Mistake(f"{SCRIPT} --payload-file @/none", 1, "odradek perf: @/none: No such file or directory"),
-    Mistake(f"{SCRIPT} --payload-file @/empty", 1, "odradek perf: @/empty: there are no values in it; name a file with one on each line"),
-    Mistake(f"{SCRIPT} --payload-file @/latin", 1, "odradek perf: @/latin: this is no UTF-8: <*>"),
+    Mistake(f"{SCRIPT} --payload-file @/empty", 1, "odradek perf: @/empty: the file contains no values; expected one value on each line"),
+    Mistake(f"{SCRIPT} --payload-file @/latin", 1, "odradek perf: @/latin: not valid UTF-8: <*>"),
     Mistake(
         f"{SCRIPT} --payload-file @/lines --payload-delimiter [",
         2,
-        f"odradek perf: --payload-delimiter [: this is no regular expression: <*>; {PRODUCE}",
+        f"odradek perf: --payload-delimiter [: invalid regular expression: <*>; {PRODUCE}",
     ),
-    Mistake(f"{SCRIPT} --record-size 1 --producer-props acks", 2, f"odradek perf: -X acks: this must be key=value; {PRODUCE}"),
+    Mistake(f"{SCRIPT} --record-size 1 --producer-props acks", 2, f"odradek perf: -X acks: expected KEY=VALUE; {PRODUCE}"),
     Mistake(f"{SCRIPT} --record-size 1 --producer-props linger.ms=5 acks=2", 1, "odradek perf: <*>acks<*>"),
     Mistake(f"{SCRIPT} --record-size 1 --command-config @/none", 1, "odradek perf: @/none: No such file or directory"),
     Mistake("perf produce -t in/valid -n 1 --record-size 1", 1, "odradek perf: INVALID_TOPIC_EXCEPTION: <*>"),
@@ -68,14 +72,14 @@ MISTAKES = (
     Mistake(
         "kafka-consumer-perf-test.sh --topic there", 2, f"odradek perf: Missing option '-n' / '--num-records' / '--messages'; {CONSUME}"
     ),
-    Mistake("perf consume -n 1", 2, f"odradek perf: one of --topic, --include is needed; {CONSUME}"),
-    Mistake("perf consume -n 1 -t there --include t.*", 2, f"odradek perf: --topic excludes --include; {CONSUME}"),
-    Mistake("perf consume -n 1 --include t[", 2, f"odradek perf: --include t[: this is no regular expression: <*>; {CONSUME}"),
-    Mistake("perf consume -n 1 -t there --hide-header", 2, f"odradek perf: --hide-header is for -o kafka; {CONSUME}"),
+    Mistake("perf consume -n 1", 2, f"odradek perf: one of --topic, --include is required; {CONSUME}"),
+    Mistake("perf consume -n 1 -t there --include t.*", 2, f"odradek perf: --topic cannot be used with --include; {CONSUME}"),
+    Mistake("perf consume -n 1 --include t[", 2, f"odradek perf: --include t[: invalid regular expression: <*>; {CONSUME}"),
+    Mistake("perf consume -n 1 -t there --hide-header", 2, f"odradek perf: --hide-header requires -o kafka; {CONSUME}"),
     Mistake(
         "perf consume -n 1 -t there --date-format yQ",
         2,
-        f"odradek perf: --date-format yQ: there is no Q; there are yMdDEHkKhmsSauZX, and text in '; {CONSUME}",
+        f"odradek perf: --date-format yQ: unknown letter Q; the letters are yMdDEHkKhmsSauZX; put text between quotes ('); {CONSUME}",
     ),
     Mistake(
         "perf consume -n 1 -t there --reporting-interval 0",
@@ -102,7 +106,7 @@ MISTAKES = (
     Mistake(
         "kafka-verifiable-producer.sh --topic there --throughput 0",
         2,
-        f"odradek verifiable: --throughput 0: this must be above 0, or -1 for as fast as it goes; {VERIFIABLE.format('produce')}",
+        f"odradek verifiable: --throughput 0: must be greater than 0, or -1 for no limit; {VERIFIABLE.format('produce')}",
     ),
     Mistake(
         "kafka-verifiable-producer.sh --topic there --acks all",
@@ -124,17 +128,17 @@ MISTAKES = (
     Mistake(
         "verifiable consume -t there -G g --group-remote-assignor range",
         2,
-        f"odradek verifiable: --group-remote-assignor is for --group-protocol consumer; {VERIFIABLE.format('consume')}",
+        f"odradek verifiable: --group-remote-assignor requires --group-protocol consumer; {VERIFIABLE.format('consume')}",
     ),
     Mistake(
         "verifiable consume -t there -G g --group-protocol consumer --assignment-strategy range",
         2,
-        f"odradek verifiable: --assignment-strategy is for --group-protocol classic; {VERIFIABLE.format('consume')}",
+        f"odradek verifiable: --assignment-strategy requires --group-protocol classic; {VERIFIABLE.format('consume')}",
     ),
     Mistake(
         "verifiable consume -t there -G g --group-protocol consumer --session-timeout 9",
         2,
-        f"odradek verifiable: --session-timeout is for --group-protocol classic; {VERIFIABLE.format('consume')}",
+        f"odradek verifiable: --session-timeout requires --group-protocol classic; {VERIFIABLE.format('consume')}",
     ),
     Mistake("verifiable consume -t there -G g --assignment-strategy mine", 1, "odradek verifiable: <*>partition.assignment.strategy<*>"),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.cli.test_mistakes import SEE, Mistake, pattern
+from tests.cli.mistakes import SEE, Mistake, pattern
 
 INIT, RUN = SEE.format("pipeline init"), SEE.format("pipeline run")
 TOPIC = "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'"
@@ -30,24 +30,29 @@ MISTAKES = (
     Mistake("pipeline init new --schema 'id INT'", 1, "odradek pipeline: --schema: without --decode nothing is decoded"),
     Mistake("pipeline init new --to iceberg --kind declarative", 1, "odradek pipeline: --kind declarative: Iceberg has <*>; --kind job"),
     Mistake("pipeline init new -b nowhere", 2, f"odradek pipeline: Invalid value for <*>'nowhere' is not HOST:PORT[,...]; {INIT}"),
-    Mistake("pipeline init new -X acks", 2, f"odradek pipeline: -X acks: this must be key=value; {INIT}"),
+    Mistake("pipeline init new -X acks", 2, f"odradek pipeline: -X acks: expected KEY=VALUE; {INIT}"),
     Mistake("pipeline init new -X group.idd=x", 1, "odradek pipeline: Unknown configuration key group.idd<*>"),
-    Mistake("pipeline init there", 1, "odradek pipeline: there exists already; nothing was written"),
+    Mistake("pipeline init there", 1, "odradek pipeline: there already exists; nothing was written"),
     # -- run --------------------------------------------------------------------------------------------------------------------------
     Mistake(
         "pipeline run nowhere",
         1,
-        "odradek pipeline: nowhere: neither job.py nor spark-pipeline.yml is there; `odradek pipeline init NAME` writes a project",
+        "odradek pipeline: nowhere: neither job.py nor spark-pipeline.yml exists; `odradek pipeline init NAME` writes a project",
     ),
-    Mistake("pipeline run both", 1, "odradek pipeline: both: both job.py and a pipeline's specification are there; <*>"),
+    Mistake("pipeline run both", 1, "odradek pipeline: both: both job.py and a pipeline specification exist; <*>"),
     Mistake(
         "pipeline run there --full-refresh-all",
         2,
-        f"odradek pipeline: --full-refresh-all: a job reads anew when its checkpoints and tables are removed; {RUN}",
+        "odradek pipeline: --full-refresh-all: only for declarative pipelines; to read a topic again, remove the checkpoints and tables "
+        f"of the job; {RUN}",
     ),
-    Mistake("pipeline run lake --jars none", 1, "odradek pipeline: --jars none: there is no jar"),
+    Mistake("pipeline run lake --jars none", 1, "odradek pipeline: --jars none: no such jar, or no jar in this folder"),
     Mistake("pipeline run there -b nowhere", 1, "odradek pipeline: <*>nowhere<*>it must be host:port"),
-    Mistake("pipeline run there", 1, "odradek pipeline: spark.conf has no spark.odradek.kafka.bootstrap.servers; -b HOST:PORT <*>"),
+    Mistake(
+        "pipeline run there",
+        1,
+        "odradek pipeline: spark.conf has no spark.odradek.kafka.bootstrap.servers; name the brokers with -b HOST:PORT",
+    ),
     Mistake("pipeline run torn", 1, "odradek pipeline: torn/spark.conf: <*>"),
 )
 

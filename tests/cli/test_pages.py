@@ -14,7 +14,7 @@ from tests.cli.pages import FOLDER, commands, normal, played, settings_of
 from tests.forking import Forks
 
 OF_JVM = ("delegation-tokens",)
-"""Pages for which one logs in: tests/interop/test_cli_clia.py plays them to JVM Kafka, which has the same rules and tokens there."""
+"""Pages with a login. tests/interop/test_cli_groups_configs_acls.py compares them with JVM Kafka, which has the same rules and tokens."""
 OURS = (
     "acls",
     "api-versions",

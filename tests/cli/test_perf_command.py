@@ -18,7 +18,7 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli import perf_consume
 from odradek.cli.measuring import Window
-from odradek.cli.perf import apart, named
+from odradek.cli.perf import name_arguments, repeat_options
 from odradek.cli.perf_consume import Joining, Reading, Span, span_line, span_row
 from odradek.cli.perf_latency import check
 from odradek.cli.perf_options import metric_lines, metric_values
@@ -123,7 +123,7 @@ def test_records_that_are_refused_make_the_status_one(bootstrap: str, command: C
     words = ["-n", "20", "--record-size", "200", "-J", "-b", bootstrap]
     answer = command("perf", "produce", "-t", "perf-small", *words)
     assert answer.status == 1
-    assert re.fullmatch(r"odradek perf: 20 of 20 records were not written, the first because of MESSAGE_TOO_LARGE[^\n]*\n", answer.err)
+    assert re.fullmatch(r"odradek perf: 20 of 20 records were not written; the first error is MESSAGE_TOO_LARGE[^\n]*\n", answer.err)
     assert json.loads(answer.out)[0]["records"] == 0
 
 
@@ -211,11 +211,11 @@ def test_the_meter_counts_each_run_once_and_in_its_part() -> None:
     meter = Meter(5, 1.0, lambda *told: windows.append(told), lambda: now[0])
     assert meter.begin(100) == (5, 10.0)
     first = Acknowledgement(5)
-    meter.gave(10.0, [b"ab"] * 5, [first])  # type: ignore[list-item]
+    meter.count_sent(10.0, [b"ab"] * 5, [first])  # type: ignore[list-item]
     now[0] = 11.0
     assert meter.begin(100) == (100, 11.0)
     second, third = Acknowledgement(3), Acknowledgement(1, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
-    meter.gave(11.0, [b"a", b"bc", b"d", b"x"], [second, third])  # type: ignore[list-item]
+    meter.count_sent(11.0, [b"a", b"bc", b"d", b"x"], [second, third])  # type: ignore[list-item]
     now[0] = 11.5
     for each in (second, first, third):
         each.tell()
@@ -230,7 +230,7 @@ def test_the_meter_counts_each_run_once_and_in_its_part() -> None:
     assert windows == []
     now[0] = 13.0
     last = Acknowledgement(1)
-    meter.gave(12.0, [b"zz"], [last])  # type: ignore[list-item]
+    meter.count_sent(12.0, [b"zz"], [last])  # type: ignore[list-item]
     last.tell()
     meter.take()
     assert windows == [(Window(0, 2.0, 4, 6, 2_500_000, 1_000_000), True)]
@@ -282,7 +282,7 @@ def test_a_group_goes_on_where_it_was(bootstrap: str, filled: str, command: Comm
     assert command(*words, "-n", "500").status == 0
     rest = command(*words, "-n", "500", "--timeout", "300")
     assert (rest.status, json.loads(rest.out)[0]["records"]) == (1, 200)
-    assert rest.err == "odradek perf: 200 of 500 records were read before none came for 300 ms; --timeout waits longer\n"
+    assert rest.err == "odradek perf: 200 of 500 records were read, then no record came for 300 ms; use a longer --timeout\n"
     assert command("perf", "consume", "-t", filled, "--from-latest", "-n", "1", "--timeout", "300", "-b", bootstrap).status == 1
 
 
@@ -470,7 +470,7 @@ def test_a_span_that_is_all_rebalance_has_no_rate_of_fetching() -> None:
 def test_latency_from_end_to_end(bootstrap: str, command: Command) -> None:
     sizes = ["--record-size", "7", "--record-key-size", "3", "--num-headers", "2", "--record-header-key-size", "4"]
     answer = command("perf", "latency", "-t", "perf-new", "-n", "20", *sizes, "--record-header-size", "-1", "-J", "-b", bootstrap)
-    assert (answer.status, answer.err) == (0, "odradek perf: topic perf-new was not there; created it with 1 partition\n")
+    assert (answer.status, answer.err) == (0, "odradek perf: created topic perf-new with 1 partition\n")
     (row,) = json.loads(answer.out)
     assert row["records"] == 20
     assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["p99.9_ms"] <= row["max_ms"]
@@ -496,7 +496,7 @@ def test_another_record_than_the_one_written_ends_it() -> None:
     check([record], None, b"v", [("h", None)])
     for found, problem in (
         ([], "no record was read within 60000 ms"),
-        ([record, record], "2 records were read in place of the one"),
+        ([record, record], "2 records were read instead of the written record"),
         ([record._replace(key=b"")], "another record was read"),
         ([record._replace(value=b"w")], "another record was read"),
         ([record._replace(headers=())], "another record was read"),
@@ -509,7 +509,7 @@ def test_another_record_than_the_one_written_ends_it() -> None:
 
 
 def test_options_with_several_values_are_taken_apart() -> None:
-    assert apart(
+    assert repeat_options(
         ["produce", "--producer-props", "a=1", "b=2", "--topic", "x=y", "--command-property", "c=3", "--print-metrics", "d=4"]
     ) == [
         *("produce", "--producer-props", "a=1", "--producer-props", "b=2", "--topic", "x=y", "--command-property", "c=3"),
@@ -519,12 +519,12 @@ def test_options_with_several_values_are_taken_apart() -> None:
 
 def test_words_without_names_are_those_of_the_script_only() -> None:
     first = ["latency", "-o", "kafka"]
-    assert named([*first, "h:1", "t", "5", "1", "9", "file"])[3:] == [
+    assert name_arguments([*first, "h:1", "t", "5", "1", "9", "file"])[3:] == [
         *("--bootstrap-server", "h:1", "--topic", "t", "--num-records", "5", "--producer-acks", "1", "--record-size", "9"),
         *("--command-config", "file"),
     ]
     for same in ([*first, "h:1", "t", "5"], [*first, "--topic", "t", "-n", "5", "-b"], ["latency", "a", "b", "c", "d", "e"]):
-        assert named(same) == same
+        assert name_arguments(same) == same
 
 
 def test_a_broker_on_the_command_line_goes_before_one_among_the_settings(bootstrap: str, command: Command) -> None:
@@ -543,4 +543,4 @@ def test_a_broker_that_is_not_there_is_told_soon() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"odradek perf: [^\n]*`odradek start` starts one, -b HOST:PORT names another\n", done.stderr)
+    assert re.fullmatch(r"odradek perf: [^\n]*Start a broker with `odradek start`, or name another one with -b HOST:PORT\n", done.stderr)

@@ -16,7 +16,7 @@ import pytest
 
 from odradek.base.errors import OdradekError
 from odradek.cli import pipeline_run
-from odradek.cli.pipeline_run import ended, jars_of, wait_for_port, with_options
+from odradek.cli.pipeline_run import jars_of, run_process, wait_for_port, with_options
 from odradek.spark import environment as spark_environment
 from tests.cli.conftest import Answer, Command
 
@@ -129,7 +129,7 @@ def test_a_spark_without_the_format(
 def test_a_spark_that_reads_no_topics_in_streams(spark: Spark, command: Command, bootstrap: str) -> None:
     spark.is_of("4.1.4")
     command("pipeline", "init", "orders", "-b", bootstrap)
-    problem = "odradek pipeline: streaming queries of topics need Spark 4.2 or newer, and this is 4.1.4\n"
+    problem = "odradek pipeline: streaming queries of topics need Spark 4.2 or later; the installed version is 4.1.4\n"
     assert command("pipeline", "run", "orders") == Answer(1, "", problem)
 
 
@@ -139,7 +139,7 @@ def test_what_is_missing_is_said_in_a_line(spark: Spark, command: Command, monke
     assert answer.status == 1
     assert answer.err.startswith("odradek pipeline: ")
     assert "localhost:1" in answer.err
-    assert answer.err.endswith("`odradek start` starts one, -b HOST:PORT names another\n")
+    assert answer.err.endswith("Start a broker with `odradek start`, or name another one with -b HOST:PORT\n")
 
     def no_java() -> int:
         raise spark_environment.JavaMissing("There is no java on the PATH.")
@@ -168,7 +168,7 @@ def test_a_port_that_stays_taken(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         timer.start()
         wait_for_port(30)
         timer.join()
-    assert capsys.readouterr().err == f"Waiting for port {port}, which another Spark session uses (Ctrl-C ends this) ...\n"
+    assert capsys.readouterr().err == f"Waiting for port {port}, which another Spark session uses (press Ctrl-C to stop waiting) ...\n"
 
 
 def test_settings_beyond_the_brokers_are_their_owners_alone(spark: Spark, command: Command) -> None:
@@ -184,7 +184,7 @@ def test_settings_beyond_the_brokers_are_their_owners_alone(spark: Spark, comman
 
 def test_nothing_is_written_over(spark: Spark, command: Command) -> None:
     Path("orders").symlink_to("nowhere")
-    assert command("pipeline", "init", "orders").err == "odradek pipeline: orders exists already; nothing was written\n"
+    assert command("pipeline", "init", "orders").err == "odradek pipeline: orders already exists; nothing was written\n"
     assert not Path("nowhere").exists()
 
 
@@ -194,8 +194,8 @@ def test_signals_end_the_run_in_order(number: signal.Signals, status: int, tmp_p
     child = (
         f"trap 'sleep 0.2; echo ended > {tmp_path}/ended; exit 9' INT TERM; echo started > {tmp_path}/started; while :; do sleep 0.05; done"
     )
-    code = "import sys; from pathlib import Path; from odradek.cli.pipeline_run import ended; import os\n"
-    code += f"try:\n    sys.exit(ended(['sh', '-c', {child!r}], Path('.'), os.environ))\nexcept KeyboardInterrupt:\n    sys.exit(99)"
+    code = "import sys; from pathlib import Path; from odradek.cli.pipeline_run import run_process; import os\n"
+    code += f"try:\n    sys.exit(run_process(['sh', '-c', {child!r}], Path('.'), os.environ))\nexcept KeyboardInterrupt:\n    sys.exit(99)"
     run = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
     try:
         deadline = time.monotonic() + 60
@@ -217,10 +217,10 @@ def test_signals_end_the_run_in_order(number: signal.Signals, status: int, tmp_p
 def test_a_run_under_nohup_outlives_its_terminal(handling: signal.Handlers, then: str, status: int, tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, handling)
     try:
-        assert ended(["sh", "-c", f"kill -HUP $PPID; {then}"], tmp_path, os.environ) == status
+        assert run_process(["sh", "-c", f"kill -HUP $PPID; {then}"], tmp_path, os.environ) == status
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
 def test_a_child_that_a_signal_ended(tmp_path: Path) -> None:
-    assert ended(["sh", "-c", "kill -9 $$"], tmp_path, os.environ) == 137
+    assert run_process(["sh", "-c", "kill -9 $$"], tmp_path, os.environ) == 137

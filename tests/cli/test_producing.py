@@ -107,7 +107,7 @@ def test_a_transaction_ends_after_so_many_records(options: tuple[str, ...], boot
     answer = command(*typed, stdin=b"\n".join(lines))
     assert answer.status == 1
     assert answer.err.splitlines()[0] == (
-        "odradek produce: 2 transactions are committed, the first 6 records; what came after them is aborted"
+        "odradek produce: committed 2 transactions with the first 6 records; the later records were aborted"
     )
     assert answer.err.splitlines()[1].startswith("odradek produce: MESSAGE_TOO_LARGE")
     assert committed(command, topic, bootstrap) == ["0", "1", "2", "3", "4", "5"]
@@ -148,7 +148,7 @@ def test_ctrl_c_aborts_a_transaction(bootstrap: str, topic: str, command: Comman
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert err.strip() == b"odradek produce: 1 transaction is committed, the first 2 records; what came after them is aborted"
+    assert err.strip() == b"odradek produce: committed 1 transaction with the first 2 records; the later records were aborted"
     assert command("produce", "-t", topic, "-b", bootstrap, stdin=b"d\n").status == 0
     assert committed(command, topic, bootstrap) == ["a", "b", "d"], "the end that is stable lies behind the aborted one"
 
@@ -230,3 +230,10 @@ def test_progress_waits_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
         now[0] = moment
         meter.count(10)
     assert lines == ["20 records in 1.0 s (20 a second)", "50 records in 1.1 s (45 a second)", "60 records in 2.0 s (30 a second)"]
+
+
+def test_lines_with_and_without_keys(bootstrap: str, command: Command) -> None:
+    at = ("-b", bootstrap)
+    assert command("produce", "-t", "keyed", "-p", "0", "-K", ":", "-Z", *at, stdin=b"k:v:w\nno key\n:empty key\ngone:\n").status == 0
+    shown = command("consume", "-t", "keyed", "-e", "-f", "%K %k|%S %s\\n", *at)
+    assert shown == (0, "1 k|3 v:w\n-1 |6 no key\n-1 |9 empty key\n4 gone|-1 \n", "")

@@ -83,7 +83,7 @@ def test_what_is_kept_is_what_was_given(settings: dict[str, str]) -> None:
 
 
 def test_which_profile_is_in_use(folder: Path, command: Command) -> None:
-    assert command("profile", "show").err == "odradek profile: no profile is in use; `odradek profile list` shows those there are\n"
+    assert command("profile", "show").err == "odradek profile: no profile is in use; `odradek profile list` shows all profiles\n"
     assert command("profile", "list", "-J").out == "[]\n"
     command("profile", "create", "a", "-b", "a:1")
     command("profile", "create", "b", "-b", "b:1", "--no-use")
@@ -101,7 +101,7 @@ def test_which_profile_is_in_use(folder: Path, command: Command) -> None:
     command("profile", "use", "a")
     (folder / "profiles" / "a.properties").unlink()
     answer = command("topics", "list")
-    assert (answer.status, answer.err) == (1, "odradek topics: there is no profile a; `odradek profile create` makes one\n")
+    assert (answer.status, answer.err) == (1, "odradek topics: profile a does not exist; create one with `odradek profile create`\n")
 
 
 # -- which brokers are asked --------------------------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def test_a_command_asks_the_brokers_of_its_profile(bootstrap: str, command: Comm
     ("content", "said"),
     [
         (b"client.id=\\u12g4\n", ":1: Malformed \\uxxxx encoding"),
-        (b"client.id=caf\xe9\n", ": this is no text in UTF-8"),
-        (b"group.id=g\n", ": group.id is not a setting of every client; -X group.id=VALUE gives it to a command that takes it"),
+        (b"client.id=caf\xe9\n", ": not valid UTF-8"),
+        (b"group.id=g\n", ": group.id is not a setting of every client; give -X group.id=VALUE to each command that needs it"),
         (b"request.timeout.ms=soon\n", ": Invalid value soon for configuration request.timeout.ms"),
     ],
 )
@@ -235,7 +235,7 @@ def test_a_file_that_cannot_be_read_is_named(folder: Path, command: Command) -> 
     assert command("topics", "list") == (1, "", f"odradek topics: {file}: Is a directory\n")
     (folder / "profile").write_bytes(b"\xff")
     assert command("topics", "list").err == (
-        f"odradek topics: {folder}/profile: this is no name of a profile; `odradek profile use NAME` writes it anew\n"
+        f"odradek topics: {folder}/profile: the file does not contain the name of a profile; replace it with `odradek profile use NAME`\n"
     )
 
 
@@ -243,7 +243,7 @@ def test_a_file_that_cannot_be_read_is_named(folder: Path, command: Command) -> 
 def test_a_name_leads_nowhere_else(name: str, folder: Path, command: Command) -> None:
     answer = command("profile", "create", name, "-b", "a:1")
     assert (answer.status, answer.out) == (1, "")
-    assert answer.err.startswith(f"odradek profile: {name!r} cannot be the name of a profile; ")
+    assert answer.err.startswith(f"odradek profile: {name!r} is not a valid profile name; ")
     assert not folder.exists()
     if name:
         assert command("topics", "list", "--profile", name).status == 1

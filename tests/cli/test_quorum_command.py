@@ -105,7 +105,7 @@ def test_a_controller_is_read_from_its_file_and_directory(tmp_path: Path) -> Non
         ("node.id=5", "node.id=x", "node.id is 'x', not a number"),
         ("roles=controller", "roles=broker", "process.roles does not contain controller"),
         ("controller.listener.names=CONTROLLER,SECURE", "", "controller.listener.names is missing"),
-        ("names=CONTROLLER,SECURE", "names=OTHER", "controller.listener.names has OTHER, listeners and advertised.listeners have not"),
+        ("names=CONTROLLER,SECURE", "names=OTHER", "contains OTHER, but listeners and advertised.listeners do not"),
         ("log.dirs=@/data,@/more", "", "metadata.log.dir and log.dirs are missing"),
         ("log.dirs=@/data,@/more", "log.dirs=@/more", "is not formatted"),
         ("CONTROLLER://:9093", "CONTROLLER:9093", "a listener is written"),
@@ -172,7 +172,7 @@ def test_our_voters_stay_and_one_line_says_so(cluster: EmbeddedCluster, tmp_path
     named = ("-i", str(voter["id"]), "-d", voter.get("directoryId", uuid_to_string(ZERO_UUID)))
     told = command("quorum", "remove-controller", *named, "-b", at)
     assert (told.status, told.out.startswith(f"Would remove controller {voter['id']} with directory id ")) == (0, True)
-    assert told.err == "odradek quorum: nothing has been changed; --execute does it\n"
+    assert told.err == "odradek quorum: nothing was changed; add --execute to make the changes\n"
     for typed in (("quorum", "remove-controller", "--execute"), ("quorum", "-b", at, "remove-controller")):
         done = command(*typed, *named, *(("-b", at) if typed[1] != "-b" else ()))
         assert (done.status, done.err.startswith("odradek quorum: this cluster cannot change the voters")) == (1, True)

@@ -105,38 +105,38 @@ def test_without_a_word_it_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("typed", "wrong"),
     [
-        ("middle", "-o middle: this must be beginning, end, N, +N, -N, @TIME, or a range"),
-        ("", "-o : this must be"),
-        (":", "-o :: this must be"),
-        ("+", "-o +: this must be"),
-        ("--5", "-o --5: this must be"),
-        ("1:2:3", "-o 1:2:3: this must be"),
-        ("٣", "-o ٣: this must be"),
-        ("1" * 19, "this must be"),
-        ("10:middle", "-o 10:middle: this must be"),
-        ("20:10", "-o 20:10: it ends before it starts"),
-        ("-5:-10", "-o -5:-10: it ends before it starts"),
-        ("@-1h:-2h", "-o @-1h:-2h: it ends before it starts"),
-        ("s@9 e@5", "-o s@9 -o e@5: it ends before it starts"),
-        ("end:10", "-o end:10: nothing lies between the end and another position"),
-        ("end e@5", "-o end -o e@5: nothing lies between the end and another position"),
-        ("10:start", "-o 10:start: nothing ends at the start"),
-        ("1 2", "-o 2: another -o says already where to start"),
-        ("s@1 s@2", "-o s@2: another -o says already where to start"),
-        ("e@1 e@2", "-o e@2: another -o says already where to end"),
-        ("1:5 :6", "-o :6: another -o says already where to end"),
-        ("stored", "-o stored: -G GROUP reads from where a group has committed"),
-        ("@", "-o @: a time is 2023-11-14 or"),
-        ("@:", "-o @:: a time is"),
-        ("@noon", "-o @noon: a time is"),
-        ("@123", "13 for milliseconds"),
+        ("middle", "-o middle: expected beginning, end, N, +N, -N, @TIME, or a range"),
+        ("", "-o : expected"),
+        (":", "-o :: expected"),
+        ("+", "-o +: expected"),
+        ("--5", "-o --5: expected"),
+        ("1:2:3", "-o 1:2:3: expected"),
+        ("٣", "-o ٣: expected"),
+        ("1" * 19, "expected"),
+        ("10:middle", "-o 10:middle: expected"),
+        ("20:10", "-o 20:10: the range ends before it starts"),
+        ("-5:-10", "-o -5:-10: the range ends before it starts"),
+        ("@-1h:-2h", "-o @-1h:-2h: the range ends before it starts"),
+        ("s@9 e@5", "-o s@9 -o e@5: the range ends before it starts"),
+        ("end:10", "-o end:10: the range starts at the end, so it is always empty"),
+        ("end e@5", "-o end -o e@5: the range starts at the end, so it is always empty"),
+        ("10:start", "-o 10:start: a range cannot end at the start"),
+        ("1 2", "-o 2: another -o gives the start already"),
+        ("s@1 s@2", "-o s@2: another -o gives the start already"),
+        ("e@1 e@2", "-o e@2: another -o gives the end already"),
+        ("1:5 :6", "-o :6: another -o gives the end already"),
+        ("stored", "-o stored: to read from the committed offsets of a group, use -G GROUP"),
+        ("@", "-o @: expected a time such as 2023-11-14,"),
+        ("@:", "-o @:: expected a time such as"),
+        ("@noon", "-o @noon: expected a time such as"),
+        ("@123", "13 digits (milliseconds)"),
         ("s@noon", "milliseconds since 1970"),
-        ("@2023-13-14", "-o @2023-13-14: a time is"),
-        ("@2023-11-14:soon", "-o @2023-11-14:soon: a time is"),
-        ("@2h", "-o @2h: it starts in the future; -2h is that long ago"),
-        ("@:1h", "-o @:1h: the time counts from the start, which must be a time, too"),
-        ("5:@1h", "-o 5:@1h: the time counts from the start"),
-        ("@-2x", "-o @-2x: a time is"),
+        ("@2023-13-14", "-o @2023-13-14: expected a time such as"),
+        ("@2023-11-14:soon", "-o @2023-11-14:soon: expected a time such as"),
+        ("@2h", "-o @2h: the range starts in the future; for a time in the past write -2h"),
+        ("@:1h", "-o @:1h: an end such as 1h counts from the start, which must be a time"),
+        ("5:@1h", "-o 5:@1h: an end such as 1h counts from the start"),
+        ("@-2x", "-o @-2x: expected a time such as"),
     ],
 )
 def test_what_is_no_range_is_told(typed: str, wrong: str) -> None:
@@ -369,3 +369,15 @@ def test_a_member_that_gets_nothing_ends_after_a_while_that_begins_again_with_ea
         assert not ends.reached()
     member.positions = {}
     assert [ends.reached() for _ in range(20)] == [False] * 19 + [True]
+
+
+def test_an_offset_that_is_not_there_moves_to_the_nearest_and_says_so(bootstrap: str, command: Command) -> None:
+    at = ("-b", bootstrap)
+    assert command("produce", "-t", "only", *at, stdin=b"a\nb\nc\n") == (0, "", "")
+    assert command("consume", "-t", "only", "-o", "1", "-e", *at) == (0, "b\nc\n", "")
+    remark = "odradek consume: only-0 has offsets 0 to 2: reading from 3 instead of 99\n"
+    assert command("consume", "-t", "only", "-o", "99", "-e", *at) == (0, "", remark)
+    assert command("consume", "-t", "only", "-o", "99", "-e", "-q", *at) == (0, "", "")
+    assert command("consume", "-t", "only", "-o", "-99", "-c", "2", *at) == (0, "a\nb\n", "")
+    remark = "odradek consume: dotted.name-0 is empty: reading from 0 instead of 5\n"
+    assert command("consume", "-t", "dotted.name", "-o", "5", "-e", *at) == (0, "", remark)

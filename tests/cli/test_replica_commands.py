@@ -39,7 +39,7 @@ def beginnings(admin: Admin) -> list[int]:
 def test_records_are_deleted_when_that_is_wanted(bootstrap: str, cut: Admin, command: Command) -> None:
     typed = ("delete-records", "cut:0:3", "cut:1:-1", "-b", bootstrap)
     table = "TOPIC  PARTITION  DELETED  LOW-WATERMARK\ncut            0        3              3\ncut            1        5              5\n"
-    assert command(*typed) == (0, table, "odradek delete-records: nothing has been changed; --execute does it\n")
+    assert command(*typed) == (0, table, "odradek delete-records: nothing was changed; add --execute to make the changes\n")
     assert beginnings(cut) == [0, 0]
     assert command(*typed, "--execute") == (0, table, "")
     assert beginnings(cut) == [3, 5]
@@ -51,7 +51,7 @@ def test_a_file_is_taken_as_by_kafkas_script(bootstrap: str, cut: Admin, command
     file = tmp_path / "offsets.json"
     file.write_text('{"partitions": [{"topic": "cut", "partition": 1, "offset": 2}], "version": 1}')
     for typed in (("-f", str(file)), ("--offset-json-file", str(file), "--dry-run")):
-        assert "nothing has been changed" in command("delete-records", *typed, "-b", bootstrap).err
+        assert "nothing was changed" in command("delete-records", *typed, "-b", bootstrap).err
         assert beginnings(cut) == [0, 0]
     assert command("kafka-delete-records.sh", "--bootstrap-server", bootstrap, "--offset-json-file", str(file)).status == 0
     assert beginnings(cut) == [0, 2]
@@ -61,20 +61,20 @@ def test_what_can_be_deleted_is(bootstrap: str, cut: Admin, command: Command) ->
     answer = command("delete-records", "cut:0:6", "cut:1:1", "cut:2:1", "nowhere:0:1", "--execute", "-b", bootstrap)
     assert (answer.status, answer.out.split()[-4:]) == (1, ["cut", "1", "1", "1"])
     assert [line.split(": ")[1] for line in answer.err.splitlines()] == ["cut-0", "cut-2", "nowhere-0"]
-    assert "6 lies above 5, the end of partition cut-0" in answer.err
-    assert "cut has 2 partitions" in answer.err
+    assert "6 is higher than 5, the end offset of partition cut-0" in answer.err
+    assert "cut has only 2 partitions" in answer.err
     assert beginnings(cut) == [0, 1]
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("", "name TOPIC:PARTITION:OFFSET or a file, one of the two"),
-        ("a:0:1 -f x", "name TOPIC:PARTITION:OFFSET or a file, one of the two"),
-        ("a:0", "a:0: this must be TOPIC:PARTITION:OFFSET"),
-        ("a:0:-2", "a:0:-2: this must be TOPIC:PARTITION:OFFSET"),
-        ("a:0:1 a:0:2", "a-0 stands there twice"),
-        ("a:9999999999:1", "a:9999999999:1: the number is too large"),
+        ("", "give either TOPIC:PARTITION:OFFSET or a file with -f"),
+        ("a:0:1 -f x", "give either TOPIC:PARTITION:OFFSET or a file with -f"),
+        ("a:0", "a:0: expected TOPIC:PARTITION:OFFSET"),
+        ("a:0:-2", "a:0:-2: expected TOPIC:PARTITION:OFFSET"),
+        ("a:0:1 a:0:2", "a-0 is given twice"),
+        ("a:9999999999:1", "a:9999999999:1: the partition or the offset is too large"),
     ],
 )
 def test_offsets_that_are_none(typed: str, said: str, command: Command) -> None:
@@ -84,12 +84,12 @@ def test_offsets_that_are_none(typed: str, said: str, command: Command) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "this is not JSON; "),
+        ("[", "invalid JSON; "),
         ("{}", "topic, partition and offset are missing in partitions; "),
-        ('{"version": 2, "partitions": []}', "version 2 is not known; "),
+        ('{"version": 2, "partitions": []}', "version 2 is unknown; "),
         ('{"partitions": [{"topic": "a", "partition": true, "offset": 1}]}', "topic, partition and offset are missing in partitions; "),
-        ('{"partitions": [{"topic": "a", "partition": 0, "offset": -2}]}', "there can be no partition 0 with the offset -2\n"),
-        ('{"partitions": [{"topic":"a","partition":0,"offset":1},{"topic":"a","partition":0,"offset":2}]}', "a-0 stands there twice\n"),
+        ('{"partitions": [{"topic": "a", "partition": 0, "offset": -2}]}', "partition 0 or offset -2 is out of range\n"),
+        ('{"partitions": [{"topic":"a","partition":0,"offset":1},{"topic":"a","partition":0,"offset":2}]}', "a-0 is given twice\n"),
     ],
 )
 def test_files_that_are_none(text: str, said: str, tmp_path: Path, command: Command) -> None:
@@ -120,8 +120,8 @@ def test_log_directories_and_their_replicas(bootstrap: str, cut: Admin, command:
 @pytest.mark.parametrize(
     ("typed", "status", "said"),
     [
-        ("--broker-list 77", 1, "broker 77 is not in the cluster, which has"),
-        ("--broker-list x", 2, "Invalid value for '--broker-list': 'x' is not the id of a broker"),
+        ("--broker-list 77", 1, "broker 77 is not in the cluster, whose brokers are"),
+        ("--broker-list x", 2, "Invalid value for '--broker-list': 'x' is not a broker id"),
         ("--topic-list nowhere", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )

@@ -110,20 +110,23 @@ def test_files_are_read_as_they_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "this is not JSON"),
+        ("[", "invalid JSON"),
         ("[]", "partitions is missing or empty"),
-        ('{"version": 2}', "version 2 is not known"),
+        ('{"version": 2}', "version 2 is unknown"),
         ('{"partitions": []}', "partitions is missing or empty"),
         ('{"partitions": [1]}', "partitions is missing or empty"),
         ('{"partitions": [{"topic": "a"}]}', "topic or partition is missing"),
         ('{"partitions": [{"topic": "a", "partition": true}]}', "topic or partition is missing"),
-        ('{"partitions": [{"topic": "a", "partition": -1}]}', "there can be no partition -1 of a"),
-        ('{"partitions": [{"topic": "a", "partition": 0}]}', "replicas of a-0 must be a list of brokers, and not empty"),
-        ('{"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}', "replicas of a-0 must be a list of brokers, and not empty"),
+        ('{"partitions": [{"topic": "a", "partition": -1}]}', "partition -1 of topic a is not in the range 0 to 2147483647"),
+        ('{"partitions": [{"topic": "a", "partition": 0}]}', "replicas of a-0 must be a list of broker ids that is not empty"),
+        (
+            '{"partitions": [{"topic": "a", "partition": 0, "replicas": []}]}',
+            "replicas of a-0 must be a list of broker ids that is not empty",
+        ),
         ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1, 1]}]}', "replicas of a-0 may not contain duplicate entries: 1,1"),
         (
             '{"partitions": [{"topic": "a", "partition": 0, "replicas": [1]}, {"topic": "a", "partition": 0, "replicas": [2]}]}',
-            "a-0 stands there twice",
+            "a-0 is given twice",
         ),
         ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": [3]}]}', "log_dirs of a-0 must be a list of paths"),
         ('{"partitions": [{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": []}]}', "a-0 has 1 replicas, but 0 log_dirs"),
@@ -147,7 +150,7 @@ def test_lists_of_topics_that_are_none(text: str, said: str, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match=said):
         read_topics(path)
     path.write_text('{"topics": [{"topic": "a"}, {"topic": "a"}]}')
-    with pytest.raises(ConfigError, match="a stands there twice"):
+    with pytest.raises(ConfigError, match="a is given twice"):
         read_topics(path)
 
 
@@ -182,7 +185,7 @@ def test_a_proposal_is_for_the_brokers_that_are_named(cluster: EmbeddedCluster, 
     few = command("reassign", "generate", "spread", "--broker-list", "1", "-b", at)
     assert few.err == "odradek reassign: INVALID_REPLICATION_FACTOR: Replication factor: 2 larger than available brokers: 1.\n"
     strange = command("reassign", "generate", "spread", "--broker-list", "1,9", "-b", at)
-    assert strange.err == "odradek reassign: BROKER_ID_NOT_REGISTERED: Unknown broker id 9; the cluster has 1,2,3\n"
+    assert strange.err == "odradek reassign: BROKER_ID_NOT_REGISTERED: Unknown broker id 9; the brokers of the cluster are 1,2,3\n"
 
 
 def test_our_partitions_stay_and_one_line_says_so(cluster: EmbeddedCluster, admin: Admin, command: Command, tmp_path: Path) -> None:
@@ -193,7 +196,7 @@ def test_our_partitions_stay_and_one_line_says_so(cluster: EmbeddedCluster, admi
         answer = command("reassign", *typed, "-f", str(file), "-b", at)
         assert (answer.status, answer.out, len(answer.err.splitlines())) == (1, "", 1)
         assert answer.err.startswith("odradek reassign: this cluster cannot move partitions: ")
-        assert answer.err.endswith("; nothing has been changed\n")
+        assert answer.err.endswith("; nothing was changed\n")
     entries = admin.describe_configs([ConfigResource("topic", "spread")])[ConfigResource("topic", "spread")]
     assert [each.name for each in entries if each.source == 1] == []
     assert command("reassign", "list", "-b", at) == (0, "No partition reassignments found.\n", "")
@@ -371,7 +374,7 @@ def test_replicas_that_are_still_coming_are_asked_for_again(capsys: pytest.Captu
         "odradek reassign: started moving a-0 on broker 1 to /x\nodradek reassign: started moving a-0 on broker 2 to /y\n"
     )
     admin.answers = [{first: ErrorCode.REPLICA_NOT_AVAILABLE}] * 9
-    with pytest.raises(OdradekError, match="could not begin in 1 ms: a-0 on broker 1"):
+    with pytest.raises(OdradekError, match="did not start within 1 ms: a-0 on broker 1"):
         move_directories(cast(Admin, admin), {first: "/x"}, 1)
     admin.answers = [{first: ErrorCode.LOG_DIR_NOT_FOUND}]
     with pytest.raises(KafkaError, match="LOG_DIR_NOT_FOUND: a-0 on broker 1: no"):
@@ -443,7 +446,7 @@ def test_an_unclean_election_is_told_first(cluster: EmbeddedCluster, admin: Admi
     until(lambda: all(brokers_known_at(cluster.port(node)) == {1, 2} for node in (1, 2)), "the others to know that broker 3 has ended", 60)
     told = command("elections", "unclean", "alone:0", "-J", "-b", at)
     assert [(row["topic"], row["replicas"], row["candidates"]) for row in json.loads(told.out)] == [("alone", [3], [])]
-    assert told.err == "odradek elections: nothing has been changed; --execute does it\n"
+    assert told.err == "odradek elections: nothing was changed; add --execute to make the changes\n"
     (shown,) = json.loads(command("topics", "describe", "--unavailable-partitions", "-J", "-b", at).out)
     assert shown["topic"] == "alone"
     missing = command("elections", "unclean", "none:0", "alone:5", "-b", at)
@@ -453,9 +456,9 @@ def test_an_unclean_election_is_told_first(cluster: EmbeddedCluster, admin: Admi
         assert (done.status, done.out) == (1, "")
         assert done.err.startswith("odradek elections: alone-0: ELIGIBLE_LEADERS_NOT_AVAILABLE")
     tried = command("elections", "--election-type", "unclean", "--topic", "alone", "--partition", "0", "--dry-run", "-b", at)
-    assert tried.err == "odradek elections: nothing has been changed; --execute does it\n"
+    assert tried.err == "odradek elections: nothing was changed; add --execute to make the changes\n"
     told = command("cluster", "unregister", "3", "-b", at)
-    assert told == (0, "Would unregister broker 3.\n", "odradek cluster: nothing has been changed; --execute does it\n")
+    assert told == (0, "Would unregister broker 3.\n", "odradek cluster: nothing was changed; add --execute to make the changes\n")
     assert "which is up" in command("cluster", "unregister", "2", "-b", at).out
     assert command("cluster", "unregister", "--id", "3", "--dry-run", "-b", at).out == "Would unregister broker 3.\n"
     assert command("kafka-cluster.sh", "unregister", "--bootstrap-server", at, "--id", "3").out == "Broker 3 is no longer registered.\n"

@@ -52,7 +52,7 @@ def test_what_destroys_says_first_what_it_would_do(bootstrap: str, command: Comm
         assert answer == (
             0,
             "Would delete topic doomed with 1 partition and 1 record.\n",
-            "odradek topics: nothing has been changed; --execute does it\n",
+            "odradek topics: nothing was changed; add --execute to make the changes\n",
         )
         assert "doomed" in {topic.name for topic in admin.list_topics()}
         assert command("topics", "delete", "doomed", "--execute", "-b", bootstrap) == (0, "Deleted topic doomed.\n", "")

@@ -16,8 +16,8 @@ from odradek.config.broker import standalone_config
 from tests.cli.test_endings import running
 
 WARNING = (
-    b"odradek start: whoever reaches this machine may read, write and delete everything"
-    b": listener PLAINTEXT asks nobody who they are, and no authorizer is set"
+    b"odradek start: every client that can reach this machine can read, write and delete all data"
+    b": listener PLAINTEXT does not authenticate clients, and authorizer.class.name is not set"
 )
 
 SPELLED_OTHERWISE = "0x7f.0.0.1"
@@ -52,7 +52,7 @@ def test_a_broker_for_all_says_so_and_where_it_sends_them(tmp_path: Path) -> Non
     assert f"  listener  PLAINTEXT://{SPELLED_OTHERWISE}:".encode() in out
     assert err.splitlines() == [
         WARNING,
-        b"odradek start: clients are sent to PLAINTEXT://(told); another host: --override advertised.listeners=PLAINTEXT://HOST:(port)",
+        b"odradek start: clients are told to connect to PLAINTEXT://(told); choose another host with --override advertised.listeners=PLAINTEXT://HOST:(port)",
     ]
 
 
@@ -78,7 +78,7 @@ def test_a_broker_for_this_machine_does_not_warn(host: str | None, tmp_path: Pat
     ],
 )
 def test_which_addresses_are_this_machines_own(host: str, own: bool) -> None:
-    assert start.of_this_machine(host) is own
+    assert start.is_loopback(host) is own
 
 
 def test_without_a_host_clients_are_told_this_machines_name() -> None:
@@ -115,6 +115,6 @@ def test_one_listener_that_asks_nobody_is_enough_to_warn(
     bound.append(SimpleNamespace(name="IN", scope="broker", host="127.0.0.1", port=1))
     start.warn(cast(Any, SimpleNamespace(config=config, bound_listeners=bound)))
     said = capsys.readouterr().err
-    warned = [name for name in (*protocols, "IN") if f"listener {name} asks nobody who they are" in said]
+    warned = [name for name in (*protocols, "IN") if f"listener {name} does not authenticate clients" in said]
     assert warned == ([] if open_ is None else [open_])
-    assert "clients are sent to A://10.0.0.1:9000" in said
+    assert "clients are told to connect to A://10.0.0.1:9000" in said

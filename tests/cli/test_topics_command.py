@@ -60,7 +60,7 @@ def test_patterns_are_those_of_kafka() -> None:
     assert matching(names, [topic_pattern("a,b")]) == {"a,b": ["a", "b"]}
     assert matching(names, [topic_pattern("'a.*'")]) == {"'a.*'": ["a", "ab"]}
     assert matching(names, [topic_pattern("b.c"), topic_pattern("no")]) == {"b.c": ["b.c", "bxc"], "no": []}
-    for text, said in (("a(", "this is no regular expression"), ("''", "this must not be empty")):
+    for text, said in (("a(", "invalid regular expression"), ("''", "expected a value, not an empty one")):
         with pytest.raises(click.UsageError, match=said):
             topic_pattern(text)
 
@@ -70,8 +70,8 @@ def test_assignments_are_lists_of_brokers() -> None:
     for text, said in (
         ("1:2,3", "Partition 1 has different replication factor: 3"),
         ("1:1", "Partition replica lists may not contain duplicate entries: 1"),
-        ("1:x", "this must be ID:ID,ID:ID"),
-        ("", "this must be ID:ID,ID:ID"),
+        ("1:x", "expected ID:ID,ID:ID"),
+        ("", "expected ID:ID,ID:ID"),
     ):
         with pytest.raises(click.UsageError, match=said):
             replica_lists(text)
@@ -181,3 +181,12 @@ def test_problems_of_a_cluster(command: Command) -> None:
         assert names(at, command, "describe", "--at-min-isr-partitions") == ["one", "strict"]
         (line,) = command("topics", "describe", "one", "--at-min-isr-partitions", "-b", at).out.splitlines()
         assert line.startswith("\tTopic: one\tPartition: 0\t")
+
+
+def test_the_topics_that_can_be_created_are(bootstrap: str, command: Command) -> None:
+    answer = command("topics", "create", "there", "fresh-topic", "-b", bootstrap)
+    assert (answer.status, answer.out) == (1, "Created topic fresh-topic (2 partitions).\n")
+    assert answer.err.startswith("odradek topics: there: TOPIC_ALREADY_EXISTS")
+    answer = command("topics", "delete", "--execute", "none-such", "fresh-topic", "-b", bootstrap)
+    assert (answer.status, answer.out) == (1, "Deleted topic fresh-topic.\n")
+    assert answer.err.startswith("odradek topics: UNKNOWN_TOPIC_OR_PARTITION: topic none-such does not exist")

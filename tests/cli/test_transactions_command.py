@@ -17,7 +17,7 @@ from tests.cli.conftest import Command
 
 T, U = TopicPartition("t", 0), TopicPartition("t", 1)
 
-NOBODY = "transactional id nobody; `odradek transactions list` shows all"
+NOBODY = "transactional id nobody; `odradek transactions list` shows all transactional ids"
 
 
 def producer(producer_id: int, start: int | None, last: int = 100) -> ProducerState:
@@ -80,7 +80,7 @@ def test_a_transaction_is_ended_when_told_to(bootstrap: str, command: Command) -
         return str(json.loads(command("transactions", "describe", "ending", "-J", "-b", bootstrap).out)[0]["transaction_state"])
 
     told = command("transactions", "abort", "--topic", "orders", "--partition", "1", "--start-offset", "0", "-b", bootstrap)
-    assert (told.status, told.err) == (0, "odradek transactions: nothing has been changed; --execute does it\n")
+    assert (told.status, told.err) == (0, "odradek transactions: nothing was changed; add --execute to make the changes\n")
     assert told.out.startswith("Would abort the transaction of producer ")
     assert command("transactions", "force-terminate", "ending", "-b", bootstrap).out.startswith(
         "Would end the transaction of ending (Ongoing)"

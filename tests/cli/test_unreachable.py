@@ -34,7 +34,7 @@ def test_an_address_is_named_once_with_the_reason_and_where_it_comes_from(
         assert len(fired) == 1
     fire(fired)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("odradek produce: cannot connect to [::1]:9: Connection refused; broker 1 says that clients reach it there")
+    assert line.startswith("odradek produce: cannot connect to [::1]:9: Connection refused; broker 1 advertises this address")
     reporter.dialling(1, "[::1]:9")
     fire(fired)
     assert capsys.readouterr().err == ""
@@ -43,7 +43,7 @@ def test_an_address_is_named_once_with_the_reason_and_where_it_comes_from(
 def test_what_does_not_answer_is_named_too(fired: list[threading.Timer], capsys: pytest.CaptureFixture[str]) -> None:
     Reporter("odradek consume").dialling(-1, "a:9")
     fire(fired)
-    assert "a:9 has not answered for 7 s; trying" in capsys.readouterr().err
+    assert "a:9 has not responded for 7 s; retrying" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("end", ["connected", "given_up", "close"])

@@ -155,7 +155,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:
-    """tests/cli/test_mistakes.py has the rest, within one process."""
+    """tests/cli/test_mistakes_start.py has the rest, within one process."""
     done = odradek("start", *arguments, XDG_DATA_HOME=str(tmp_path))
     assert done.returncode == status
     assert said in done.stderr

@@ -9,7 +9,7 @@ import click
 
 from odradek.client.admin.types.security import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, PatternType, ResourceType
 
-ANYONE: Final = "*"
+ANY_HOST: Final = "*"
 CLUSTER: Final = "kafka-cluster"
 """Name of the only resource of type cluster."""
 
@@ -21,7 +21,7 @@ OPERATIONS: Final[Mapping[str, AclOperation]] = {
 }
 """Operations by their names in Kafka's tools, such as Read and IdempotentWrite."""
 SPELLED: Final[Mapping[AclOperation, str]] = {operation: name for name, operation in OPERATIONS.items()}
-_OF: Final[Mapping[ResourceType, frozenset[str]]] = {
+_OPERATIONS_OF: Final[Mapping[ResourceType, frozenset[str]]] = {
     ResourceType.TOPIC: frozenset({"Read", "Write", "Create", "Describe", "Delete", "Alter", "DescribeConfigs", "AlterConfigs"}),
     ResourceType.GROUP: frozenset({"Read", "Describe", "Delete", "DescribeConfigs", "AlterConfigs"}),
     ResourceType.CLUSTER: frozenset({"Create", "ClusterAction", "DescribeConfigs", "AlterConfigs", "IdempotentWrite", "Alter", "Describe"}),
@@ -34,7 +34,7 @@ _OF: Final[Mapping[ResourceType, frozenset[str]]] = {
 Resource: TypeAlias = tuple[ResourceType, str]
 
 
-class Who(NamedTuple):
+class Permission(NamedTuple):
     """Principals and hosts that a rule allows or denies."""
 
     permission: AclPermissionType
@@ -48,7 +48,7 @@ def operations(names: Iterable[str]) -> list[AclOperation]:
     found: list[AclOperation] = []
     for name in names:
         if name.replace("_", "").lower() not in known:
-            raise click.UsageError(f"--operation {name}: there are {', '.join(OPERATIONS)}")
+            raise click.UsageError(f"--operation {name}: unknown operation; the operations are {', '.join(OPERATIONS)}")
         found.append(known[name.replace("_", "").lower()])
     return found
 
@@ -57,10 +57,9 @@ def check_operations(resources: Iterable[Resource], wanted: Iterable[AclOperatio
     """Raise UsageError when a wanted operation does not exist for one of the resources."""
     for kind, _ in resources:
         for operation in wanted:
-            if operation is not _ALL and SPELLED[operation] not in _OF[kind]:
-                raise click.UsageError(
-                    f"{kind.name.lower()} has the operations All, {', '.join(sorted(_OF[kind]))}, not {SPELLED[operation]}"
-                )
+            if operation is not _ALL and SPELLED[operation] not in _OPERATIONS_OF[kind]:
+                known = ", ".join(("All", *sorted(_OPERATIONS_OF[kind])))
+                raise click.UsageError(f"{SPELLED[operation]} is not an operation of {kind.name.lower()}; its operations are {known}")
 
 
 def check_principals(principals: Iterable[str]) -> None:
@@ -68,10 +67,10 @@ def check_principals(principals: Iterable[str]) -> None:
     for principal in principals:
         kind, colon, name = principal.partition(":")
         if not colon or not kind or not name:
-            raise click.UsageError(f"{principal}: a principal must be TYPE:NAME, such as User:alice or User:*")
+            raise click.UsageError(f"{principal}: expected a principal TYPE:NAME, such as User:alice or User:*")
 
 
-def permissions(allowed: Sequence[str], denied: Sequence[str], allow_hosts: Sequence[str], deny_hosts: Sequence[str]) -> list[Who]:
+def permissions(allowed: Sequence[str], denied: Sequence[str], allow_hosts: Sequence[str], deny_hosts: Sequence[str]) -> list[Permission]:
     """Return the allowed and the denied principals with their hosts; without hosts a rule holds for all hosts.
 
     Raises UsageError for hosts without principals, and for a malformed principal.
@@ -79,12 +78,12 @@ def permissions(allowed: Sequence[str], denied: Sequence[str], allow_hosts: Sequ
     check_principals((*allowed, *denied))
     for hosts, principals, word in ((allow_hosts, allowed, "allow"), (deny_hosts, denied, "deny")):
         if hosts and not principals:
-            raise click.UsageError(f"--{word}-host needs --{word}-principal")
-    found: list[Who] = []
+            raise click.UsageError(f"--{word}-host requires --{word}-principal")
+    found: list[Permission] = []
     if allowed:
-        found.append(Who(AclPermissionType.ALLOW, allowed, allow_hosts or (ANYONE,)))
+        found.append(Permission(AclPermissionType.ALLOW, allowed, allow_hosts or (ANY_HOST,)))
     if denied:
-        found.append(Who(AclPermissionType.DENY, denied, deny_hosts or (ANYONE,)))
+        found.append(Permission(AclPermissionType.DENY, denied, deny_hosts or (ANY_HOST,)))
     return found
 
 
@@ -97,7 +96,7 @@ def role_operations(
     """
     kinds = [kind for kind, _ in resources]
     if idempotent and not producer:
-        raise click.UsageError("--idempotent goes with --producer")
+        raise click.UsageError("--idempotent requires --producer")
     if producer and ResourceType.TOPIC not in kinds:
         raise click.UsageError("With --producer you must specify a --topic")
     if consumer and (ResourceType.TOPIC not in kinds or ResourceType.GROUP not in kinds):
@@ -106,7 +105,7 @@ def role_operations(
     for kind in kinds:
         if kind not in allowed:
             raise click.UsageError(
-                f"{kind.name.lower().replace('_', '-')} is no part of what {'--consumer' if consumer else '--producer'} needs"
+                f"{'--consumer' if consumer else '--producer'} cannot be used with --{kind.name.lower().replace('_', '-')}"
             )
     found: dict[Resource, list[AclOperation]] = {}
     for resource in resources:
@@ -124,16 +123,16 @@ def role_operations(
     return found
 
 
-def bindings(wanted: Mapping[Resource, Sequence[AclOperation]], who: Iterable[Who], pattern: PatternType) -> list[AclBinding]:
+def bindings(wanted: Mapping[Resource, Sequence[AclOperation]], rules: Iterable[Permission], pattern: PatternType) -> list[AclBinding]:
     """Return a rule for each resource, operation, principal and host. Rules for the cluster are literal, others have `pattern`."""
-    people = list(who)
+    all_rules = list(rules)
     return [
         AclBinding(
             kind, name, principal, operation, each.permission, host, PatternType.LITERAL if kind is ResourceType.CLUSTER else pattern
         )
         for (kind, name), operations_ in wanted.items()
         for operation in operations_
-        for each in people
+        for each in all_rules
         for principal in each.principals
         for host in each.hosts
     ]

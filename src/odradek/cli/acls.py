@@ -21,10 +21,10 @@ from odradek.cli.acl_rules import (
     permissions,
     role_operations,
 )
-from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.client_command import CONTEXT_SETTINGS, admin_settings, connection_options, controllers_option, run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.output import Output, Row, output_option, show
-from odradek.cli.per_item import complain
+from odradek.cli.per_item import report_error
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.security import AclBinding, AclBindingFilter, AclOperation, PatternType, ResourceType
 
@@ -33,11 +33,11 @@ NAME: Final = "odradek acls"
 _ACTIONS: Final = {"--list": ["list"], "--add": ["add"], "--remove": ["remove", "--execute"]}
 _RESOURCES: Final = "odradek.acl_resources"
 _KINDS: Final = {
-    "--topic": (ResourceType.TOPIC, "TOPIC", "A topic, * for all; may be repeated, as all that follow."),
+    "--topic": (ResourceType.TOPIC, "TOPIC", "A topic, or * for all. All options of resources may be repeated."),
     "--group": (ResourceType.GROUP, "GROUP", "A group."),
     "--transactional-id": (ResourceType.TRANSACTIONAL_ID, "ID", "A transactional id."),
     "--delegation-token": (ResourceType.DELEGATION_TOKEN, "ID", "A delegation token."),
-    "--user-principal": (ResourceType.USER, "PRINCIPAL", "A user, for CreateTokens and DescribeTokens."),
+    "--user-principal": (ResourceType.USER, "PRINCIPAL", "A user, for the operations CreateTokens and DescribeTokens."),
 }
 
 
@@ -73,25 +73,35 @@ def _pattern_option(*kinds: PatternType) -> Callable[[F], F]:
         type=click.Choice([kind.name for kind in kinds], case_sensitive=False),
         default=PatternType.LITERAL.name,
         show_default=True,
-        help="How names are meant.",
+        help="How the names of resources are matched.",
     )
 
 
 def _rule_options(function: F) -> F:
     for option in reversed(
         (
-            click.option("--allow-principal", "allowed", multiple=True, metavar="TYPE:NAME", help="Who may, such as User:alice."),
-            click.option("--deny-principal", "denied", multiple=True, metavar="TYPE:NAME", help="Who may not; goes before who may."),
-            click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="From where; from everywhere when left out."),
-            click.option("--deny-host", "deny_hosts", multiple=True, metavar="HOST", help="From where not."),
             click.option(
-                "--operation", "named", multiple=True, metavar="OPERATION", help=f"What: {', '.join(OPERATIONS)}; All by default."
+                "--allow-principal", "allowed", multiple=True, metavar="TYPE:NAME", help="Allow this principal, such as User:alice."
             ),
-            click.option("--producer", is_flag=True, help="What a producer needs of topics and transactional ids."),
             click.option(
-                "--idempotent", is_flag=True, help="With --producer: IdempotentWrite of the cluster, for brokers before Kafka 2.8."
+                "--deny-principal",
+                "denied",
+                multiple=True,
+                metavar="TYPE:NAME",
+                help="Deny this principal; a denial overrides all permissions.",
             ),
-            click.option("--consumer", is_flag=True, help="What a consumer needs of topics and groups."),
+            click.option(
+                "--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="Allow from this address; from all addresses by default."
+            ),
+            click.option(
+                "--deny-host", "deny_hosts", multiple=True, metavar="HOST", help="Deny from this address; from all addresses by default."
+            ),
+            click.option("--operation", "named", multiple=True, metavar="OPERATION", help=f"{', '.join(OPERATIONS)}; All by default."),
+            click.option("--producer", is_flag=True, help="The operations that a producer needs on topics and transactional ids."),
+            click.option(
+                "--idempotent", is_flag=True, help="With --producer: also IdempotentWrite on the cluster, for brokers before Kafka 2.8."
+            ),
+            click.option("--consumer", is_flag=True, help="The operations that a consumer needs on topics and groups."),
         )
     ):
         function = option(function)
@@ -100,7 +110,7 @@ def _rule_options(function: F) -> F:
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Show, add and remove access rules."""
+    """Show, add and remove access rules (ACLs)."""
 
 
 @command.command(name="list")
@@ -113,7 +123,7 @@ def command() -> None:
 def list_(
     principals: tuple[str, ...], pattern: str, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]
 ) -> None:
-    """List rules, of all resources when none is named."""
+    """List rules of all or of the named resources."""
     resources = _resources()
     check_principals(principals)
     kind = PatternType[pattern.upper()]
@@ -124,7 +134,7 @@ def list_(
         for of, name in resources or [(ResourceType.ANY, "")]
         for principal in principals or (None,)
     ]
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         found = {binding for each in filters for binding in admin.describe_acls(each)}
     show([_row(binding) for binding in sorted(found)], output)
 
@@ -147,10 +157,10 @@ def _wanted(named: Sequence[str], *, producer: bool, consumer: bool, idempotent:
         raise click.UsageError("You must specify at least one resource: --topic, --group, --cluster, --transactional-id")
     if producer or consumer:
         if named:
-            raise click.UsageError("--producer and --consumer exclude --operation")
+            raise click.UsageError("--producer and --consumer cannot be used with --operation")
         return role_operations(resources, producer=producer, consumer=consumer, idempotent=idempotent)
     if idempotent:
-        raise click.UsageError("--idempotent goes with --producer")
+        raise click.UsageError("--idempotent requires --producer")
     chosen = operations(named) or [AclOperation.ALL]
     check_operations(resources, chosen)
     return dict.fromkeys(resources, chosen)
@@ -180,18 +190,18 @@ def add(
 ) -> int:
     """Add rules and print them."""
     wanted = _wanted(named, producer=producer, consumer=consumer, idempotent=idempotent)
-    who = permissions(allowed, denied, allow_hosts, deny_hosts)
-    if not who:
+    rules = permissions(allowed, denied, allow_hosts, deny_hosts)
+    if not rules:
         raise click.UsageError("You must specify one of: --allow-principal, --deny-principal")
     failed = 0
     rows: list[Row] = []
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
-        for binding, error in admin.try_create_acls(bindings(wanted, who, PatternType[pattern.upper()])).items():
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
+        for binding, error in admin.try_create_acls(bindings(wanted, rules, PatternType[pattern.upper()])).items():
             if error is None:
                 rows.append(_row(binding))
             else:
                 failed += 1
-                complain(NAME, error, f"{binding.resource_type.name} {binding.resource_name}")
+                report_error(NAME, error, f"{binding.resource_type.name} {binding.resource_name}")
     show(rows, output)
     return 1 if failed else 0
 
@@ -200,7 +210,7 @@ def add(
 @_resource_options
 @_rule_options
 @_pattern_option(PatternType.LITERAL, PatternType.PREFIXED, PatternType.ANY, PatternType.MATCH)
-@click.option("--force", is_flag=True, help="The same as --execute, as Kafka's script has it.")
+@click.option("--force", is_flag=True, help="The same as --execute; the option of Kafka's script.")
 @controllers_option
 @execute_option
 @output_option
@@ -224,19 +234,19 @@ def remove(
 ) -> int:
     """Remove rules and print them.
 
-    Without principals and operations: all rules of the resources.
+    Without principals and operations, remove all rules of the resources.
     """
     wanted = _wanted(named, producer=producer, consumer=consumer, idempotent=idempotent)
-    who = permissions(allowed, denied, allow_hosts, deny_hosts)
+    rules = permissions(allowed, denied, allow_hosts, deny_hosts)
     kind = PatternType[pattern.upper()]
-    filters = [as_filter(binding) for binding in bindings(wanted, who, kind)]
-    if not who:
+    filters = [as_filter(binding) for binding in bindings(wanted, rules, kind)]
+    if not rules:
         if named or producer or consumer:
             raise click.UsageError("You must specify one of: --allow-principal, --deny-principal")
         filters = [
             AclBindingFilter(of, name, pattern_type=PatternType.LITERAL if of is ResourceType.CLUSTER else kind) for of, name in wanted
         ]
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         if execute or force:
             found, failed = _deleted(admin, filters)
         else:
@@ -253,14 +263,14 @@ def _deleted(admin: Admin, filters: Sequence[AclBindingFilter]) -> tuple[set[Acl
     for outcome in admin.try_delete_acls(filters).values():
         if isinstance(outcome, KafkaError):
             failed += 1
-            complain(NAME, outcome)
+            report_error(NAME, outcome)
             continue
         for deleted in outcome:
             if deleted.error is None:
                 found.add(deleted.binding)
             else:
                 failed += 1
-                complain(NAME, deleted.error, f"{deleted.binding.resource_type.name} {deleted.binding.resource_name}")
+                report_error(NAME, deleted.error, f"{deleted.binding.resource_type.name} {deleted.binding.resource_name}")
     return found, failed
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from odradek.base.errors import KafkaError
-from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, explained, reached, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, admin_settings, connection_options, controllers_option, explained, run
 from odradek.cli.output import Output, Row, output_option, show
 from odradek.client.admin.aio import AsyncAdmin
 from odradek.client.admin.blocking import Admin
@@ -30,15 +30,15 @@ Ranges = Mapping[int, tuple[int, int]]
 @output_option
 @connection_options
 def command(controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> int:
-    """Show which versions of APIs brokers serve.
+    """Show the API versions that brokers support.
 
-    USABLE is the highest that Odradek's clients speak as well, `-` where they have none in common, or the broker does not serve the API. A
-    broker that cannot be asked makes the exit status 1.
+    USABLE is the highest version that both the broker and Odradek's clients support; `-` if they have no version in common. The exit status
+    is 1 if a broker does not respond.
     """
     rows: list[Row] = []
     failed = 0
     scope = "broker" if controllers is None else "controller"
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         brokers = sorted(admin.describe_cluster().brokers)
         for broker, found in zip(brokers, admin.run(lambda each: _announced(each, brokers)), strict=True):
             if isinstance(found, KafkaError):

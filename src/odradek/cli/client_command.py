@@ -13,18 +13,18 @@ from click.core import ParameterSource
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.text import printable
 from odradek.cli import profiles
-from odradek.cli.help_page import misunderstood, with_way_out
+from odradek.cli.help_page import report_usage_error, with_advice
 from odradek.cli.kafka_flags import as_subcommand
-from odradek.cli.kcat_flags import meant_by
+from odradek.cli.kcat_flags import kcat_advice
 from odradek.cli.signals import Terminated
-from odradek.cli.unreachable import told_of_trouble
+from odradek.cli.unreachable import report_unreachable
 from odradek.config.properties import MalformedProperties, parse_properties
 from odradek.config.validators import parse_host_port
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_IMPATIENCE_MS = "5000"
-"""Milliseconds until a request or call times out. A person waits, so commands give up on a broker sooner than programs do."""
+_TIMEOUT_MS = "5000"
+"""Milliseconds until a request or call times out. Shorter than the clients' defaults, because the user waits."""
 
 _SETTINGS_OF_FILES: Final = "odradek.settings"
 _PROFILE: Final = "odradek.profile"
@@ -32,20 +32,20 @@ _PROFILE: Final = "odradek.profile"
 _HELP_OPTIONS: Final = ["-h", "--help"]
 CONTEXT_SETTINGS: Final = {"help_option_names": _HELP_OPTIONS}
 
-_WAYS_OUT: Final[dict[ErrorCode, str]] = {
-    ErrorCode.BROKER_NOT_AVAILABLE: "`odradek start` starts one, -b HOST:PORT names another",
-    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "tokens need a connection that is authenticated, by SASL or TLS",
-    ErrorCode.GROUP_ID_NOT_FOUND: "`odradek groups list` shows all",
+_ADVICE: Final[dict[ErrorCode, str]] = {
+    ErrorCode.BROKER_NOT_AVAILABLE: "start a broker with `odradek start`, or name another one with -b HOST:PORT",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "tokens need an authenticated connection: SASL, or TLS with a client certificate",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`odradek groups list` shows all groups",
     ErrorCode.INVALID_CONFIG: "`odradek topics config TOPIC --all` shows keys and values",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'",
-    ErrorCode.INVALID_UPDATE_VERSION: "`odradek features describe` shows the levels there are",
-    ErrorCode.MESSAGE_TOO_LARGE: "`odradek topics config TOPIC --set max.message.bytes=N` moves the limit of a topic",
-    ErrorCode.NON_EMPTY_GROUP: "stop its members first",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek offsets` shows the ends",
-    ErrorCode.SECURITY_DISABLED: "authorizer.class.name of the brokers sets one",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` shows all",
-    ErrorCode.UNSUPPORTED_VERSION: "an older broker, or a controller's port? -b HOST:PORT names a listener for clients",
+    ErrorCode.INVALID_UPDATE_VERSION: "`odradek features describe` shows the supported levels",
+    ErrorCode.MESSAGE_TOO_LARGE: "`odradek topics config TOPIC --set max.message.bytes=N` raises the limit of a topic",
+    ErrorCode.NON_EMPTY_GROUP: "stop the members of the group first",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek offsets` shows the end offsets",
+    ErrorCode.SECURITY_DISABLED: "set authorizer.class.name on the brokers",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "with --if-not-exists this is not an error",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` shows all transactional ids",
+    ErrorCode.UNSUPPORTED_VERSION: "the broker may be too old, or the port a controller's; name a listener for clients with -b HOST:PORT",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics describe` shows topics and partitions",
     ErrorCode.VOTER_NOT_FOUND: "`odradek quorum describe --replication` shows the voters",
 }
@@ -57,12 +57,12 @@ _NOT_IN_THE_CLUSTER: Final = "is not in the cluster"
 
 def explained(error: KafkaError) -> KafkaError:
     """Return the error, with advice for the user added if there is any."""
-    way_out = _WAYS_OUT.get(error.code)
+    advice = _ADVICE.get(error.code)
     if error.code is ErrorCode.BROKER_NOT_AVAILABLE and _NOT_IN_THE_CLUSTER in (error.message or ""):
-        way_out = "`odradek cluster list-endpoints` shows the brokers"
-    if way_out is None:
+        advice = "`odradek cluster list-endpoints` shows the brokers"
+    if advice is None:
         return error
-    return KafkaError(error.code, with_way_out(error.message, way_out) if error.message else way_out)
+    return KafkaError(error.code, with_advice(error.message, advice) if error.message else advice)
 
 
 def run(command: click.Command, name: str, arguments: list[str], actions: Mapping[str, Sequence[str]] | None = None) -> int:
@@ -77,13 +77,13 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
             click.echo(command.get_help(context), err=True)
         return 2
     try:
-        with told_of_trouble(name), command.make_context(name, list(arguments)) as context:
+        with report_unreachable(name), command.make_context(name, list(arguments)) as context:
             result = command.invoke(context)
     except click.UsageError as error:
         problem = " ".join(error.format_message().split())
         if isinstance(error, click.NoSuchOption):
-            problem = problem.removesuffix(".") + meant_by(error.option_name)
-        return misunderstood(name, problem, error.ctx.command_path if error.ctx is not None else None)
+            problem = problem.removesuffix(".") + kcat_advice(error.option_name)
+        return report_usage_error(name, problem, error.ctx.command_path if error.ctx is not None else None)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:
@@ -98,7 +98,7 @@ def run(command: click.Command, name: str, arguments: list[str], actions: Mappin
         # Text of an argument that is not UTF-8 has halves of surrogate pairs (PEP 383), and a name or a setting has to be UTF-8.
         if not any(error.object[error.start : error.end] in each for each in arguments):
             raise
-        raise OdradekError(f"{printable(error.object)}: this is not UTF-8") from None
+        raise OdradekError(f"{printable(error.object)} is not valid UTF-8") from None
     return result if isinstance(result, int) else 0
 
 
@@ -112,15 +112,15 @@ def parse_levels(texts: Iterable[str]) -> dict[str, int]:
         name, equals, level = text.partition("=")
         name, level = name.strip(), level.strip()
         if not equals or not name or not (level.isascii() and level.isdecimal()) or int(level) > 0x7FFF:
-            raise click.UsageError(f"{text}: this must be name=level")
+            raise click.UsageError(f"{text}: expected NAME=LEVEL, with a level from 0 to 32767")
         if name in levels:
-            raise click.UsageError(f"{name} stands there twice")
+            raise click.UsageError(f"{name} is given twice")
         levels[name] = int(level)
     return levels
 
 
 def server_options(function: F) -> F:
-    """Add `-b`, `-X` and `--profile` to a command that gives --command-config another meaning, or lacks it."""
+    """Add `-b`, `-X` and `--profile` to a command whose --command-config has another meaning or does not exist."""
     return _server_options(function, ())
 
 
@@ -131,9 +131,9 @@ def _server_options(function: F, spellings: tuple[str, ...]) -> F:
         show_envvar=True,
         expose_value=False,
         is_eager=True,
-        callback=_keep_profile,
+        callback=_store_profile,
         metavar="NAME",
-        help="Settings of `odradek profile`; '' for none. The one in use when left out and -b is, too.",
+        help="Use the settings of this profile (see `odradek profile`); '' for none. Default without -b: the profile in use.",
     )
     bootstrap = click.option(
         "-b",
@@ -146,7 +146,7 @@ def _server_options(function: F, spellings: tuple[str, ...]) -> F:
         is_eager=True,
         callback=_checked_servers,
         metavar="HOST:PORT[,...]",
-        help="Brokers to ask first.",
+        help="Brokers to connect to first.",
     )
     settings = click.option(
         "-X",
@@ -173,7 +173,7 @@ def connection_options_with(*spellings: str, settings: tuple[str, ...] = ()) -> 
         callback=_read_settings,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="A properties file with client configurations; -X goes before it.",
+        help="A properties file with client configurations; -X overrides it.",
     )
     return lambda function: _server_options(files(function), settings)
 
@@ -197,7 +197,7 @@ def read_properties(file: Path | None, pairs: Iterable[str], option: str) -> dic
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise click.UsageError(f"{option} {pair}: this must be name=value")
+            raise click.UsageError(f"{option} {pair}: expected NAME=VALUE")
         found[name] = value
     return found
 
@@ -207,11 +207,11 @@ controllers_option = click.option(
     "-C",
     "controllers",
     metavar="HOST:PORT[,...]",
-    help="Controllers to ask instead of brokers (KIP-919).",
+    help="Connect to these controllers instead of brokers (KIP-919).",
 )
 
 
-def reached(bootstrap: str, settings: tuple[str, ...], controllers: str | None) -> dict[str, str]:
+def admin_settings(bootstrap: str, settings: tuple[str, ...], controllers: str | None) -> dict[str, str]:
     """Return the client configuration of a command line. With `controllers` the client connects to these instead of to brokers."""
     chosen = client_settings(bootstrap, settings)
     if controllers is not None:
@@ -243,12 +243,12 @@ def settings_file_option(function: F) -> F:
         callback=read,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="A properties file with client configurations; -X goes before it.",
+        help="A properties file with client configurations; -X overrides it.",
     )
     return option(function)
 
 
-def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
+def _store_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
     context.meta[_PROFILE] = name
 
 
@@ -293,14 +293,14 @@ def client_settings(bootstrap: str, settings: tuple[str, ...], **defaults: str) 
     chosen = {
         "bootstrap.servers": bootstrap,
         "client.id": "odradek-cli",
-        "default.api.timeout.ms": _IMPATIENCE_MS,
-        "request.timeout.ms": _IMPATIENCE_MS,
+        "default.api.timeout.ms": _TIMEOUT_MS,
+        "request.timeout.ms": _TIMEOUT_MS,
     }
     chosen |= {name.replace("_", "."): value for name, value in defaults.items()}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise click.UsageError(f"-X {setting}: this must be key=value")
+            raise click.UsageError(f"-X {setting}: expected KEY=VALUE")
         chosen[name.strip()] = value
     return chosen
 
@@ -310,7 +310,7 @@ def check_text(option: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise click.UsageError(f"{option} {printable(text)}: this is not UTF-8") from None
+        raise click.UsageError(f"{option} {printable(text)}: this value is not valid UTF-8") from None
 
 
 def typed_bytes(text: str) -> bytes:

@@ -11,9 +11,9 @@ from odradek.base.errors import OdradekError
 from odradek.base.ids import random_uuid, uuid_to_string
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
 from odradek.cli.config_text import names as names_of
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.output import Output, Row, output_option, show
-from odradek.cli.per_item import named_argument, one_of, only
+from odradek.cli.per_item import named_argument, one_of, single_name
 from odradek.client.admin.blocking import Admin
 from odradek.client.types import ConfigChange, ConfigResource
 
@@ -34,7 +34,7 @@ _SELECTORS: Final = (
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Subscribe to metrics of clients."""
+    """Manage subscriptions to metrics of clients."""
 
 
 @command.command(name="list")
@@ -47,21 +47,21 @@ def list_(output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
 
 
 def _existing(admin: Admin, names: tuple[str, ...]) -> list[ConfigResource]:
-    there = sorted(admin.list_client_metrics_resources())
+    existing = sorted(admin.list_client_metrics_resources())
     for name in names:
-        if name not in there:
-            raise OdradekError(f"there is no subscription {name}; `odradek client-metrics list` shows all")
-    return [ConfigResource("client_metrics", name) for name in names or there]
+        if name not in existing:
+            raise OdradekError(f"subscription {name} does not exist; `odradek client-metrics list` shows all subscriptions")
+    return [ConfigResource("client_metrics", name) for name in names or existing]
 
 
 @command.command()
-@named_argument("names", "--name", "NAME", "Another way to name a subscription.", required=False)
+@named_argument("names", "--name", "NAME", "The same as the argument NAME; may be repeated.", required=False)
 @output_option
 @connection_options
 def describe(names: tuple[str, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Show metrics, interval and selectors.
 
-    Of all subscriptions when none is named.
+    Without NAME, show all subscriptions.
     """
     rows: list[Row] = []
     with Admin(client_settings(bootstrap, settings)) as admin:
@@ -71,11 +71,13 @@ def describe(names: tuple[str, ...], output: Output, bootstrap: str, settings: t
 
 
 @command.command()
-@named_argument("names", "--name", "NAME", "Another way to name the subscription.", required=False)
-@click.option("--generate-name", is_flag=True, help="Take a new UUID as the name.")
-@click.option("--interval", metavar="MS", help="How often clients push; empty for the default.")
-@click.option("--match", metavar="K=REGEX,...", help=f"Which clients, by {', '.join(_SELECTORS)}; empty for all.")
-@click.option("--metrics", metavar="PREFIX,...", help="Prefixes of the metrics' names, * for all; empty for none.")
+@named_argument("names", "--name", "NAME", "The same as the argument NAME.", required=False)
+@click.option("--generate-name", is_flag=True, help="Use a new UUID as the name.")
+@click.option("--interval", metavar="MS", help="How often clients push metrics, in milliseconds; an empty value restores the default.")
+@click.option(
+    "--match", metavar="K=REGEX,...", help=f"Only clients that match; keys are {', '.join(_SELECTORS)}. An empty value selects all clients."
+)
+@click.option("--metrics", metavar="PREFIX,...", help="Prefixes of metric names, or * for all; an empty value selects no metrics.")
 @connection_options
 def alter(
     names: tuple[str, ...],
@@ -86,17 +88,17 @@ def alter(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Make or change a subscription."""
+    """Create or change a subscription."""
     one_of({"--name": bool(names), "--generate-name": generate_name}, needed=True)
     given = {key: value for key, value in (("interval", interval), ("match", match), ("metrics", metrics)) if value is not None}
     if not given:
-        raise click.UsageError("one of --interval, --match, --metrics is needed")
+        raise click.UsageError("one of --interval, --match, --metrics is required")
     if interval and not (interval.isascii() and interval.isdecimal()):
-        raise click.UsageError(f"--interval {interval}: this must be a number of milliseconds")
+        raise click.UsageError(f"--interval {interval}: expected a number of milliseconds")
     for selector in names_or_none(match):
         if selector.partition("=")[0].strip() not in _SELECTORS or "=" not in selector:
-            raise click.UsageError(f"--match {match}: this must be K=REGEX,... with K one of {', '.join(_SELECTORS)}")
-    name = uuid_to_string(random_uuid(random.SystemRandom())) if generate_name else only(names, "NAME")
+            raise click.UsageError(f"--match {match}: expected K=REGEX,... with K one of {', '.join(_SELECTORS)}")
+    name = uuid_to_string(random_uuid(random.SystemRandom())) if generate_name else single_name(names, "NAME")
     changes = [ConfigChange(_KEYS[key], value) if value else ConfigChange(_KEYS[key], operation="delete") for key, value in given.items()]
     with Admin(client_settings(bootstrap, settings)) as admin:
         admin.incremental_alter_configs({ConfigResource("client_metrics", name): changes})
@@ -110,11 +112,11 @@ def names_or_none(text: str | None) -> list[str]:
     try:
         return names_of(text)
     except ValueError:
-        raise click.UsageError(f"--match {text}: this must be K=REGEX,...") from None
+        raise click.UsageError(f"--match {text}: expected K=REGEX,...") from None
 
 
 @command.command()
-@named_argument("names", "--name", "NAME", "Another way to name a subscription.", required=True)
+@named_argument("names", "--name", "NAME", "The same as the argument NAME; may be repeated.", required=True)
 @execute_option
 @connection_options
 def delete(names: tuple[str, ...], execute: bool, bootstrap: str, settings: tuple[str, ...]) -> None:

@@ -59,7 +59,7 @@ class Member(NamedTuple):
         return self.folder / "node.log"
 
 
-def layout(directory: Path, nodes: int, port: int) -> list[Member]:
+def planned_members(directory: Path, nodes: int, port: int) -> list[Member]:
     """Return the nodes 1 to `nodes` (inclusive), on consecutive client ports from `port`."""
     return [
         Member(number, directory / f"node-{number}", port + number - 1, port + number - 1 + _CONTROLLER_PORTS)
@@ -89,12 +89,12 @@ def properties_of(member: Member, members: list[Member]) -> str:
     return "".join(f"{key}={value}\n" for key, value in keys.items())
 
 
-def lay_out(directory: Path, nodes: int, port: int, rng: random.Random) -> list[Member]:
+def create_cluster(directory: Path, nodes: int, port: int, rng: random.Random) -> list[Member]:
     """Write the properties of a new cluster of `nodes` nodes, format its data directories, and return the nodes."""
     from odradek.controller.format import format_storage
     from odradek.storage.disk import OsDisk
 
-    members = layout(directory, nodes, port)
+    members = planned_members(directory, nodes, port)
     cluster_id = uuid_to_string(random_uuid(rng))
     voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}:{uuid_to_string(random_uuid(rng))}" for each in members)
     for member in members:
@@ -112,16 +112,17 @@ def lay_out(directory: Path, nodes: int, port: int, rng: random.Random) -> list[
     return members
 
 
-def found(directory: Path) -> list[Member]:
+def existing_members(directory: Path) -> list[Member]:
     """Return the nodes of the cluster in the directory, ordered by id; [] without a cluster. Raises ClusterError if a part is missing."""
     members: list[Member] = []
     for folder in directory.glob("node-*"):
         path = folder / "server.properties"
         config = load_server_properties(str(path)) if path.exists() else None
         if config is None or not all((Path(each) / META_PROPERTIES).exists() for each in config.log_dirs):
-            missing = "server.properties" if config is None else "a formatted data directory"
+            missing = "server.properties" if config is None else "formatted data directory"
             raise ClusterError(
-                f"{folder} lacks {missing}, as when the first start was cut short; remove {directory} to begin anew, or restore the node"
+                f"{folder} has no {missing}, perhaps because the first start was interrupted; remove {directory} to create a new "
+                "cluster, or restore the node"
             )
         ports = {each.listener: each.port for each in config.listeners}
         client = next((port for name, port in ports.items() if name not in config.controller_listener_names), 0)
@@ -135,18 +136,18 @@ def prepare(directory: Path, nodes: int | None, port: int | None, rng: random.Ra
 
     Raises ClusterError when the directory has other contents, or when its cluster differs in `nodes` or `port`.
     """
-    members = found(directory)
+    members = existing_members(directory)
     if not members:
         if directory.exists() and any(directory.iterdir()):
-            raise ClusterError(f"{directory} holds something else already; name a directory that is empty, or none yet")
-        return lay_out(directory, nodes or 3, port or 9092, rng)
+            raise ClusterError(f"{directory} is not empty and contains no cluster; name an empty or a new directory")
+        return create_cluster(directory, nodes or 3, port or 9092, rng)
     if nodes is not None and nodes != len(members):
         raise ClusterError(
-            f"{directory} holds a cluster of {len(members)} nodes, not of {nodes}; leave --nodes out, or name another directory"
+            f"{directory} contains a cluster of {len(members)} nodes, not of {nodes}; omit --nodes, or name another directory"
         )
     if port is not None and port != members[0].port:
         raise ClusterError(
-            f"{directory} holds a cluster whose first port is {members[0].port}, not {port}; leave --port out, or edit `listeners`, "
+            f"{directory} contains a cluster whose first port is {members[0].port}, not {port}; omit --port, or edit `listeners`, "
             "`controller.quorum.bootstrap.servers` and the quorum in the files of all nodes"
         )
     return members
@@ -154,7 +155,7 @@ def prepare(directory: Path, nodes: int | None, port: int | None, rng: random.Ra
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Run a cluster on this machine; ask any cluster."""
+    """Run a local cluster; inspect any cluster."""
 
 
 command.add_command(id_)
@@ -164,17 +165,17 @@ command.add_command(unregister)
 
 @command.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--nodes", type=click.IntRange(1, _MOST_NODES), help="How many nodes a new cluster has; 3 when left out.")
+@click.option("--nodes", type=click.IntRange(1, _MOST_NODES), help="Number of nodes of a new cluster; 3 by default.")
 @click.option(
     "--port",
     type=click.IntRange(1, _HIGHEST_PORT - _CONTROLLER_PORTS - _MOST_NODES),
-    help="The first node's port for clients, 9092 when left out; the others follow it. Controllers listen 1000 higher.",
+    help="Client port of the first node, 9092 by default; the other nodes use the next ports. A controller's port is 1000 higher.",
 )
 def start(directory: Path, nodes: int | None, port: int | None) -> None:
-    """Start a cluster, each node a process of its own.
+    """Start a cluster with one process per node.
 
-    DIRECTORY holds its nodes: a folder each, with server.properties, data and log. A new cluster is laid out there; one that is there is
-    started again. A node that ends by itself is started again. SIGTERM, SIGINT (Ctrl-C) and SIGHUP end the nodes in order.
+    DIRECTORY has a folder for each node, with its server.properties, data and log. In a new or empty DIRECTORY a cluster is created; an
+    existing cluster is started again. A node that stops unexpectedly is restarted. SIGTERM, SIGINT (Ctrl-C) and SIGHUP shut all nodes down.
     """
     members = prepare(directory.absolute(), nodes, port, random.SystemRandom())
     asyncio.run(_serve(directory, members))
@@ -194,19 +195,19 @@ async def _serve(directory: Path, members: list[Member]) -> None:
     command = [sys.executable, "-m", "odradek.cli.main", "start"]
     supervisor = Supervisor([NodeProcess(each.name, [*command, str(each.properties)], str(each.log)) for each in members])
     starting = asyncio.create_task(supervisor.start())
-    leaving = asyncio.create_task(stopped.wait())
+    stop_wait = asyncio.create_task(stopped.wait())
     try:
-        await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((starting, stop_wait), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
             with suppress(OSError):  # the cluster also runs without a standard output
                 click.echo("\n".join(announcement(directory, members, time.monotonic() - begin)))
-            await leaving
+            await stop_wait
         else:
             starting.cancel()
             await asyncio.wait((starting,))
     finally:
-        leaving.cancel()
+        stop_wait.cancel()
         await supervisor.stop()
         if stopped.is_set():
             ending.ignore(loop)

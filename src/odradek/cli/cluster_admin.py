@@ -7,8 +7,8 @@ from typing import Final
 import click
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.cli.client_command import connection_options_with, controllers_option, reached
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.client_command import admin_settings, connection_options_with, controllers_option
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.output import JSON, Output, output_option, show
 from odradek.cli.per_item import NUMBER
 from odradek.client.admin.blocking import Admin
@@ -23,7 +23,7 @@ _connection = connection_options_with("--config", "-c")
 @_connection
 def id_(controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Print the id of a cluster."""
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         found = admin.describe_cluster()
     if output == JSON:
         show([{"cluster_id": found.cluster_id}], output)
@@ -32,18 +32,18 @@ def id_(controllers: str | None, output: Output, bootstrap: str, settings: tuple
 
 
 @click.command(name="list-endpoints")
-@click.option("--include-fenced-brokers", "fenced", is_flag=True, help="Also brokers that are registered and not up (KIP-1073).")
+@click.option("--include-fenced-brokers", "fenced", is_flag=True, help="Also list registered brokers that are fenced (KIP-1073).")
 @controllers_option
 @output_option
 @_connection
 def list_endpoints(fenced: bool, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """List the nodes and their addresses.
 
-    Brokers, or with --bootstrap-controller controllers: those of the listener that was asked.
+    Lists brokers, or with --bootstrap-controller controllers, with the addresses of the listener that is used for the request.
     """
     if fenced and controllers is not None:
-        raise click.UsageError("--include-fenced-brokers excludes --bootstrap-controller")
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+        raise click.UsageError("--include-fenced-brokers cannot be used with --bootstrap-controller")
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         found = admin.describe_cluster(include_fenced_brokers=fenced)
     show(
         [
@@ -70,7 +70,7 @@ def list_endpoints(fenced: bool, controllers: str | None, output: Output, bootst
     "named",
     type=NUMBER,
     metavar="BROKER",
-    help="Another way to name the broker, as in Kafka's script: without --dry-run it is done at once.",
+    help="The same as BROKER; as in Kafka's script, this implies --execute unless --dry-run is given.",
 )
 @execute_option
 @controllers_option
@@ -78,22 +78,24 @@ def list_endpoints(fenced: bool, controllers: str | None, output: Output, bootst
 def unregister(
     broker: int | None, named: int | None, execute: bool, controllers: str | None, bootstrap: str, settings: tuple[str, ...]
 ) -> None:
-    """Take a broker out of the cluster.
+    """Remove a broker from the cluster.
 
-    For one that will not come back: the cluster forgets it, and its replicas stay assigned until they are reassigned.
+    Use this for a broker that will not return. Its registration is removed; its replicas stay assigned to it until they are reassigned.
     """
     if (broker is None) == (named is None):
-        raise click.UsageError("name one broker")
+        raise click.UsageError("give one broker: BROKER or --id BROKER")
     wanted = broker if broker is not None else named
     assert wanted is not None
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         if execute:
             admin.unregister_broker(wanted)
             click.echo(f"Broker {wanted} is no longer registered.")
             return
         known = admin.describe_cluster(include_fenced_brokers=controllers is None)
         if controllers is None and wanted not in {each.node_id for each in known.brokers}:
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {wanted}; `odradek cluster list-endpoints` shows all")
+            raise KafkaError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {wanted} is not registered; `odradek cluster list-endpoints` shows all brokers"
+            )
     up = controllers is None and wanted not in known.fenced_brokers
     click.echo(f"Would unregister broker {wanted}{', which is up' if up else ''}.")
     remark_dry_run(NAME)

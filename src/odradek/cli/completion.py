@@ -53,9 +53,9 @@ add_completion_class(_Bash)
 @click.command(context_settings=CONTEXT_SETTINGS)
 @click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print a script that completes command lines.
+    """Print a script for shell completion.
 
-    SHELL is bash, zsh or fish. Names of topics and groups are completed where the brokers of the command line answer at once.
+    SHELL is bash, zsh or fish. Names of topics and groups are completed if the brokers of the command line respond quickly.
 
     \b
     bash: source <(odradek completion bash)
@@ -65,8 +65,8 @@ def command(shell: str) -> None:
     shells = get_completion_class(shell)
     assert shells is not None
     # click's `source()` would start a bash to check its version.
-    made = shells(_Tool("odradek"), {}, "odradek", COMPLETING)
-    click.echo((shells.source_template % made.source_vars()).strip())
+    completion = shells(_Tool("odradek"), {}, "odradek", COMPLETING)
+    click.echo((shells.source_template % completion.source_vars()).strip())
 
 
 def complete(instruction: str) -> int:
@@ -89,7 +89,7 @@ class _Tool(click.Group):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = _start() if cmd_name == "start" else import_module(COMMANDS[cmd_name][0]).command
-        _teach(found)
+        _set_completion(found)
         return found
 
 
@@ -104,26 +104,26 @@ def _start() -> click.Command:
     return click.Command("start", params=[*options, click.Argument(["file"], required=False, type=click.Path())])
 
 
-def _teach(command: click.Command) -> None:
-    """Set the completion of all parameters that take names. The metavar of a parameter tells which names."""
+def _set_completion(command: click.Command) -> None:
+    """Set the completion of all parameters that take names. The metavar of a parameter determines the kind of names."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
-            _teach(each)
+            _set_completion(each)
     of_profiles = command.callback is not None and command.callback.__module__.endswith(".profile")
     for parameter in command.params:
-        called = (parameter.metavar or parameter.name or "").upper().strip("[.]")
+        metavar = (parameter.metavar or parameter.name or "").upper().strip("[.]")
         names: Names | None = None
         if "--profile" in parameter.opts or (of_profiles and isinstance(parameter, click.Argument)):
             names = _profiles
-        elif called in ("TOPIC", "TOPICS"):
+        elif metavar in ("TOPIC", "TOPICS"):
             names = _topics
-        elif called in ("GROUP", "GROUPS"):
+        elif metavar in ("GROUP", "GROUPS"):
             names = _groups
         if names is not None:
-            setattr(parameter, "shell_complete", _beginning(names))  # noqa: B010 - a method, of this one only
+            setattr(parameter, "shell_complete", _completer(names))  # noqa: B010 - a method, of this one only
 
 
-def _beginning(names: Names) -> Callable[[click.Context, str], list[CompletionItem]]:
+def _completer(names: Names) -> Callable[[click.Context, str], list[CompletionItem]]:
     def items(context: click.Context, incomplete: str) -> list[CompletionItem]:
         try:
             return [CompletionItem(name) for name in names(context) if name.startswith(incomplete)]

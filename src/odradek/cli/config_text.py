@@ -22,9 +22,9 @@ def pairs(text: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         key, value = key.strip(), value.strip()
         if not equals or not key:
-            raise ValueError(f"{part.strip()}: this must be key=value; a value with commas stands in [ ]")
+            raise ValueError(f"{part.strip()}: expected KEY=VALUE; put a value with commas in [ ]")
         if key in found:
-            raise ValueError(f"{key} stands there twice")
+            raise ValueError(f"{key} is given twice")
         found[key] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
     return found
 
@@ -47,7 +47,7 @@ def names(text: str) -> list[str]:
     """Return the names of `k1,k2`. Raises ValueError for an empty name."""
     found = [name.strip() for name in text.split(",")]
     if "" in found:
-        raise ValueError(f"{text}: this must be key,key")
+        raise ValueError(f"{text}: expected KEY,KEY")
     return found
 
 
@@ -58,7 +58,7 @@ def credential(user: str, mechanism: str, text: str) -> UserScramCredentialUpser
     """
     found = _CREDENTIAL.fullmatch(text)
     if found is None:
-        raise ValueError(f"{mechanism}: this must be {mechanism}=[iterations=N,password=PASSWORD]")
+        raise ValueError(f"{mechanism}: expected {mechanism}=[iterations=N,password=PASSWORD]")
     return UserScramCredentialUpsertion(user, MECHANISMS[mechanism], found[2], int(found[1] or 4096))
 
 

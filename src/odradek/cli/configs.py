@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 import click
 
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
-from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, admin_settings, connection_options, controllers_option, run
 from odradek.cli.config_text import names as names_of
 from odradek.cli.config_text import pairs
-from odradek.cli.entities import CLIENTS, DEFAULT, RESOURCES, entities, entity_options, needs_name
-from odradek.cli.help_page import with_way_out
+from odradek.cli.entities import CLIENTS, DEFAULT, RESOURCES, check_names, entities, entity_options
+from odradek.cli.help_page import with_advice
 from odradek.cli.output import Output, Row, output_option, show
 from odradek.cli.quotas import alter_quotas, check_quotas, quota_rows
 from odradek.client.admin.blocking import Admin
@@ -45,17 +45,17 @@ def command() -> None:
 
 @command.command()
 @entity_options
-@click.option("-a", "--all", "all_", is_flag=True, help="Also defaults, and what a broker's file says.")
+@click.option("-a", "--all", "all_", is_flag=True, help="Also show defaults and the values of a broker's server.properties.")
 @controllers_option
 @output_option
 @connection_options
 def describe(all_: bool, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Show what is configured.
+    """Show configurations.
 
-    Of one entity, or of all of a type when none is named.
+    Without the name of an entity, show all entities of the type.
     """
     wanted = entities()
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         if any(each in CLIENTS for each in wanted):
             show(quota_rows(admin, wanted), output)
             return
@@ -77,8 +77,8 @@ def _resources(admin: Admin, of: str, name: str | None) -> list[ConfigResource]:
         return [*ids, ConfigResource(kind, DEFAULT)] if kind == "broker" else ids
     if kind == "client_metrics":
         return [ConfigResource(kind, each) for each in sorted(admin.list_client_metrics_resources())]
-    there = {resource.name for resource in admin.list_config_resources([kind])}
-    return [ConfigResource(kind, each) for each in sorted(there | {group.group_id for group in admin.list_groups()})]
+    existing = {resource.name for resource in admin.list_config_resources([kind])}
+    return [ConfigResource(kind, each) for each in sorted(existing | {group.group_id for group in admin.list_groups()})]
 
 
 def _chosen(resource: ConfigResource, entries: list[ConfigEntry], *, all_: bool) -> list[ConfigEntry]:
@@ -105,10 +105,10 @@ def _row(of: str, resource: ConfigResource, entry: ConfigEntry) -> Row:
 
 @command.command()
 @entity_options
-@click.option("-s", "--add-config", "added", metavar="K=V,K=[V,V]", help="Keys to set; a value with commas stands in [ ].")
+@click.option("-s", "--add-config", "added", metavar="K=V,K=[V,V]", help="Keys to set; put a value with commas in [ ].")
 @click.option("--add-config-file", "file", type=click.Path(path_type=Path), metavar="FILE", help="A properties file with keys to set.")
-@click.option("-d", "--delete-config", "deleted", metavar="K,K", help="Keys to let go back to their defaults.")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work; not for SCRAM credentials.")
+@click.option("-d", "--delete-config", "deleted", metavar="K,K", help="Keys to reset to their defaults.")
+@click.option("--validate-only", is_flag=True, help="Validate the change without making it; not for SCRAM credentials.")
 @controllers_option
 @connection_options
 def alter(
@@ -120,12 +120,12 @@ def alter(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Set keys, or let them go back to defaults.
+    """Set keys, or reset them to their defaults.
 
-    All keys of the command line, or none.
+    Either all changes of the command line are made, or none.
     """
     wanted = entities()
-    needs_name(wanted)
+    check_names(wanted)
     if added is not None and file is not None:
         raise click.UsageError("Only one of --add-config or --add-config-file must be specified.")
     to_set = _parsed("--add-config", pairs, added) if added is not None else _read(file) if file is not None else {}
@@ -134,10 +134,10 @@ def alter(
         raise click.UsageError("At least one of --add-config, --add-config-file or --delete-config must be specified with alter")
     both = sorted(set(to_set) & set(to_delete))
     if both:
-        raise click.UsageError(f"{both[0]} is to be set and deleted")
+        raise click.UsageError(f"{both[0]} is in --add-config and in --delete-config")
     if any(each in CLIENTS for each in wanted):
         check_quotas(wanted, to_set, to_delete, validate_only=validate_only)
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         if any(each in CLIENTS for each in wanted):
             alter_quotas(admin, wanted, to_set, to_delete, validate_only=validate_only)
         else:
@@ -147,16 +147,16 @@ def alter(
             except KafkaError as error:
                 if error.code is not ErrorCode.INVALID_CONFIG:
                     raise
-                raise OdradekError(with_way_out(str(error), "`odradek configs describe --all` shows keys and values")) from None
+                raise OdradekError(with_advice(str(error), "`odradek configs describe --all` shows keys and values")) from None
     done = "Would update" if validate_only else "Completed updating"
-    click.echo(f"{done} {' and '.join(_spoken(of, name) for of, name in wanted.items())}.")
+    click.echo(f"{done} {' and '.join(_label(of, name) for of, name in wanted.items())}.")
 
 
 def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
     try:
         return parse(text)
-    except ValueError as unread:
-        raise click.UsageError(f"{option} {unread}") from None
+    except ValueError as problem:
+        raise click.UsageError(f"{option} {problem}") from None
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -168,15 +168,15 @@ def _read(file: Path) -> dict[str, str]:
 
 def _alter(admin: Admin, resource: ConfigResource, to_set: dict[str, str], to_delete: list[str], *, validate_only: bool) -> None:
     if to_delete and resource.name != DEFAULT:  # brokers describe only the set keys of the default
-        there = {entry.name for entry in admin.describe_configs([resource])[resource]}
-        missing = [key for key in to_delete if key not in there]
+        existing = {entry.name for entry in admin.describe_configs([resource])[resource]}
+        missing = [key for key in to_delete if key not in existing]
         if missing:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid config(s): {','.join(missing)}")
     changes = [ConfigChange(key, value) for key, value in to_set.items()] + [ConfigChange(key, operation="delete") for key in to_delete]
     admin.incremental_alter_configs({resource: changes}, validate_only=validate_only)
 
 
-def _spoken(of: str, name: str | None) -> str:
+def _label(of: str, name: str | None) -> str:
     return f"the default of {of}" if name == DEFAULT else f"{of.removesuffix('s')} {name}"
 
 

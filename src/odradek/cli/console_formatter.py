@@ -53,7 +53,7 @@ def console_formatter(properties: Mapping[str, str]) -> Formatter:
     """
     for name in properties:
         if name not in PROPERTIES:
-            raise click.UsageError(f"--formatter-property {name}: there is no such property; there are {', '.join(PROPERTIES)}")
+            raise click.UsageError(f"--formatter-property {name}: unknown property; the properties are {', '.join(PROPERTIES)}")
     printed = [column for column in _COLUMNS if _is_on(properties, f"print.{column}", column == "value")]
     column_separator, line_separator, headers_separator, null = (
         typed_bytes(properties.get(name, default)) for name, default in _TEXTS.items()
@@ -94,5 +94,5 @@ def _decoder(option: str, name: str | None) -> Decoder:
         return lambda content: content
     decoder = DECODERS.get(name.removeprefix(_SERIALIZATION))
     if decoder is None:
-        raise click.UsageError(f"{option} {name}: there is no such deserializer; there are {', '.join(DECODERS)}")
+        raise click.UsageError(f"{option} {name}: unknown deserializer; the deserializers are {', '.join(DECODERS)}")
     return decoder

@@ -16,7 +16,7 @@ _END_OF_LINE: Final = re.compile(rb"\r\n|\n|\r")
 _SWITCHES: Final = ("parse.key", "parse.headers", "ignore.error")
 _TEXTS: Final = {"key.separator": "\t", "headers.delimiter": "\t", "headers.separator": ",", "headers.key.separator": ":"}
 PROPERTIES: Final = (*_SWITCHES, *_TEXTS, "null.marker")
-_APART: Final = (
+_DIFFERENT: Final = (
     ("headers.delimiter", "headers.separator"),
     ("headers.delimiter", "headers.key.separator"),
     ("headers.separator", "headers.key.separator"),
@@ -67,22 +67,22 @@ def line_parser(properties: Mapping[str, str]) -> LineParser:
     """
     for name in properties:
         if name not in PROPERTIES:
-            raise click.UsageError(f"--reader-property {name}: there is no such property; there are {', '.join(PROPERTIES)}")
+            raise click.UsageError(f"--reader-property {name}: unknown property; the properties are {', '.join(PROPERTIES)}")
     texts = _TEXTS | {name: properties[name] for name in (*_TEXTS, "null.marker") if name in properties}
-    for one, other in _APART:
-        if texts.get(one) == texts[other]:
-            raise click.UsageError(f"--reader-property: {one} and {other} may not be equal")
+    for first, second in _DIFFERENT:
+        if texts.get(first) == texts[second]:
+            raise click.UsageError(f"--reader-property: {first} and {second} may not be equal")
     for name in ("key.separator", "headers.delimiter", "headers.separator", "headers.key.separator"):
         if not texts[name]:
-            raise click.UsageError(f"--reader-property {name}: this needs at least one character")
+            raise click.UsageError(f"--reader-property {name}: expected at least one character")
     try:
         between_headers = re.compile(typed_bytes(texts["headers.separator"]))
     except re.error as error:
-        raise click.UsageError(f"--reader-property headers.separator: this is no regular expression: {error}") from None
+        raise click.UsageError(f"--reader-property headers.separator: invalid regular expression: {error}") from None
     parse_key, parse_headers, ignore_error = (properties.get(name, "").strip().lower() == "true" for name in _SWITCHES)
     marker = typed_bytes(texts["null.marker"]) if "null.marker" in texts else None
 
-    def cut(rest: bytes, separator: str, what: str, number: int, line: bytes) -> tuple[bytes | None, bytes]:
+    def split_off(rest: bytes, separator: str, what: str, number: int, line: bytes) -> tuple[bytes | None, bytes]:
         before, found, after = rest.partition(typed_bytes(separator))
         if found:
             return before, after
@@ -106,9 +106,9 @@ def line_parser(properties: Mapping[str, str]) -> LineParser:
         key: bytes | None = None
         rest = line
         if parse_headers:
-            headers, rest = cut(rest, texts["headers.delimiter"], "headers delimiter", number, line)
+            headers, rest = split_off(rest, texts["headers.delimiter"], "headers delimiter", number, line)
         if parse_key:
-            key, rest = cut(rest, texts["key.separator"], "key separator", number, line)
+            key, rest = split_off(rest, texts["key.separator"], "key separator", number, line)
         return Line(
             None if key == marker else key,
             None if rest == marker else rest,
@@ -120,16 +120,16 @@ def line_parser(properties: Mapping[str, str]) -> LineParser:
 
 def _split(pattern: re.Pattern[bytes], text: bytes) -> list[bytes]:
     """Split like Java's Pattern.split: omit empty parts at the end, and return a text without a match as one part."""
-    pieces: list[bytes] = []
+    parts: list[bytes] = []
     position = 0
     for match in pattern.finditer(text):
         if match.end() == 0:
             continue
-        pieces.append(text[position : match.start()])
+        parts.append(text[position : match.start()])
         position = match.end()
     if not position:
         return [text]
-    pieces.append(text[position:])
-    while pieces and not pieces[-1]:
-        pieces.pop()
-    return pieces
+    parts.append(text[position:])
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts

@@ -20,7 +20,7 @@ from odradek.cli.decoding import chosen_decoding, decoded, decoding_options
 from odradek.cli.per_item import NUMBER
 from odradek.cli.progress import Meter
 from odradek.cli.ranges import BEGINNING, END, parse_range
-from odradek.cli.record_formats import nothing, plain, template_formatter
+from odradek.cli.record_formats import no_output, plain, template_formatter
 from odradek.cli.record_json import json_line
 from odradek.cli.seeking import Ends, EndsOfMember, seek
 from odradek.cli.signals import Stop, Stopping, Terminated, stoppable
@@ -33,36 +33,37 @@ from odradek.client.types import ConsumerRecord
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="What to read; may be repeated.")
+@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="Topic to read; may be repeated.")
 @click.option(
     "--include",
     metavar="REGEX",
-    help="All topics whose whole name matches, also those created later; read as a member of a group, of one of its own without -G.",
+    help="Read all topics whose whole name matches, also topics that are created later. Reads as a member of a group; without -G of a new "
+    "group.",
 )
 @click.option(
     "-G",
     "--group",
     metavar="GROUP",
-    help="Read as a member of this consumer group, from where it has committed, and commit what is printed; -o beginning or end says where "
-    "it begins without.",
+    help="Read as a member of this consumer group from its committed offsets, and commit the offsets of printed records. Without a "
+    "committed offset start at -o beginning or -o end.",
 )
-@click.option("-p", "--partition", "partitions", type=NUMBER, multiple=True, metavar="N", help="Only this partition; may be repeated.")
+@click.option("-p", "--partition", "partitions", type=NUMBER, multiple=True, metavar="N", help="Read only this partition; may be repeated.")
 @click.option(
     "-o",
     "--offset",
     "offsets",
     multiple=True,
     metavar="START[:END]",
-    help="Where to start, and where to end: beginning (the default), end (that of --console), N, +N from the first, -N from the end, "
-    "@TIME, or a range such as 10:20, :end, @-2h:-1h, @2023-11-14:1d (UTC without a zone). kcat's s@MS and e@MS are a start and an end; "
-    "may be given twice for them.",
+    help="Where to start: beginning (the default), end (the default of --console), offset N, +N (after the first offset), -N (before the "
+    "end), or @TIME. A range START:END also sets the end, such as 10:20, :end, @-2h:-1h, @2023-11-14:1d (UTC without a zone). kcat's s@MS "
+    "and e@MS set the start and the end; give both in two options.",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o beginning.")
 @click.option("-c", "--count", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
-@click.option("--timeout-ms", type=click.IntRange(1), metavar="MS", help="Stop when no record has come for so long.")
-@click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end of the partitions instead of waiting for more.")
-@click.option("-K", "--key-delimiter", metavar="DELIM", help="Print the key before the value, with this between them.")
-@click.option("-D", "--delimiter", metavar="DELIM", help="What to print after each record; \\n when left out.")
+@click.option("--timeout-ms", type=click.IntRange(1), metavar="MS", help="Stop when no record has arrived for MS milliseconds.")
+@click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end of the partitions instead of waiting for new records.")
+@click.option("-K", "--key-delimiter", metavar="DELIM", help="Print the key before the value, separated by DELIM.")
+@click.option("-D", "--delimiter", metavar="DELIM", help="Text to print after each record; \\n by default.")
 @click.option(
     "-f",
     "--format",
@@ -70,12 +71,12 @@ from odradek.client.types import ConsumerRecord
     metavar="FORMAT",
     help="%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths, %% a percent sign, \\n, \\t.",
 )
-@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per record, as kcat's; `produce -J` reads it.")
-@click.option("-q", "--quiet", is_flag=True, help="No remarks on standard error.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print one JSON object per record, as kcat does; `produce -J` reads them.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no remarks on standard error.")
 @click.option(
     "--console",
     is_flag=True,
-    help="As kafka-console-consumer: from the end unless told otherwise, null shown as null, and how many there were on standard error.",
+    help="Behave as kafka-console-consumer: start at the end by default, print null values as null, end with the number of records.",
 )
 @click.option(
     "--formatter-property",
@@ -91,18 +92,18 @@ from odradek.client.types import ConsumerRecord
     "--formatter-config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file of such properties; --formatter-property goes before it.",
+    help="A file of such properties; --formatter-property overrides it.",
 )
 @click.option(
     "--formatter", type=click.Choice([DEFAULT, NO_OP]), metavar="CLASS", help="Kafka's DefaultMessageFormatter, or NoOpMessageFormatter."
 )
 @click.option("--key-deserializer", metavar="CLASS", help="Short for --formatter-property key.deserializer=CLASS.")
 @click.option("--value-deserializer", metavar="CLASS", help="Short for --formatter-property value.deserializer=CLASS.")
-@click.option("--skip-message-on-error", "skip_errors", is_flag=True, help="Go on after a record that its deserializer cannot read.")
+@click.option("--skip-message-on-error", "skip_errors", is_flag=True, help="Skip records that the deserializer cannot read.")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_committed", "read_uncommitted"]),
-    help="Whether records of transactions are read before these are committed.",
+    help="read_committed hides records of transactions until they are committed.",
 )
 @decoding_options
 @connection_options_with("--consumer.config", settings=("--command-property", "--consumer-property"))
@@ -134,42 +135,44 @@ def command(
 ) -> None:
     """Print the records of topics.
 
-    The options of kafka-console-consumer are here beside kcat's; with one of --console, --formatter, --formatter-property and their
-    like, records are printed as that prints them.
+    Takes the options of kcat and of kafka-console-consumer. With --console, --formatter, --formatter-property or a deserializer, the output
+    is that of kafka-console-consumer.
     """
     if bool(topics) == (include is not None):
-        raise click.UsageError("one of --topic, --include is needed" + (", not both" if topics else ""))
+        raise click.UsageError("one of --topic, --include is required" + (", not both" if topics else ""))
     if include is not None and partitions:
-        raise click.UsageError("--include excludes -p")
+        raise click.UsageError("--include cannot be used with -p")
     if from_beginning and offsets:
-        raise click.UsageError("--from-beginning excludes -o")
+        raise click.UsageError("--from-beginning cannot be used with -o")
     if as_json and (template is not None or key_delimiter is not None):
-        raise click.UsageError("-J excludes -f and -K")
+        raise click.UsageError("-J cannot be used with -f and -K")
     if (as_json or template is not None) and delimiter is not None:
-        raise click.UsageError("-D is for records printed without -f and -J")
+        raise click.UsageError("-D cannot be used with -f and -J")
     if template is not None and key_delimiter is not None:
-        raise click.UsageError("-f excludes -K; it has %k for the key")
+        raise click.UsageError("-f cannot be used with -K; use %k for the key")
     properties = read_properties(formatter_config, formatter_properties, "--formatter-property")
     properties |= {"key.deserializer": key_deserializer} if key_deserializer is not None else {}
     properties |= {"value.deserializer": value_deserializer} if value_deserializer is not None else {}
-    of_kafka = bool(properties) or formatter is not None
-    if of_kafka and (as_json or template is not None):
-        raise click.UsageError("--formatter and its properties exclude -J and -f")
-    if (of_kafka or console) and (delimiter is not None or key_delimiter is not None):
-        raise click.UsageError("-K and -D are for kcat's lines; --formatter-property has key.separator and line.separator")
+    kafka_format = bool(properties) or formatter is not None
+    if kafka_format and (as_json or template is not None):
+        raise click.UsageError("--formatter and --formatter-property cannot be used with -J and -f")
+    if (kafka_format or console) and (delimiter is not None or key_delimiter is not None):
+        raise click.UsageError(
+            "-K and -D cannot be used with --console and --formatter; use --formatter-property key.separator=DELIM and line.separator=DELIM"
+        )
     if template is not None:
         render = template_formatter(unescape(template))
     elif as_json:
         render = json_line
-    elif of_kafka or console:
+    elif kafka_format or console:
         render = console_formatter(properties)
         if formatter == NO_OP:
-            render = nothing
+            render = no_output
     else:
         render = plain(unescape("\\n" if delimiter is None else delimiter), unescape(key_delimiter) if key_delimiter is not None else None)
     decoding = chosen_decoding(click.get_current_context())
     if decoding is not None and (key_deserializer is not None or value_deserializer is not None):
-        raise click.UsageError("--key-deserializer and --value-deserializer exclude decoders")
+        raise click.UsageError("--key-deserializer and --value-deserializer cannot be used with --key-decoder and --value-decoder")
     check_output()
     meter = Meter(quiet=quiet or sys.stdout.isatty())
     printer = Printer(decoded(render, decoding, nested=as_json), count, timeout_ms, skip_errors, meter)
@@ -182,15 +185,15 @@ def command(
     fetching = {"auto.offset.reset": "earliest", "allow.auto.create.topics": "false", "max.poll.records": "10000", **chosen}
     if group is not None or include is not None:
         if partitions:
-            raise click.UsageError("-p excludes -G: the group says which partitions a member reads")
+            raise click.UsageError("-p cannot be used with -G: the group assigns the partitions")
         if wanted.end is not None or wanted.start.kind not in ("beginning", "end"):
             with_ = "-G" if group is not None else "--include"
-            raise click.UsageError(f"-o {' -o '.join(offsets)}: with {with_} this must be beginning or end")
+            raise click.UsageError(f"-o {' -o '.join(offsets)}: with {with_} the offset must be beginning or end")
         reset = "earliest" if wanted.start.kind == "beginning" else "latest"
         configured = chosen.get("auto.offset.reset", reset)
         if configured != reset and (offsets or from_beginning):
-            said = "--from-beginning" if from_beginning else f"-o {offsets[0]}"
-            raise click.UsageError(f"{said}: auto.offset.reset says {configured}")
+            option = "--from-beginning" if from_beginning else f"-o {offsets[0]}"
+            raise click.UsageError(f"{option} contradicts auto.offset.reset={configured}")
         fetching["auto.offset.reset"] = configured
         if group is None:
             fetching["enable.auto.commit"] = "false"
@@ -222,7 +225,7 @@ def command(
 
 def _group(given: str | None, configured: str | None) -> str | None:
     if given is not None and configured is not None and given != configured:
-        raise click.UsageError(f"-G {given}: group.id says {configured}")
+        raise click.UsageError(f"-G {given} contradicts group.id={configured}")
     return given if given is not None else configured
 
 
@@ -230,7 +233,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise click.UsageError(f"--include {text}: this is no regular expression: {error}") from None
+        raise click.UsageError(f"--include {text}: invalid regular expression: {error}") from None
 
 
 def _known_partitions(chosen: dict[str, str], topics: tuple[str, ...]) -> dict[str, list[int]]:
@@ -242,12 +245,12 @@ def _chosen(known: dict[str, list[int]], partitions: tuple[int, ...]) -> list[To
     for topic, numbers in known.items():
         unknown = sorted(set(partitions) - set(numbers))
         if unknown:
-            raise OdradekError(f"topic {topic} has partitions {numbers[0]} to {numbers[-1]}, not {unknown[0]}")
+            raise OdradekError(f"topic {topic} has no partition {unknown[0]}; its partitions are {numbers[0]} to {numbers[-1]}")
     return [TopicPartition(topic, number) for topic, numbers in known.items() for number in (sorted(set(partitions)) or numbers)]
 
 
-_STUCK_S = 0.5
-"""Seconds that standard output has after a signal to take the current records."""
+_OUTPUT_TIMEOUT_S = 0.5
+"""Seconds after a signal until a blocked write to standard output is interrupted."""
 
 
 class Printer:
@@ -264,9 +267,9 @@ class Printer:
         """Number of records of the last poll that are on standard output when printing fails."""
 
     def run(self, consumer: Consumer, ends: Ends | EndsOfMember | None) -> None:
-        """Print until `count` records are printed, the ends are reached, or no record has come for `timeout_ms` milliseconds.
+        """Print until `count` records are printed, the ends are reached, or no record has arrived for `timeout_ms` milliseconds.
 
-        Records that were read and not printed are given back to the consumer. Raises OdradekError for a record that cannot be shown,
+        If some of the records are not printed, the consumer seeks back to them. Raises OdradekError for a record that cannot be shown,
         OSError when standard output fails, Terminated after a signal that asks to end.
         """
         with stoppable(consumer.wakeup) as stopping, suppress(Stop, WakeupError):
@@ -286,21 +289,21 @@ class Printer:
             limit = min(self._count - self.printed, 10_000) if self._count is not None else None
             records = consumer.poll(min(left_ms, longest), max_records=limit)
             if stopping.signal:
-                _give_back(consumer, records)
+                _seek_back(consumer, records)
                 return
-            came = bool(records)
+            received = bool(records)
             if ends is not None:
                 records = ends.before(records)
             try:
-                with stopping.interruptible(_STUCK_S):
+                with stopping.interruptible(_OUTPUT_TIMEOUT_S):
                     self._print(records)
             except BaseException:
-                _give_back(consumer, records[self._shown :])
+                _seek_back(consumer, records[self._shown :])
                 raise
             self.printed += len(records)
             self._meter.count(len(records))
-            if came:
-                last = time.monotonic()  # after printing: a slow reader of standard output is no lack of records
+            if received:
+                last = time.monotonic()  # after printing: a slow reader of standard output does not count as a lack of records
 
     def _print(self, records: list[ConsumerRecord]) -> None:
         output = sys.stdout.buffer
@@ -320,11 +323,11 @@ class Printer:
                 if not self._skip_errors:
                     sys.stdout.buffer.flush()
                     self._shown = index
-                    raise OdradekError(f"{where}; --skip-message-on-error goes on") from None
+                    raise OdradekError(f"{where}; use --skip-message-on-error to continue") from None
                 click.echo(f"odradek consume: skipped {where}", err=True)
 
 
-def _give_back(consumer: Consumer, records: Iterable[ConsumerRecord]) -> None:
+def _seek_back(consumer: Consumer, records: Iterable[ConsumerRecord]) -> None:
     """Seek each partition to the first of these records, which are not printed. Closing the consumer then commits only printed records."""
     first: dict[TopicPartition, int] = {}
     for record in records:

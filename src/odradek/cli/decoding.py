@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., object])
 DECODERS: Final = ("avro", "json", "protobuf", "registry")
 _TEXTS: Final = ("string", "short", "integer", "long", "float", "double", "boolean", "uuid")
 _META: Final = "odradek.decoding"
-_WAY_OUT: Final = "--schema-registry URL or --schema-registry FOLDER names where the schemas are"
+_SCHEMA_ADVICE: Final = "name the source of the schemas with --schema-registry URL or --schema-registry FOLDER"
 
 
 class Decoding(NamedTuple):
@@ -35,21 +35,21 @@ def decoding_options(function: F) -> F:
     shown = f"{'|'.join(DECODERS)}|long|..."
     options = (
         click.option(
-            "--value-decoder", expose_value=False, callback=_keep, type=choice, metavar=shown,
-            help="Print values as JSON: avro, protobuf, or registry for whatever type their schema is; json checks that they are JSON. "
+            "--value-decoder", expose_value=False, callback=_store, type=choice, metavar=shown,
+            help="Print values as JSON. avro, protobuf and registry (any type of schema) use a schema; json checks that values are JSON. "
             f"Also {', '.join(_TEXTS)}.",
         ),
-        click.option("--key-decoder", expose_value=False, callback=_keep, type=choice, metavar=shown, help="The same for keys."),
+        click.option("--key-decoder", expose_value=False, callback=_store, type=choice, metavar=shown, help="The same for keys."),
         click.option(
-            "-s", "serdes", expose_value=False, callback=_keep, multiple=True, metavar="[key=|value=]DECODER",
-            help="As kcat: a decoder of values, of keys, or without either of both; may be repeated.",
+            "-s", "serdes", expose_value=False, callback=_store, multiple=True, metavar="[key=|value=]DECODER",
+            help="kcat's option: a decoder for values or keys, or without a prefix for both; may be repeated.",
         ),
         click.option(
-            "-r", "--schema-registry", "registry", expose_value=False, callback=_keep, envvar="ODRADEK_SCHEMA_REGISTRY", show_envvar=True,
-            metavar="URL|FOLDER", help="Where schemas are: a registry, or a folder of files such as 7.avsc.",
+            "-r", "--schema-registry", "registry", expose_value=False, callback=_store, envvar="ODRADEK_SCHEMA_REGISTRY", show_envvar=True,
+            metavar="URL|FOLDER", help="Source of schemas: the URL of a registry, or a folder of files such as 7.avsc.",
         ),
         click.option(
-            "--schema-registry-property", "registry_settings", expose_value=False, callback=_keep, multiple=True, metavar="KEY=VALUE",
+            "--schema-registry-property", "registry_settings", expose_value=False, callback=_store, multiple=True, metavar="KEY=VALUE",
             help="A configuration of the registry, such as basic.auth.user.info=NAME:PASSWORD; may be repeated.",
         ),
     )  # fmt: skip
@@ -58,7 +58,7 @@ def decoding_options(function: F) -> F:
     return function
 
 
-def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
+def _store(context: click.Context, option: click.Parameter, value: Any) -> None:
     if value:
         context.meta.setdefault(_META, {})[option.name] = value
 
@@ -75,21 +75,21 @@ def chosen_decoding(context: click.Context) -> Decoding | None:
         part, equals, name = text.partition("=")
         part, name = (part, name) if equals else ("", text)
         if part not in ("", "key", "value") or name not in (*DECODERS, *_TEXTS):
-            raise click.UsageError(f"-s {text}: this must be [key=|value=] and one of {', '.join((*DECODERS, *_TEXTS))}")
+            raise click.UsageError(f"-s {text}: expected [key=|value=]DECODER; the decoders are {', '.join((*DECODERS, *_TEXTS))}")
         pairs += [(each, name) for each in ((part,) if part else ("key", "value"))]
     for part, name in pairs:
         if decoders.setdefault(part, name) != name:
-            raise click.UsageError(f"two decoders for the {part}: {decoders[part]} and {name}")
+            raise click.UsageError(f"give only one decoder for the {part}, not both of {decoders[part]} and {name}")
     registry: str | None = given.get("registry")
     settings = tuple(_pair(each) for each in given.get("registry_settings", ()))
     if settings and registry is None:
-        raise click.UsageError("--schema-registry-property says nothing without --schema-registry")
+        raise click.UsageError("--schema-registry-property requires --schema-registry")
     for part, name in decoders.items():
         if name in ("avro", "protobuf", "registry") and registry is None:
-            raise click.UsageError(f"{name} for the {part}: {_WAY_OUT}")
+            raise click.UsageError(f"{name} for the {part}: {_SCHEMA_ADVICE}")
     from_environment = context.get_parameter_source("registry") is click.core.ParameterSource.ENVIRONMENT
     if registry is not None and not from_environment and not {"avro", "protobuf", "registry"} & set(decoders.values()):
-        raise click.UsageError("--schema-registry says nothing without a decoder that asks it: avro, protobuf or registry")
+        raise click.UsageError("--schema-registry requires a decoder that uses it: avro, protobuf or registry")
     if not decoders:
         return None
     return Decoding(decoders, registry, settings)
@@ -98,7 +98,7 @@ def chosen_decoding(context: click.Context) -> Decoding | None:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise click.UsageError(f"--schema-registry-property {text}: this must be KEY=VALUE")
+        raise click.UsageError(f"--schema-registry-property {text}: expected KEY=VALUE")
     return name, value
 
 
@@ -153,4 +153,4 @@ def _read_text(read: Callable[[bytes], Any], name: str, content: bytes) -> Any:
     try:
         return read(content)
     except (struct.error, ValueError):
-        raise Undecodable(f"{len(content)} bytes are no {name}") from None
+        raise Undecodable(f"{len(content)} bytes are not a valid {name}") from None

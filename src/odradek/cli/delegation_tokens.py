@@ -21,7 +21,7 @@ _MOST_MS: Final = 2**63 - 1
 def command() -> None:
     """Create, renew, expire and show tokens.
 
-    On a connection with authentication: name the client's with --command-config.
+    The connection must be authenticated: name the file with the client's credentials with --command-config.
     """
 
 
@@ -30,7 +30,7 @@ def _principals(_: click.Context, parameter: click.Parameter, texts: tuple[str, 
     for text in texts:
         kind, colon, name = text.partition(":")
         if not colon or not kind or not name:
-            raise click.UsageError(f"{parameter.opts[0]} {text}: a principal must be TYPE:NAME, such as User:alice")
+            raise click.UsageError(f"{parameter.opts[0]} {text}: expected a principal TYPE:NAME, such as User:alice")
         found.append(KafkaPrincipal(kind, name))
     return tuple(found)
 
@@ -38,17 +38,29 @@ def _principals(_: click.Context, parameter: click.Parameter, texts: tuple[str, 
 def _hmac(_: click.Context, __: click.Parameter, text: str) -> bytes:
     try:
         found = base64.b64decode(text, validate=True)
-    except ValueError:  # binascii.Error among them, and the one for text that is not ASCII
+    except ValueError:  # also binascii.Error, and the error for text that is not ASCII
         found = b""
     if not found:
-        raise click.UsageError(f"--hmac {text}: this must be Base64, as `create` prints it")
+        raise click.UsageError(f"--hmac {text}: expected Base64, as `create` prints it")
     return found
 
 
 @command.command()
-@click.option("--owner-principal", "owners", multiple=True, callback=_principals, metavar="TYPE:NAME", help="Whose token; one's own.")
 @click.option(
-    "--renewer-principal", "renewers", multiple=True, callback=_principals, metavar="TYPE:NAME", help="Who may renew it; may be repeated."
+    "--owner-principal",
+    "owners",
+    multiple=True,
+    callback=_principals,
+    metavar="TYPE:NAME",
+    help="Owner of the token; by default the user of the connection.",
+)
+@click.option(
+    "--renewer-principal",
+    "renewers",
+    multiple=True,
+    callback=_principals,
+    metavar="TYPE:NAME",
+    help="User who may renew the token; may be repeated.",
 )
 @click.option(
     "--max-life-time-period",
@@ -57,7 +69,7 @@ def _hmac(_: click.Context, __: click.Parameter, text: str) -> bytes:
     default=-1,
     show_default=True,
     metavar="MS",
-    help="How long it can be renewed; -1 for as long as the brokers allow.",
+    help="Maximum lifetime of the token; -1 for the maximum of the brokers.",
 )
 @output_option
 @connection_options
@@ -71,10 +83,10 @@ def create(
 ) -> None:
     """Create a token and print it with its HMAC.
 
-    Who has the HMAC acts for the owner.
+    Keep the HMAC secret: a client with the HMAC can act as the owner.
     """
     if len(owners) > 1:
-        raise click.UsageError(f"one --owner-principal at a time, not {owners[0]} and {owners[1]}")
+        raise click.UsageError(f"give only one --owner-principal, not {owners[0]} and {owners[1]}")
     with Admin(client_settings(bootstrap, settings)) as admin:
         token = admin.create_delegation_token(owner=owners[0] if owners else None, renewers=renewers, max_lifetime_ms=lifetime)
     show([_row(token)], output)
@@ -102,11 +114,11 @@ def _row(token: DelegationToken) -> Row:
     default=-1,
     show_default=True,
     metavar="MS",
-    help="For how long from now; -1 for what the brokers are set to.",
+    help="Time from now until the token expires; -1 for the default of the brokers.",
 )
 @connection_options
 def renew(hmac: bytes, period: int, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Prolong a token."""
+    """Renew a token."""
     with Admin(client_settings(bootstrap, settings)) as admin:
         expiry = admin.renew_delegation_token(hmac, renew_time_period_ms=period)
     click.echo(f"Completed renew operation. New expiry timestamp: {expiry}")
@@ -121,11 +133,11 @@ def renew(hmac: bytes, period: int, bootstrap: str, settings: tuple[str, ...]) -
     default=-1,
     show_default=True,
     metavar="MS",
-    help="How long from now; -1 ends it at once.",
+    help="Time from now until the token expires; -1 to expire it immediately.",
 )
 @connection_options
 def expire(hmac: bytes, period: int, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Set when a token ends."""
+    """Set the time at which a token expires."""
     with Admin(client_settings(bootstrap, settings)) as admin:
         expiry = admin.expire_delegation_token(hmac, expiry_time_period_ms=period)
     click.echo(f"Completed expire operation. New expiry timestamp: {expiry}")
@@ -133,12 +145,17 @@ def expire(hmac: bytes, period: int, bootstrap: str, settings: tuple[str, ...]) 
 
 @command.command()
 @click.option(
-    "--owner-principal", "owners", multiple=True, callback=_principals, metavar="TYPE:NAME", help="Only tokens of this owner; repeatable."
+    "--owner-principal",
+    "owners",
+    multiple=True,
+    callback=_principals,
+    metavar="TYPE:NAME",
+    help="Only tokens of this owner; may be repeated.",
 )
 @output_option
 @connection_options
 def describe(owners: tuple[KafkaPrincipal, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Show the tokens that one may see."""
+    """Show the tokens that the user may see."""
     with Admin(client_settings(bootstrap, settings)) as admin:
         found = admin.describe_delegation_token(owners or None)
     show([_row(token) for token in sorted(found, key=lambda token: token.issue_timestamp)], output)

@@ -40,37 +40,37 @@ def _all_files(context: click.Context, parameter: click.Parameter, files: tuple[
 @click.option(
     "--files", "named", multiple=True, expose_value=False, is_eager=True, callback=_remember, metavar="FILE,...", help="More files."
 )
-@click.option("--deep-iteration", "deep", is_flag=True, help="Also the records of each batch, one a line.")
-@click.option("--print-data-log", "contents", is_flag=True, help="Also keys and values of the records.")
-@click.option("--offsets-decoder", "offsets", is_flag=True, help="Show keys and values as records of __consumer_offsets.")
-@click.option("--transaction-log-decoder", "transactions", is_flag=True, help="Show keys and values as records of __transaction_state.")
-@click.option("--cluster-metadata-decoder", "metadata", is_flag=True, help="Show values as records of __cluster_metadata.")
-@click.option("--share-group-state-decoder", "shares", is_flag=True, help="Show keys and values as records of __share_group_state.")
+@click.option("--deep-iteration", "deep", is_flag=True, help="Also print the records of each batch, one per line.")
+@click.option("--print-data-log", "contents", is_flag=True, help="Also print keys and values of the records.")
+@click.option("--offsets-decoder", "offsets", is_flag=True, help="Decode keys and values as records of __consumer_offsets.")
+@click.option("--transaction-log-decoder", "transactions", is_flag=True, help="Decode keys and values as records of __transaction_state.")
+@click.option("--cluster-metadata-decoder", "metadata", is_flag=True, help="Decode values as records of __cluster_metadata.")
+@click.option("--share-group-state-decoder", "shares", is_flag=True, help="Decode keys and values as records of __share_group_state.")
 @click.option(
     "--key-decoder-class",
     "key",
     type=click.Choice(list(PARTS)),
     metavar="CLASS",
-    help="How keys are shown: org.apache.kafka.tools.api. and StringDecoder (when left out), IntegerDecoder or LongDecoder.",
+    help="Decoder of keys: org.apache.kafka.tools.api. and StringDecoder (the default), IntegerDecoder or LongDecoder.",
 )
 @click.option(
     "--value-decoder-class",
     "value",
     type=click.Choice(list(PARTS)),
     metavar="CLASS",
-    help="How values are shown: org.apache.kafka.tools.api. and StringDecoder (when left out), IntegerDecoder or LongDecoder.",
+    help="Decoder of values: org.apache.kafka.tools.api. and StringDecoder (the default), IntegerDecoder or LongDecoder.",
 )
-@click.option("--skip-record-metadata", is_flag=True, help="Of records, only keys and values.")
-@click.option("--max-bytes", type=click.IntRange(0, ALL_BYTES), default=ALL_BYTES, help="Read no more bytes of each log.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
+@click.option("--max-bytes", type=click.IntRange(0, ALL_BYTES), default=ALL_BYTES, help="Read at most this many bytes of each log.")
 @click.option(
     "--max-message-size",
     type=click.IntRange(1, ALL_BYTES),
     default=_LARGEST_MESSAGE,
     show_default=True,
-    help="Bytes of the largest batch to which an index is held.",
+    help="Largest batch in bytes that the check of an index reads.",
 )
-@click.option("--verify-index-only", is_flag=True, help="Only say what is wrong with an index.")
-@click.option("--index-sanity-check", is_flag=True, help="Only say whether a broker would take an index as it is.")
+@click.option("--verify-index-only", is_flag=True, help="Check indexes without printing their entries.")
+@click.option("--index-sanity-check", is_flag=True, help="Only check whether a broker would accept an index as it is.")
 def command(
     files: tuple[str, ...],
     deep: bool,
@@ -87,11 +87,11 @@ def command(
     verify_index_only: bool,
     index_sanity_check: bool,
 ) -> int:
-    """Print what is in the files of a log.
+    """Print the contents of the files of a log.
 
-    FILE is a segment (.log), its .index, .timeindex or .txnindex, a producer snapshot (.snapshot), or a snapshot of the metadata
-    (.checkpoint). One line a batch; the text is that of Kafka's kafka-dump-log.sh. Nothing is changed, and one batch is read at a time, so
-    that a broker may be running. What is wrong with an index is said at the end, on standard error.
+    FILE is a segment (.log), its .index, .timeindex or .txnindex, a producer snapshot (.snapshot), or a metadata snapshot (.checkpoint).
+    The output is that of kafka-dump-log.sh, with one line per batch. The command only reads, and may run beside a broker. Errors in indexes
+    are printed at the end, on standard error.
     """
     decoder = _decoder(offsets, transactions, metadata, shares, key, value, contents=contents)
     disk = OsDisk()
@@ -148,7 +148,7 @@ def _decoder(
         if wanted
     ]
     if len(chosen) > 1:
-        raise click.UsageError("records can be decoded in one way only; name one decoder")
+        raise click.UsageError("give only one decoder")
     if chosen:
         return chosen[0]()
     return decoders.plain(PARTS[_TEXT], PARTS[_TEXT]) if contents else None

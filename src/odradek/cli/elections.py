@@ -11,16 +11,16 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options_with, run
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.output import JSON, Output, Row, output_option, show
 from odradek.cli.partition_files import read_election
-from odradek.cli.per_item import complain, one_of
+from odradek.cli.per_item import one_of, report_error
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.replicas import ElectionType
 
 F = TypeVar("F", bound=Callable[..., object])
 NAME: Final = "odradek elections"
-_KAFKAS: Final = "--election-type"
+_KAFKA_OPTION: Final = "--election-type"
 _connection = connection_options_with("--admin.config")
 
 
@@ -28,7 +28,7 @@ def _partitions_option(function: F) -> F:
     places = click.argument("places", nargs=-1, metavar="[TOPIC:PARTITION...]")
     topic = click.option("--topic", metavar="TOPIC", help="The topic of --partition.")
     partition = click.option("--partition", type=click.IntRange(0, 0x7FFFFFFF), metavar="N", help="A partition of --topic.")
-    everything = click.option("--all-topic-partitions", "all_", is_flag=True, help="All partitions that would get another leader.")
+    everything = click.option("--all-topic-partitions", "all_", is_flag=True, help="All partitions whose leader would change.")
     file = click.option(
         "--path-to-json-file",
         "file",
@@ -39,31 +39,31 @@ def _partitions_option(function: F) -> F:
     return places(topic(partition(everything(file(function)))))
 
 
-def partitions_meant(
+def selected_partitions(
     places: Sequence[str], topic: str | None, partition: int | None, file: Path | None, *, all_: bool
 ) -> list[TopicPartition] | None:
     """Return the partitions of a command line, None for all. Raises UsageError when several options name partitions, or no option does."""
     given = {"TOPIC:PARTITION": bool(places), "--topic": topic is not None, "--all-topic-partitions": all_}
     one_of({**given, "--path-to-json-file": file is not None}, needed=True)
     if (topic is None) != (partition is None):
-        raise click.UsageError("--topic and --partition need one another")
+        raise click.UsageError("--topic and --partition must be given together")
     if topic is not None and partition is not None:
         return [TopicPartition(topic, partition)]
     if file is not None:
         return read_election(file)
-    return None if all_ else list(dict.fromkeys(map(_place, places)))
+    return None if all_ else list(dict.fromkeys(map(_partition, places)))
 
 
-def _place(text: str) -> TopicPartition:
+def _partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition(":")
     if not topic or not (number.isascii() and number.isdecimal() and int(number) <= 0x7FFFFFFF):
-        raise click.UsageError(f"{text}: this must be TOPIC:PARTITION")
+        raise click.UsageError(f"{text}: expected TOPIC:PARTITION")
     return TopicPartition(topic, int(number))
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Have leaders of partitions elected."""
+    """Elect leaders of partitions."""
 
 
 @command.command()
@@ -80,11 +80,11 @@ def preferred(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Give leadership back to the first replicas.
+    """Elect the preferred (first) replicas as leaders.
 
-    Where the first replica is in sync. That a partition has that leader already is no error.
+    The preferred replica must be in sync. It is not an error if that replica is the leader already.
     """
-    wanted = partitions_meant(places, topic, partition, file, all_=all_)
+    wanted = selected_partitions(places, topic, partition, file, all_=all_)
     with Admin(client_settings(bootstrap, settings)) as admin:
         return _elect(admin, ElectionType.PREFERRED, wanted, output)
 
@@ -105,16 +105,16 @@ def unclean(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Let any replica lead that is up.
+    """Elect any live replica as leader.
 
-    For partitions without a leader, when no replica that is in sync will come back. Records that the new leader lacks are lost.
+    Use this for partitions without a leader whose in-sync replicas will not return. Records that the new leader does not have are lost.
     """
-    wanted = partitions_meant(places, topic, partition, file, all_=all_)
+    wanted = selected_partitions(places, topic, partition, file, all_=all_)
     with Admin(client_settings(bootstrap, settings)) as admin:
         if execute:
             return _elect(admin, ElectionType.UNCLEAN, wanted, output)
         rows, failed = _leaderless(admin, wanted)
-    _shown(rows, output, "" if failed else "No partition is without a leader.")
+    _print_rows(rows, output, "" if failed else "No partition is without a leader.")
     if rows:
         remark_dry_run(NAME)
     return 1 if failed else 0
@@ -129,12 +129,12 @@ def _elect(admin: Admin, kind: ElectionType, wanted: list[TopicPartition] | None
             rows.append({"topic": partition.topic, "partition": partition.partition, "election": kind.name.lower(), "result": result})
         else:
             failed += 1
-            complain(NAME, error, str(partition))
-    _shown(rows, output, "" if failed else "No partition needs another leader.")
+            report_error(NAME, error, str(partition))
+    _print_rows(rows, output, "" if failed else "No partition needs another leader.")
     return 1 if failed else 0
 
 
-def _shown(rows: list[Row], output: Output, none: str) -> None:
+def _print_rows(rows: list[Row], output: Output, none: str) -> None:
     if rows or output == JSON:
         show(rows, output)
     elif none:
@@ -147,23 +147,23 @@ def _leaderless(admin: Admin, wanted: list[TopicPartition] | None) -> tuple[list
     topics = admin.try_describe_topics(names)
     rows: list[Row] = []
     failed = 0
-    there = {
+    existing = {
         TopicPartition(topic.name, number): part
         for topic in topics.values()
         if not isinstance(topic, KafkaError)
         for number, part in topic.partitions.items()
     }
-    for partition in sorted(there) if wanted is None else wanted:
-        if partition not in there:
+    for partition in sorted(existing) if wanted is None else wanted:
+        if partition not in existing:
             failed += 1
             error = topics[partition.topic]
-            complain(
+            report_error(
                 NAME,
                 error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist"),
                 str(partition),
             )
-        elif there[partition].leader < 0:
-            part = there[partition]
+        elif existing[partition].leader < 0:
+            part = existing[partition]
             up = [each for each in part.replicas if each not in part.offline_replicas]
             rows.append(
                 {"topic": partition.topic, "partition": partition.partition, "replicas": part.replicas, "isr": part.isr, "candidates": up}
@@ -178,7 +178,7 @@ def main(arguments: list[str]) -> int:
     """
     for position, each in enumerate(arguments):
         option, equals, value = each.partition("=")
-        if option == _KAFKAS and (equals or position + 1 < len(arguments)):
+        if option == _KAFKA_OPTION and (equals or position + 1 < len(arguments)):
             kind = value if equals else arguments[position + 1]
             rest = arguments[:position] + arguments[position + (1 if equals else 2) :]
             words = [kind.lower(), *(["--execute"] if kind.lower() == "unclean" else [])]

@@ -60,7 +60,7 @@ def entity_options(function: F) -> F:
         expose_value=False,
         is_eager=True,
         callback=_kept(_NAMES),
-        help="The default of the type: brokers, users, clients, ips.",
+        help="The default entity of the type: brokers, users, clients or ips.",
     )(function)
     function = click.option(
         "--entity-name",
@@ -70,7 +70,7 @@ def entity_options(function: F) -> F:
         is_eager=True,
         callback=_kept(_NAMES),
         metavar="NAME",
-        help="The name of the entity; the first goes with the first --entity-type, and so on.",
+        help="The name of the entity. The first name belongs to the first --entity-type, and so on.",
     )(function)
     return click.option(
         "--entity-type",
@@ -81,7 +81,7 @@ def entity_options(function: F) -> F:
         callback=_kept(_TYPES),
         type=click.Choice(TYPES),
         metavar="TYPE",
-        help=f"What is configured: {', '.join(TYPES)}. Users and clients may go together.",
+        help=f"The type of the entity: {', '.join(TYPES)}. Users and clients can be combined.",
     )(function)
 
 
@@ -96,7 +96,7 @@ def _kept(key: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]
 def _named(of: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
     def keep(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
         if name == "":
-            raise click.UsageError(f"{parameter.opts[0]}: this must not be empty")
+            raise click.UsageError(f"{parameter.opts[0]}: expected a value, not an empty one")
         if name is not None:
             context.meta.setdefault(_GIVEN, []).append((of, name))
 
@@ -119,7 +119,7 @@ def entities() -> Entities:
     meta = click.get_current_context().meta
     types, given_names = meta.get(_TYPES, ()), meta.get(_NAMES, ())
     if len(given_names) > len(types):
-        raise click.UsageError("each --entity-name and --entity-default needs an --entity-type")
+        raise click.UsageError("each --entity-name and --entity-default requires an --entity-type")
     named: list[tuple[str, str | None]] = [*zip_longest(types, given_names), *meta.get(_GIVEN, ())]
     if not named:
         raise click.UsageError("At least one entity type must be specified: --entity-type, or --topic, --broker, --user and so on")
@@ -129,19 +129,19 @@ def entities() -> Entities:
             raise click.UsageError(f"Duplicate entity type specified: {of}")
         found[of] = name
     if len(found) > 1 and set(found) != {"users", "clients"}:
-        raise click.UsageError(f"Only users and clients go together, not {' and '.join(found)}")
+        raise click.UsageError(f"only users and clients can be combined, not {' and '.join(found)}")
     for of, name in found.items():
         if name == DEFAULT and of not in _DEFAULTS.values():
-            raise click.UsageError(f"there is no default of {of}")
+            raise click.UsageError(f"{of} have no default")
         if name and of.startswith("broker") and not (name.isascii() and name.isdecimal()):
             raise click.UsageError(f"The entity name for {of} must be a valid integer broker id, but it is: {name}")
     return found
 
 
-def needs_name(found: Entities) -> None:
+def check_names(found: Entities) -> None:
     """Raise UsageError for an entity without a name: only named entities and defaults can be changed."""
     for of, name in found.items():
         if name is None:
             raise click.UsageError(
-                f"--entity-name is needed to change {of}" + (", or --entity-default" if of in _DEFAULTS.values() else "")
+                f"--entity-name is required to change {of}" + (" (or --entity-default)" if of in _DEFAULTS.values() else "")
             )

@@ -32,7 +32,7 @@ _NAMES: Final[dict[ErrorCode, str]] = {
 """Java classes of producer errors, where the name of the class does not follow from the error (org.apache.kafka.common.protocol.Errors)."""
 
 
-def tell(name: str, **fields: object) -> None:
+def print_event(name: str, **fields: object) -> None:
     """Print an event as one line of JSON in Jackson's format, and flush standard output."""
     event = {"timestamp": int(time.time() * 1000), "name": name, **fields}
     sys.stdout.buffer.write(json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode(errors="replace") + b"\n")

@@ -15,7 +15,7 @@ def release_level(release: str) -> int:
     try:
         return features.metadata_version_from_name(release)
     except ValueError as error:
-        raise OdradekError(f"{error}; there are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
+        raise OdradekError(f"{error}; the releases are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
 
 
 def release_levels(release: str) -> dict[str, int]:
@@ -25,7 +25,7 @@ def release_levels(release: str) -> dict[str, int]:
 
 
 @click.command(name="version-mapping")
-@click.option("-r", "--release-version", metavar="VERSION", help="The release, such as 4.0; the latest when left out.")
+@click.option("-r", "--release-version", metavar="VERSION", help="The release, such as 4.0; the latest by default.")
 def version_mapping(release_version: str | None) -> None:
     """Print the feature levels of a release of Kafka."""
     release = release_version or list(features.METADATA_VERSION_NAMES.values())[-1]
@@ -41,20 +41,22 @@ def _note_unserved(name: str, level: int) -> None:
     """Print on standard error when Odradek does not serve this level. Standard output stays equal to that of Kafka's script."""
     if not features.is_served(name, level):
         command = " ".join(click.get_current_context().command_path.split()[:2])
-        remark = f"{name}={level} is not served by Odradek yet; it formats with {features.SERVED_LEVELS[name]}"
+        remark = f"{name}={level} is not supported by Odradek yet; `odradek storage format` uses level {features.SERVED_LEVELS[name]}"
         click.echo(f"{command}: {remark}", err=True)
 
 
 @click.command(name="feature-dependencies")
-@click.option("-f", "--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="A level; may be repeated.")
+@click.option(
+    "-f", "--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="The level of a feature; may be repeated."
+)
 def feature_dependencies(texts: tuple[str, ...]) -> None:
-    """Print what levels require of other features."""
+    """Print the dependencies of feature levels."""
     lines: list[str] = []
     for name, level in parse_levels(texts).items():
         if name == features.METADATA_VERSION:
             if level not in features.METADATA_VERSION_NAMES:
                 known = sorted(features.METADATA_VERSION_NAMES)
-                raise OdradekError(f"Unknown metadata.version {level}; there are {known[0]} to {known[-1]}")
+                raise OdradekError(f"Unknown metadata.version {level}; the levels are {known[0]} to {known[-1]}")
             lines.append(f"{name}={level} ({features.METADATA_VERSION_NAMES[level]}) has no dependencies.")
             continue
         try:

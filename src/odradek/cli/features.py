@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import click
 
-from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, parse_levels, reached, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, admin_settings, connection_options, controllers_option, parse_levels, run
 from odradek.cli.feature_tables import feature_dependencies, release_level, release_levels, version_mapping
 from odradek.cli.output import Output, output_option, show
 from odradek.cli.per_item import NUMBER
@@ -17,17 +17,19 @@ F = TypeVar("F", bound=Callable[..., object])
 NAME: Final = "odradek features"
 _METADATA: Final = "metadata.version"
 _ACTIONS: Final = {each: [each] for each in ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")}
-"""Subcommands as they are. kafka-features.sh takes its connection options before the subcommand, so `run` moves it to the front."""
+"""Subcommands of kafka-features.sh. The script takes connection options before the subcommand, so `run` moves the subcommand first."""
 
-_validate_only = click.option("--validate-only", "--dry-run", is_flag=True, help="Only say whether it would work.")
-_unsafe = click.option("--unsafe", is_flag=True, help="Even if metadata may be lost, where the controller does that (Kafka 4.3 does not).")
+_validate_only = click.option("--validate-only", "--dry-run", is_flag=True, help="Validate the change without making it.")
+_unsafe = click.option(
+    "--unsafe", is_flag=True, help="Allow downgrades that lose metadata, if the controller supports them (Kafka 4.3 does not)."
+)
 
 
 def _levels_options(function: F) -> F:
     levels = click.argument("levels", nargs=-1, metavar="[NAME=LEVEL...]")
-    named = click.option("-f", "--feature", "named", multiple=True, metavar="NAME=LEVEL", help="Another way to name a level.")
+    named = click.option("-f", "--feature", "named", multiple=True, metavar="NAME=LEVEL", help="The same as the argument NAME=LEVEL.")
     release = click.option(
-        "-r", "--release-version", "release", metavar="VERSION", help="The levels of all features that this release of Kafka begins with."
+        "-r", "--release-version", "release", metavar="VERSION", help="The default levels of all features in this release of Kafka."
     )
     metadata = click.option("--metadata", metavar="VERSION", help="The metadata.version of this release, such as 4.0.")
     return levels(named(release(metadata(function))))
@@ -43,7 +45,7 @@ def _wanted(levels: tuple[str, ...], named: tuple[str, ...], release: str | None
     wanted = parse_levels(texts)
     if metadata is not None:
         if _METADATA in wanted:
-            raise click.UsageError(f"{_METADATA} stands there twice")
+            raise click.UsageError(f"{_METADATA} is given twice")
         wanted[_METADATA] = release_level(metadata)
     if not wanted:
         raise click.UsageError(f"You must specify at least one feature to {'upgrade' if upward else 'downgrade'}")
@@ -52,9 +54,9 @@ def _wanted(levels: tuple[str, ...], named: tuple[str, ...], release: str | None
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Show, raise and lower the cluster's feature levels.
+    """Show, upgrade and downgrade feature levels.
 
-    `odradek features version-mapping` tells which levels belong to a release.
+    `odradek features version-mapping` shows the levels of a release.
     """
 
 
@@ -63,13 +65,13 @@ command.add_command(feature_dependencies)
 
 
 @command.command()
-@click.option("--node-id", type=NUMBER, metavar="ID", help="As this node knows them; any is asked when left out.")
+@click.option("--node-id", type=NUMBER, metavar="ID", help="Ask this node; any node by default.")
 @controllers_option
 @output_option
 @connection_options
 def describe(node_id: int | None, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """List features and their levels."""
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         found = admin.describe_features(node_id=node_id)
     show([feature._asdict() for feature in found], output)
 
@@ -89,11 +91,11 @@ def upgrade(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Raise features to these levels, all or none."""
+    """Upgrade features to these levels, all or none."""
     wanted = _wanted(levels, named, release, metadata, upward=True)
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         admin.update_features(wanted, validate_only=validate_only)
-    _tell(wanted, "Would upgrade" if validate_only else "Upgraded")
+    _print_levels(wanted, "Would upgrade" if validate_only else "Upgraded")
 
 
 @command.command()
@@ -113,18 +115,18 @@ def downgrade(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Lower features to these levels, all or none.
+    """Downgrade features to these levels, all or none.
 
-    Level 0 turns one off.
+    Level 0 disables a feature.
     """
     wanted = _wanted(levels, named, release, metadata, upward=False)
-    _lower(reached(bootstrap, settings, controllers), wanted, unsafe=unsafe, validate_only=validate_only)
-    _tell(wanted, "Would downgrade" if validate_only else "Downgraded")
+    _lower(admin_settings(bootstrap, settings, controllers), wanted, unsafe=unsafe, validate_only=validate_only)
+    _print_levels(wanted, "Would downgrade" if validate_only else "Downgraded")
 
 
 @command.command()
 @click.argument("names", nargs=-1, metavar="[NAME...]")
-@click.option("-f", "--feature", "named", multiple=True, metavar="NAME", help="Another way to name a feature.")
+@click.option("-f", "--feature", "named", multiple=True, metavar="NAME", help="The same as the argument NAME.")
 @_unsafe
 @_validate_only
 @controllers_option
@@ -138,14 +140,14 @@ def disable(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Turn features off, all or none.
+    """Disable features, all or none.
 
-    The same as to downgrade them to level 0.
+    The same as a downgrade to level 0.
     """
     wanted = parse_levels(f"{name}=0" for name in (*names, *named))
     if not wanted:
         raise click.UsageError("You must specify at least one feature to disable")
-    _lower(reached(bootstrap, settings, controllers), wanted, unsafe=unsafe, validate_only=validate_only)
+    _lower(admin_settings(bootstrap, settings, controllers), wanted, unsafe=unsafe, validate_only=validate_only)
     for name in wanted:
         click.echo(f"{'Would disable' if validate_only else 'Disabled'} {name}.")
 
@@ -155,7 +157,7 @@ def _lower(client: dict[str, str], wanted: dict[str, int], *, unsafe: bool, vali
         admin.update_features(wanted, downgrade=True, unsafe=unsafe, validate_only=validate_only)
 
 
-def _tell(levels: dict[str, int], what: str) -> None:
+def _print_levels(levels: dict[str, int], what: str) -> None:
     for name, level in levels.items():
         click.echo(f"{what} {name} to {level}.")
 

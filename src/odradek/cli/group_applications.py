@@ -13,11 +13,11 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import client_settings, connection_options_with
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.group_offsets import Plan, Scenario, chosen_scenario, new_offsets, plan_in
 from odradek.cli.group_report import NAME
 from odradek.cli.output import Output, Row, output_option, show
-from odradek.cli.per_item import PAUSE_S, complain, named_argument, one_of, only, partitions_of
+from odradek.cli.per_item import PAUSE_S, named_argument, one_of, partitions_of, report_error, single_name
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupState
 
@@ -27,7 +27,7 @@ _INTERNAL: Final = re.compile(
 )
 _LARGEST: Final = 2**63 - 1
 _OFFSET: Final = click.IntRange(-_LARGEST - 1, _LARGEST)
-_GONE_S: Final = 10.0
+_LEAVE_TIMEOUT_S: Final = 10.0
 
 
 def _names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -40,15 +40,22 @@ def internal_topics(application: str, topics: Iterable[str], named: Collection[s
 
 
 @click.command(name="reset-application")
-@named_argument("applications", "--application-id", "APPLICATION", "Another way to name the application.", required=True)
-@click.option("--input-topics", "inputs", multiple=True, callback=_names, metavar="TOPIC,...", help="What it reads: whose offsets move.")
+@named_argument("applications", "--application-id", "APPLICATION", "The same as the argument APPLICATION.", required=True)
+@click.option(
+    "--input-topics",
+    "inputs",
+    multiple=True,
+    callback=_names,
+    metavar="TOPIC,...",
+    help="Topics that the application reads; their offsets are reset.",
+)
 @click.option(
     "--intermediate-topics",
     "intermediates",
     multiple=True,
     callback=_names,
     metavar="TOPIC,...",
-    help="What it both writes and reads: offsets go to the end.",
+    help="Topics that the application writes and reads; their offsets are set to the end.",
 )
 @click.option(
     "--internal-topics",
@@ -56,16 +63,25 @@ def internal_topics(application: str, topics: Iterable[str], named: Collection[s
     multiple=True,
     callback=_names,
     metavar="TOPIC,...",
-    help="Delete only these of the topics that Kafka Streams made for it.",
+    help="Delete only these of the internal topics of the application.",
 )
-@click.option("--to-earliest", is_flag=True, help="Input topics to the first record there is; the default.")
-@click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-offset", type=_OFFSET, metavar="N", help="To this offset, or the nearest there is.")
-@click.option("--shift-by", type=_OFFSET, metavar="N", help="Forward, or with a minus backward, by as many offsets.")
-@click.option("--to-datetime", metavar="TIME", help="To the first record of 2023-11-14T22:13:20.000 or later; UTC without a zone.")
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record that is not older than this.")
-@click.option("--from-file", type=click.Path(path_type=Path), metavar="FILE", help="To offsets in CSV lines of topic,partition,offset.")
-@click.option("--force", is_flag=True, help="Remove members that are still in its group.")
+@click.option("--to-earliest", is_flag=True, help="Reset input topics to their first records; the default.")
+@click.option("--to-latest", is_flag=True, help="Reset to the end.")
+@click.option("--to-offset", type=_OFFSET, metavar="N", help="Reset to this offset, or to the nearest existing offset.")
+@click.option("--shift-by", type=_OFFSET, metavar="N", help="Shift by N offsets; a negative N shifts backward.")
+@click.option(
+    "--to-datetime",
+    metavar="TIME",
+    help="Reset to the first record at or after this time, such as 2023-11-14T22:13:20.000 (UTC without a zone).",
+)
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record that is not older than this duration.")
+@click.option(
+    "--from-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Reset to the offsets of a CSV file with lines topic,partition,offset.",
+)
+@click.option("--force", is_flag=True, help="Remove the members that are still in the group.")
 @execute_option
 @output_option
 @connection_options_with("--config-file")
@@ -87,12 +103,12 @@ def reset_application(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Have a Kafka Streams application begin anew.
+    """Reset a Kafka Streams application.
 
-    Moves the offsets of its input topics and deletes the topics that Kafka Streams made for it. Stop all of its instances first, and clean
-    up their local state before they start again.
+    Resets the offsets of the application's input topics and deletes its internal topics. Stop all instances first, and delete their local
+    state before they start again.
     """
-    application = only(applications, "APPLICATION")
+    application = single_name(applications, "APPLICATION")
     chosen = one_of(
         {
             "--to-earliest": to_earliest,
@@ -106,28 +122,28 @@ def reset_application(
         needed=False,
     )
     if chosen is not None and not inputs:
-        raise click.UsageError(f"{chosen} is for --input-topics")
-    twice = sorted({*inputs} & {*intermediates})
-    if twice:
-        raise click.UsageError(f"{twice[0]} is among --input-topics and --intermediate-topics")
+        raise click.UsageError(f"{chosen} requires --input-topics")
+    repeated = sorted({*inputs} & {*intermediates})
+    if repeated:
+        raise click.UsageError(f"{repeated[0]} is in --input-topics and in --intermediate-topics")
     scenario = chosen_scenario(chosen or "--to-earliest", to_offset if to_offset is not None else shift_by, to_datetime, by_duration)
     given = {} if from_file is None else plan_in(from_file, [application])[application]
     with Admin(client_settings(bootstrap, settings)) as admin:
         members = _members(admin, application)
         if members and not force:
-            raise OdradekError(f"application {application} has {members}; stop all of its instances, or --force removes them")
+            raise OdradekError(f"application {application} has {members}; stop all of its instances, or remove the members with --force")
         topics = [each.name for each in admin.list_topics(internal=True)]
         missing = [each for each in (*inputs, *intermediates) if each not in topics]
         for each in missing:
-            click.echo(f"{NAME}: topic {each} is not there; `odradek topics list` shows what there is", err=True)
-        doomed = internal_topics(application, topics, {*inputs, *intermediates})
-        unknown = [each for each in internals if each not in doomed]
+            click.echo(f"{NAME}: topic {each} does not exist; `odradek topics list` shows all topics", err=True)
+        deletable = internal_topics(application, topics, {*inputs, *intermediates})
+        unknown = [each for each in internals if each not in deletable]
         if unknown:
-            raise OdradekError(f"{unknown[0]} is no internal topic of application {application}; leave --internal-topics out to see them")
+            raise OdradekError(f"{unknown[0]} is not an internal topic of application {application}; omit --internal-topics to see them")
         moves = _moves(admin, application, scenario, inputs, intermediates, missing, given)
         if members:
             click.echo(f"{NAME}: {'removing' if execute else 'would remove'} {members} of application {application}", err=True)
-        rows, failed = _carried_out(admin, application, moves, [*internals] or doomed, bool(members), execute)
+        rows, failed = _apply(admin, application, moves, [*internals] or deletable, bool(members), execute)
     show(rows, output)
     if not execute and (rows or members):
         remark_dry_run(NAME)
@@ -146,7 +162,7 @@ def _members(admin: Admin, application: str) -> str:
         raise found
     count = len(found.members)
     if not count and found.state not in (GroupState.EMPTY, GroupState.DEAD):
-        raise OdradekError(f"the group of application {application} is {found.state}; try again when it has settled")
+        raise OdradekError(f"the group of application {application} is {found.state}; try again after the rebalance")
     return f"{count} member{'s' if count > 1 else ''}" if count else ""
 
 
@@ -167,7 +183,7 @@ def _moves(
     missing: Collection[str],
     given: Mapping[TopicPartition, int],
 ) -> _Moves:
-    there, between = (
+    input_partitions, intermediate_partitions = (
         partitions_of(admin, {each: None for each in names if each not in missing}) if {*names} - {*missing} else []
         for names in (inputs, intermediates)
     )
@@ -179,50 +195,52 @@ def _moves(
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         committed = {}
-    lost: list[str] = []
+    unchanged: list[str] = []
     if scenario.option == "--from-file":
-        foreign = sorted(each for each in given if each not in there)
+        foreign = sorted(each for each in given if each not in input_partitions)
         if foreign:
-            raise OdradekError(f"the file has an offset of {foreign[0]}, which is no partition of --input-topics")
-        lost = [f"{each} has no line in the file, its offset stays" for each in there if each not in given]
-        there = [each for each in there if each in given]
-    plan = new_offsets(admin, scenario, there, committed, given)
-    ends = new_offsets(admin, Scenario("--to-latest"), between, committed, {}) if between else Plan({}, [], [])
-    problems = [*plan.problems, *ends.problems, *lost]
+            raise OdradekError(f"the file has an offset for {foreign[0]}, which is not a partition of --input-topics")
+        unchanged = [f"{each} is not in the file; its offset stays unchanged" for each in input_partitions if each not in given]
+        input_partitions = [each for each in input_partitions if each in given]
+    plan = new_offsets(admin, scenario, input_partitions, committed, given)
+    ends = (
+        new_offsets(admin, Scenario("--to-latest"), intermediate_partitions, committed, {}) if intermediate_partitions else Plan({}, [], [])
+    )
+    problems = [*plan.problems, *ends.problems, *unchanged]
     for remark in (*plan.remarks, *problems):
         click.echo(f"{NAME}: {application}: {remark}", err=True)
     return _Moves({partition: at.offset for partition, at in committed.items() if at is not None}, plan.offsets | ends.offsets, problems)
 
 
-def _carried_out(
-    admin: Admin, application: str, moves: _Moves, doomed: Sequence[str], occupied: bool, execute: bool
+def _apply(
+    admin: Admin, application: str, moves: _Moves, deletable: Sequence[str], has_members: bool, execute: bool
 ) -> tuple[list[Row], int]:
     """Return the rows of all resets and deletions, and the number of failures. Without `execute` nothing is changed."""
     rows: list[Row] = []
     failed = 0
     moved: Mapping[TopicPartition, KafkaError | None] = dict.fromkeys(moves.after)
-    deleted: Mapping[str, KafkaError | None] = dict.fromkeys(doomed)
+    deleted: Mapping[str, KafkaError | None] = dict.fromkeys(deletable)
     if execute:
-        if occupied:
+        if has_members:
             _remove_members(admin, application)
         moved = admin.try_alter_consumer_group_offsets(application, moves.after) if moves.after else {}
         # Topics that the application derived from its input stay when a reset failed: it could not derive them again.
         if any(moved.values()):
             deleted = {}
-        elif doomed:
-            deleted = {str(topic): error for topic, error in admin.try_delete_topics(doomed).items()}
+        elif deletable:
+            deleted = {str(topic): error for topic, error in admin.try_delete_topics(deletable).items()}
     for partition, error in sorted(moved.items()):
         if error is None:
             rows.append(_row("reset", partition.topic, partition.partition, moves.before.get(partition), moves.after[partition]))
         else:
             failed += 1
-            complain(NAME, error, f"{application}: {partition}")
+            report_error(NAME, error, f"{application}: {partition}")
     for topic, error in sorted(deleted.items()):
         if error is None:
             rows.append(_row("delete", topic, None, None, None))
         else:
             failed += 1
-            complain(NAME, error, topic)
+            report_error(NAME, error, topic)
     return rows, failed
 
 
@@ -230,10 +248,10 @@ def _remove_members(admin: Admin, application: str) -> None:
     for error in admin.try_remove_members_from_consumer_group(application, reason="reset of the application").values():
         if error is not None and error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
             raise error
-    deadline = time.monotonic() + _GONE_S
+    deadline = time.monotonic() + _LEAVE_TIMEOUT_S
     while members := _members(admin, application):
         if time.monotonic() > deadline:
-            raise OdradekError(f"application {application} has {members} again; an instance of it is running: stop it")
+            raise OdradekError(f"application {application} has {members} again; an instance of the application is running, stop it first")
         time.sleep(PAUSE_S)
 
 

@@ -15,20 +15,20 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import client_settings, connection_options, explained
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.group_report import NAME
-from odradek.cli.help_page import with_way_out
+from odradek.cli.help_page import with_advice
 from odradek.cli.output import Output, output_option, show
 from odradek.cli.per_item import (
-    complain,
+    existing_partitions,
     named_argument,
     one_of,
-    only,
     partition_scopes,
     partitions_of,
-    partitions_there,
-    patience,
+    report_error,
+    single_name,
     timeout_option,
+    timeout_settings,
 )
 from odradek.cli.times import duration_ms, instant_ms
 from odradek.client.admin.blocking import Admin
@@ -60,8 +60,8 @@ def chosen_scenario(option: str, number: int | None, instant: str | None, durati
             return Scenario(option, instant_ms(instant))
         if duration is not None:
             return Scenario(option, max(0, time.time_ns() // 1_000_000 - duration_ms(duration)))
-    except ValueError as unread:
-        raise click.UsageError(f"{option} {unread}") from None
+    except ValueError as malformed:
+        raise click.UsageError(f"{option} {malformed}") from None
     return Scenario(option, number or 0)
 
 
@@ -74,24 +74,32 @@ class Plan(NamedTuple):
 
 
 @click.command(name="reset-offsets")
-@named_argument("names", "--group", "GROUP", "Another way to name a group.", required=False)
-@click.option("--all-groups", is_flag=True, help="All consumer groups there are.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:N,...]", help="Only this topic, or some of its partitions; repeatable.")
-@click.option("--all-topics", is_flag=True, help="All partitions of which the group has an offset.")
-@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
-@click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To where the group is; to the end where it has no offset.")
-@click.option("--to-offset", type=_OFFSET, metavar="N", help="To this offset, or the nearest there is.")
-@click.option("--shift-by", type=_OFFSET, metavar="N", help="Forward, or with a minus backward, by as many offsets.")
-@click.option("--to-datetime", metavar="TIME", help="To the first record of 2023-11-14T22:13:20.000 or later; UTC without a zone.")
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record that is not older than this.")
+@named_argument("names", "--group", "GROUP", "The same as the argument GROUP; may be repeated.", required=False)
+@click.option("--all-groups", is_flag=True, help="All consumer groups.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="TOPIC[:N,...]", help="Only this topic or these partitions of it; may be repeated."
+)
+@click.option("--all-topics", is_flag=True, help="All partitions for which the group has a committed offset.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the first record.")
+@click.option("--to-latest", is_flag=True, help="Reset to the end.")
+@click.option("--to-current", is_flag=True, help="Reset to the committed offset; to the end if there is none.")
+@click.option("--to-offset", type=_OFFSET, metavar="N", help="Reset to this offset, or to the nearest existing offset.")
+@click.option("--shift-by", type=_OFFSET, metavar="N", help="Shift by N offsets; a negative N shifts backward.")
+@click.option(
+    "--to-datetime",
+    metavar="TIME",
+    help="Reset to the first record at or after this time, such as 2023-11-14T22:13:20.000 (UTC without a zone).",
+)
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record that is not older than this duration.")
 @click.option(
     "--from-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="To the offsets in a CSV file, as --export prints it; - reads input.",
+    help="Reset to the offsets of a CSV file, as --export prints it; - reads standard input.",
 )
-@click.option("--export", is_flag=True, help="Print CSV for --from-file: group (where there are several), topic, partition, offset.")
+@click.option(
+    "--export", is_flag=True, help="Print CSV for --from-file with the columns group (only for several groups), topic, partition, offset."
+)
 @execute_option
 @timeout_option
 @output_option
@@ -116,9 +124,9 @@ def reset_offsets(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Move a group's committed offsets.
+    """Reset a group's committed offsets.
 
-    Only of groups without members. A group that is not there is made.
+    The group must have no members. A group that does not exist is created.
     """
     one_of({"GROUP": bool(names), "--all-groups": all_groups}, needed=True)
     chosen = one_of(
@@ -137,17 +145,17 @@ def reset_offsets(
     if one_of({"--topic": bool(topics), "--all-topics": all_topics, "--from-file": from_file is not None}, needed=False) is None:
         raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     if export and output != "table":
-        raise click.UsageError("--export excludes -o json: it prints CSV")
+        raise click.UsageError("--export prints CSV and cannot be used with -o json")
     scenario = chosen_scenario(str(chosen), to_offset if to_offset is not None else shift_by, to_datetime, by_duration)
     scopes = partition_scopes("--topic", topics)
     rows: list[dict[str, object]] = []
     failed = 0
-    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+    with Admin(client_settings(bootstrap, settings, **timeout_settings(timeout))) as admin:
         groups = sorted(group.group_id for group in admin.list_consumer_groups()) if all_groups else list(names)
         given = plan_in(from_file, groups) if from_file is not None else None
         scope = partitions_of(admin, scopes) if scopes else None
         for group, found in admin.try_describe_consumer_groups(groups).items():
-            problem = not_to_be_moved(group, found)
+            problem = refusal_of(group, found)
             if problem is not None:
                 failed += 1
                 click.echo(f"{NAME}: {problem}", err=True)
@@ -164,7 +172,7 @@ def reset_offsets(
             for partition, error in outcomes.items():
                 if error is not None:
                     failed += 1
-                    complain(NAME, error, f"{group}: {partition}")
+                    report_error(NAME, error, f"{group}: {partition}")
                     continue
                 at = committed.get(partition)
                 rows.append(
@@ -199,7 +207,7 @@ def plan_in(file: Path, groups: Sequence[str]) -> dict[str, dict[TopicPartition,
         raise OdradekError(f"{file}:{line}: the byte 0x{content[error.start]:02x} is not UTF-8") from None
 
 
-def not_to_be_moved(group: str, found: ConsumerGroupDescription | KafkaError) -> str | None:
+def refusal_of(group: str, found: ConsumerGroupDescription | KafkaError) -> str | None:
     """Return the reason why a group's offsets cannot be moved, None when they can. Raises KafkaError when the cluster is unreachable."""
     if isinstance(found, KafkaError):
         if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -209,9 +217,9 @@ def not_to_be_moved(group: str, found: ConsumerGroupDescription | KafkaError) ->
         return f"{group}: {explained(found)}"
     if found.state in _INACTIVE:
         return None
-    return with_way_out(
+    return with_advice(
         f"Assignments can only be reset if the group '{group}' is inactive, but the current state is {found.state}.",
-        "stop its members first",
+        "stop the members of the group first",
     )
 
 
@@ -228,8 +236,8 @@ def new_offsets(
     """
     option, value = scenario
     current = {partition: at.offset for partition, at in committed.items() if at is not None}
-    there = partitions_there(admin, partitions)
-    problems = [f"{partition} is not there, its offset stays" for partition in partitions if partition not in there]
+    there = existing_partitions(admin, partitions)
+    problems = [f"{partition} does not exist; its offset stays unchanged" for partition in partitions if partition not in there]
     partitions = there
     if option == "--from-file":
         wanted = {partition: given[partition] for partition in partitions}
@@ -247,9 +255,9 @@ def new_offsets(
         return Plan(_offsets(admin, partitions, OffsetSpec.EARLIEST if option == "--to-earliest" else OffsetSpec.LATEST), [], problems)
     else:
         found = _offsets(admin, partitions, value)
-        late = [partition for partition in partitions if found[partition] < 0]
-        remarks = [f"{partition} has no record of that time or later: its end is taken" for partition in late]
-        return Plan(found | _offsets(admin, late, OffsetSpec.LATEST), remarks, problems)
+        without_record = [partition for partition in partitions if found[partition] < 0]
+        remarks = [f"{partition} has no record of that time or later; the end offset is used" for partition in without_record]
+        return Plan(found | _offsets(admin, without_record, OffsetSpec.LATEST), remarks, problems)
     first, last = _offsets(admin, wanted, OffsetSpec.EARLIEST), _offsets(admin, wanted, OffsetSpec.LATEST)
     return within(wanted, first, last, problems)
 
@@ -263,9 +271,9 @@ def within(
     for partition, offset in wanted.items():
         offsets[partition] = min(max(offset, first[partition]), last[partition])
         if offset > last[partition]:
-            remarks.append(f"{partition}: offset {offset} is higher than its latest, {last[partition]}, which is taken")
+            remarks.append(f"{partition}: offset {offset} is higher than the latest offset; {last[partition]} is used")
         elif offset < first[partition]:
-            remarks.append(f"{partition}: offset {offset} is lower than its earliest, {first[partition]}, which is taken")
+            remarks.append(f"{partition}: offset {offset} is lower than the earliest offset; {first[partition]} is used")
     return Plan(offsets, remarks, problems)
 
 
@@ -286,15 +294,15 @@ def read_plan(text: str, file: str, groups: Sequence[str]) -> dict[str, dict[Top
         if not cells:
             continue
         if len(cells) == 3 and len(groups) != 1:
-            raise OdradekError(f"{file}:{number}: a line for several groups begins with the group")
+            raise OdradekError(f"{file}:{number}: expected group,topic,partition,offset, because several groups are reset")
         group, topic, *rest = cells if len(cells) == 4 else (groups[0], *cells)
         if len(rest) != 2 or not topic or not _NUMBER.fullmatch(rest[0]) or not _NUMBER.fullmatch(rest[1].removeprefix("-")):
-            raise OdradekError(f"{file}:{number}: this must be topic,partition,offset or group,topic,partition,offset")
+            raise OdradekError(f"{file}:{number}: expected topic,partition,offset or group,topic,partition,offset")
         if group not in plan:
-            raise OdradekError(f"{file}:{number}: group {group} is none of those that are to be reset")
+            raise OdradekError(f"{file}:{number}: group {group} is not one of the groups to reset")
         partition, offset = int(rest[0]), int(rest[1])
         if partition > 0x7FFFFFFF or not -_LARGEST - 1 <= offset <= _LARGEST:
-            raise OdradekError(f"{file}:{number}: the number is too large")
+            raise OdradekError(f"{file}:{number}: the partition or the offset is too large")
         plan[group][TopicPartition(topic, partition)] = offset
     return plan
 
@@ -316,8 +324,10 @@ def exported(rows: Sequence[Mapping[str, object]], *, with_group: bool) -> str:
 
 
 @click.command(name="delete-offsets")
-@named_argument("names", "--group", "GROUP", "Another way to name the group.", required=True)
-@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:N,...]", help="Whose offsets; may be repeated.")
+@named_argument("names", "--group", "GROUP", "The same as the argument GROUP.", required=True)
+@click.option(
+    "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:N,...]", help="Delete the offsets of this topic; may be repeated."
+)
 @execute_option
 @timeout_option
 @output_option
@@ -325,24 +335,26 @@ def exported(rows: Sequence[Mapping[str, object]], *, with_group: bool) -> str:
 def delete_offsets(
     names: tuple[str, ...], topics: tuple[str, ...], execute: bool, timeout: int, output: Output, bootstrap: str, settings: tuple[str, ...]
 ) -> int:
-    """Forget a group's offsets of topics.
+    """Delete a group's committed offsets.
 
-    Also those of topics that are gone. Offsets of a topic that a member reads stay.
+    The topic need not exist any longer. Offsets of a topic that a member reads are not deleted.
     """
-    group = only(names, "GROUP")
+    group = single_name(names, "GROUP")
     scopes = partition_scopes("--topic", topics)
-    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+    with Admin(client_settings(bootstrap, settings, **timeout_settings(timeout))) as admin:
         admin.describe_consumer_groups([group])  # An unknown group is an error, not a group without offsets.
         committed = admin.list_consumer_group_offsets([group])[group]
         wanted, missing = _with_offsets(scopes, committed)
         for each in missing:
-            click.echo(f"{NAME}: group {group} has no offset of {each}; `odradek groups describe {group}` shows what it has", err=True)
+            click.echo(
+                f"{NAME}: group {group} has no committed offset of {each}; `odradek groups describe {group}` shows its offsets", err=True
+            )
         outcomes: Mapping[TopicPartition, KafkaError | None] = dict.fromkeys(wanted)
         if execute and wanted:
             outcomes = admin.try_delete_consumer_group_offsets(group, wanted)
     for partition, error in outcomes.items():
         if error is not None:
-            complain(NAME, error, f"{group}: {partition}")
+            report_error(NAME, error, f"{group}: {partition}")
     rows = [
         {
             "topic": partition.topic,

@@ -9,7 +9,7 @@ from odradek.base.addresses import host_port
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.output import Row
-from odradek.cli.per_item import partitions_there
+from odradek.cli.per_item import existing_partitions
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import ConsumerGroupDescription, GroupState, MemberDescription, OffsetAndMetadata
 from odradek.client.admin.types.topics import OffsetSpec
@@ -69,8 +69,8 @@ def _partitions(
 
 def end_offsets(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the end offsets of the partitions that exist and have a leader. The result lacks the other partitions."""
-    there = partitions_there(admin, partitions)
-    outcomes = admin.try_list_offsets(dict.fromkeys(there, OffsetSpec.LATEST))
+    existing = existing_partitions(admin, partitions)
+    outcomes = admin.try_list_offsets(dict.fromkeys(existing, OffsetSpec.LATEST))
     return {partition: found.offset for partition, found in outcomes.items() if not isinstance(found, KafkaError)}
 
 

@@ -12,12 +12,12 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.group_applications import reset_application
 from odradek.cli.group_offsets import delete_offsets, reset_offsets
 from odradek.cli.group_report import NAME, Report, report
 from odradek.cli.output import Output, output_option, show
-from odradek.cli.per_item import complain, named_argument, one_of, patience, timeout_option
+from odradek.cli.per_item import named_argument, one_of, report_error, timeout_option, timeout_settings
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.groups import GroupListing, GroupState, GroupType
 
@@ -38,15 +38,15 @@ _TYPES: Final = {kind.lower(): kind for kind in GroupType if kind is not GroupTy
 
 
 def _groups(*, required: bool) -> Callable[[F], F]:
-    return named_argument("names", "--group", "GROUP", "Another way to name a group.", required=required)
+    return named_argument("names", "--group", "GROUP", "The same as the argument GROUP; may be repeated.", required=required)
 
 
-_all_groups = click.option("--all-groups", is_flag=True, help="All consumer groups there are.")
+_all_groups = click.option("--all-groups", is_flag=True, help="All consumer groups.")
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Show groups, their members and lag; move offsets."""
+    """Show groups, members and lag; reset offsets."""
 
 
 command.add_command(delete_offsets)
@@ -55,11 +55,9 @@ command.add_command(reset_application)
 
 
 @command.command(name="list")
-@click.option(
-    "--consumer", is_flag=True, help="Groups of consumers: of type consumer, and classic ones of the protocol consumer or of none."
-)
-@click.option("--share", is_flag=True, help="Share groups.")
-@click.option("--streams", is_flag=True, help="Groups of Kafka Streams.")
+@click.option("--consumer", is_flag=True, help="Only groups of consumers: type consumer, and type classic with protocol consumer or none.")
+@click.option("--share", is_flag=True, help="Only share groups.")
+@click.option("--streams", is_flag=True, help="Only groups of Kafka Streams.")
 @click.option("--type", "--group-type", "types", is_flag=False, flag_value=_ANY, metavar="[TYPE,...]", help="Only groups of these types.")
 @click.option("--state", "states", is_flag=False, flag_value=_ANY, metavar="[STATE,...]", help="Only groups in these states.")
 @click.option("--protocol", metavar="NAME", help="Only groups of this protocol, such as consumer or connect.")
@@ -78,13 +76,13 @@ def list_(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """List groups, with type, protocol and state."""
+    """List groups with type, protocol and state."""
     one_of({"--consumer": consumer, "--share": share, "--streams": streams, "--type": types not in (None, _ANY)}, needed=False)
     wanted_types = _chosen("types", types, _TYPES)
     wanted_states = _chosen("states", states, _STATES)
     if share or streams:
         wanted_types = [GroupType.SHARE if share else GroupType.STREAMS]
-    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+    with Admin(client_settings(bootstrap, settings, **timeout_settings(timeout))) as admin:
         found = admin.list_groups(states=wanted_states, types=wanted_types)
     if consumer:
         found = [each for each in found if _of_consumers(each)]
@@ -115,11 +113,11 @@ def _chosen(what: str, text: str | None, known: Mapping[str, V]) -> list[V]:
 @command.command()
 @_groups(required=False)
 @_all_groups
-@click.option("--offsets", is_flag=True, help="Partitions with committed offset, end and lag; the default.")
-@click.option("--members", is_flag=True, help="Members instead of partitions.")
-@click.option("--state", is_flag=True, help="One line a group: coordinator, assignor, state, number of members.")
-@click.option("--verbose", is_flag=True, help="With epochs, and assignments of members.")
-@click.option("--only-with-lag", is_flag=True, help="Only partitions that have records which were not consumed yet.")
+@click.option("--offsets", is_flag=True, help="Show committed offset, end offset and lag of partitions; the default.")
+@click.option("--members", is_flag=True, help="Show members instead of partitions.")
+@click.option("--state", is_flag=True, help="Show coordinator, assignor, state and number of members of each group.")
+@click.option("--verbose", is_flag=True, help="Also show epochs and the assignments of members.")
+@click.option("--only-with-lag", is_flag=True, help="Only partitions with a lag greater than 0.")
 @timeout_option
 @output_option
 @connection_options
@@ -138,21 +136,21 @@ def describe(
 ) -> int:
     """Show offsets and lag, members or state.
 
-    A group that is not there makes the exit status 1.
+    The exit status is 1 if a group does not exist.
     """
     _need_groups(names, all_groups)
     what = one_of({"--offsets": offsets, "--members": members, "--state": state}, needed=False) or "--offsets"
     if only_with_lag and what != "--offsets":
-        raise click.UsageError(f"--only-with-lag is for offsets, not for {what}")
-    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+        raise click.UsageError(f"--only-with-lag cannot be used with {what}")
+    with Admin(client_settings(bootstrap, settings, **timeout_settings(timeout))) as admin:
         found: Report = report(admin, _named(admin, names, all_groups), what, verbose=verbose)
     for line in found.remarks:
         click.echo(line, err=True)
     for group, error in found.errors.items():
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            click.echo(f"{NAME}: Consumer group '{group}' does not exist; `odradek groups list` shows all", err=True)
+            click.echo(f"{NAME}: Consumer group '{group}' does not exist; `odradek groups list` shows all groups", err=True)
         else:
-            complain(NAME, error, group)
+            report_error(NAME, error, group)
     rows = found.rows
     if only_with_lag:
         rows = [row for row in rows if row["lag"]]
@@ -162,7 +160,7 @@ def describe(
 
 def _need_groups(names: tuple[str, ...], all_groups: bool) -> None:
     if not one_of({"GROUP": bool(names), "--all-groups": all_groups}, needed=False):
-        raise click.UsageError("one of GROUP, --all-groups is needed")
+        raise click.UsageError("one of GROUP, --all-groups is required")
 
 
 def _named(admin: Admin, names: tuple[str, ...], all_groups: bool) -> list[str]:
@@ -181,8 +179,8 @@ def delete(names: tuple[str, ...], all_groups: bool, execute: bool, timeout: int
     Only a group without members can be deleted.
     """
     _need_groups(names, all_groups)
-    failed = told = 0
-    with Admin(client_settings(bootstrap, settings, **patience(timeout))) as admin:
+    failed = previewed = 0
+    with Admin(client_settings(bootstrap, settings, **timeout_settings(timeout))) as admin:
         groups = _named(admin, names, all_groups)
         if execute:
             for group, error in admin.try_delete_consumer_groups(groups).items():
@@ -190,34 +188,34 @@ def delete(names: tuple[str, ...], all_groups: bool, execute: bool, timeout: int
                     click.echo(f"Deleted group {group}.")
                 else:
                     failed += 1
-                    complain(NAME, error, group)
+                    report_error(NAME, error, group)
         else:
             for group, found in admin.try_describe_consumer_groups(groups).items():
                 if isinstance(found, KafkaError):
                     failed += 1
-                    complain(NAME, found, group)
+                    report_error(NAME, found, group)
                 elif found.state not in (GroupState.EMPTY, GroupState.DEAD):
                     failed += 1
-                    complain(NAME, KafkaError(ErrorCode.NON_EMPTY_GROUP, _members(len(found.members))), group)
+                    report_error(NAME, KafkaError(ErrorCode.NON_EMPTY_GROUP, _members(len(found.members))), group)
                 else:
-                    told += 1
+                    previewed += 1
                     count = len(admin.list_consumer_group_offsets([group])[group])
                     click.echo(f"Would delete group {group} with {count} committed offset{'s' if count != 1 else ''}.")
-    if told:
+    if previewed:
         remark_dry_run(NAME)
     return 1 if failed else 0
 
 
 def _members(count: int) -> str:
-    return f"it has {count} member{'s' if count != 1 else ''}"
+    return f"the group has {count} member{'s' if count != 1 else ''}"
 
 
 @command.command(name="validate-regex")
 @click.argument("pattern")
 def validate_regex(pattern: str) -> int:
-    """Say whether a pattern for topics is one (RE2).
+    """Check whether a topic pattern is valid RE2 syntax.
 
-    No broker is asked.
+    The check needs no broker.
     """
     from odradek.coordinator.patterns import compile_pattern
 

@@ -33,16 +33,16 @@ def help_page(usage: str, paragraphs: Sequence[str], *sections: tuple[str, Seque
     return "\n".join(lines)
 
 
-def with_way_out(problem: str, way_out: str) -> str:
+def with_advice(problem: str, advice: str) -> str:
     """Return one line with a problem and advice for the user."""
-    return f"{problem} {way_out}" if problem.endswith("?") else f"{problem.removesuffix('.')}; {way_out}"
+    return f"{problem} {advice[0].upper()}{advice[1:]}" if problem.endswith("?") else f"{problem.removesuffix('.')}; {advice}"
 
 
-def misunderstood(command: str, problem: str, help_of: str | None = None) -> int:
+def report_usage_error(command: str, problem: str, help_of: str | None = None) -> int:
     """Print the problem of a command line with a reference to the help, as one line on standard error. Return exit status 2.
 
     `command` is the called command ("odradek topics"). `help_of` is the command whose help explains the problem, if it is another
     ("odradek topics create").
     """
-    print(with_way_out(f"{command}: {problem}", f"see `{help_of or command} --help`"), file=sys.stderr)
+    print(with_advice(f"{command}: {problem}", f"see `{help_of or command} --help`"), file=sys.stderr)
     return 2

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 _MODES: dict[str, str] = {
-    "-C": "`odradek consume` reads, without -C",
-    "-P": "`odradek produce` writes, without -P",
-    "-L": "kcat's -L is `odradek topics describe`, and `odradek cluster list-endpoints` for the brokers",
-    "-Q": "kcat's -Q is `odradek offsets -t TOPIC:PARTITION:MS`",
-    "-M": "kcat's -M is `odradek start`",
+    "-C": "to read records use `odradek consume` without -C",
+    "-P": "to write records use `odradek produce` without -P",
+    "-L": "instead of kcat's -L use `odradek topics describe`, and `odradek cluster list-endpoints` for the brokers",
+    "-Q": "instead of kcat's -Q use `odradek offsets -t TOPIC:PARTITION:MS`",
+    "-M": "instead of kcat's -M use `odradek start`",
 }
 
 
-def meant_by(option: str) -> str:
+def kcat_advice(option: str) -> str:
     """Return the text after "No such option" that names the command for a flag of kcat, "" for any other flag."""
-    meant = _MODES.get(option)
-    return f"; {meant}" if meant is not None else ""
+    advice = _MODES.get(option)
+    return f"; {advice}" if advice is not None else ""

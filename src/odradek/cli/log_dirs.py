@@ -20,7 +20,7 @@ def _brokers(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     ids = [each.strip() for text in texts for each in text.split(",")]
     for each in ids:
         if not (each.isascii() and each.isdecimal() and int(each) <= 0x7FFFFFFF):
-            raise click.BadParameter(f"{each!r} is not the id of a broker")
+            raise click.BadParameter(f"{each!r} is not a broker id")
     return tuple(dict.fromkeys(map(int, ids)))
 
 
@@ -30,7 +30,7 @@ def _names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Show the log directories of brokers."""
+    """Show replicas, their directories and sizes."""
 
 
 @command.command()
@@ -41,8 +41,8 @@ def command() -> None:
 def describe(brokers: tuple[int, ...], topics: tuple[str, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> int:
     """List replicas by broker and directory.
 
-    OFFSET-LAG is how far a replica is behind the high watermark, or a future replica behind the one that it is to replace. Status 1 when a
-    broker or a directory cannot be asked; the others are shown.
+    OFFSET-LAG is the lag of a replica behind the high watermark, or of a future replica behind the current replica. The exit status is 1
+    if a broker or a directory cannot be read; the others are shown.
     """
     rows: list[Row] = []
     failed = 0
@@ -52,7 +52,7 @@ def describe(brokers: tuple[int, ...], topics: tuple[str, ...], output: Output, 
         if unknown:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                f"broker {_listed(unknown)} is not in the cluster, which has {_listed(known)}",
+                f"broker {_listed(unknown)} is not in the cluster, whose brokers are {_listed(known)}",
             )
         partitions: list[TopicPartition] | None = None
         if topics:

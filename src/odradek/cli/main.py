@@ -14,42 +14,42 @@ import os
 import sys
 from contextlib import suppress
 
-from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood
+from odradek.cli.help_page import HELP_OPTION, help_page, report_usage_error
 from odradek.cli.kafka_flags import command_of_script, first_words_of_script
 from odradek.cli.signals import Terminated, as_interrupts
-from odradek.cli.streams import complete_streams, give_output_up
+from odradek.cli.streams import complete_streams, discard_output
 
 COMPLETING = "_ODRADEK_COMPLETE"
 """Environment variable with which a shell requests completions; see `completion`."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("odradek.cli.start", "Run a broker."),
-    "cluster": ("odradek.cli.cluster", "Run a cluster on this machine; ask any cluster."),
+    "cluster": ("odradek.cli.cluster", "Run a local cluster; inspect any cluster."),
     "storage": ("odradek.cli.storage", "Format, inspect and check log directories."),
     "topics": ("odradek.cli.topics", "Create, alter, list, describe and delete topics."),
     "produce": ("odradek.cli.produce", "Write records to a topic."),
-    "consume": ("odradek.cli.consume", "Print the records of a topic."),
-    "groups": ("odradek.cli.groups", "Show groups, their members and lag; move offsets."),
+    "consume": ("odradek.cli.consume", "Print the records of topics."),
+    "groups": ("odradek.cli.groups", "Show groups, members and lag; reset offsets."),
     "offsets": ("odradek.cli.offsets", "Print offsets of partitions."),
     "configs": ("odradek.cli.configs", "Show and change configurations, quotas and SCRAM users."),
-    "transactions": ("odradek.cli.transactions", "Show transactions, find and end hanging ones."),
-    "features": ("odradek.cli.features", "Show, raise and lower the cluster's feature levels."),
-    "quorum": ("odradek.cli.quorum", "Show the controllers' quorum, change its voters."),
-    "api-versions": ("odradek.cli.api_versions", "Show which versions of APIs brokers serve."),
-    "elections": ("odradek.cli.elections", "Have leaders of partitions elected."),
+    "transactions": ("odradek.cli.transactions", "Show transactions; find and abort hanging ones."),
+    "features": ("odradek.cli.features", "Show, upgrade and downgrade feature levels."),
+    "quorum": ("odradek.cli.quorum", "Show the controller quorum and change its voters."),
+    "api-versions": ("odradek.cli.api_versions", "Show the API versions that brokers support."),
+    "elections": ("odradek.cli.elections", "Elect leaders of partitions."),
     "reassign": ("odradek.cli.reassign", "Move partitions to other brokers."),
-    "log-dirs": ("odradek.cli.log_dirs", "Show which replicas lie where, and their sizes."),
-    "delete-records": ("odradek.cli.delete_records", "Delete the records before given offsets."),
-    "dump-log": ("odradek.cli.dump_log", "Print what is in segments, indexes and snapshots."),
-    "perf": ("odradek.cli.perf", "Measure how fast records are written and read."),
-    "verifiable": ("odradek.cli.verifiable", "Clients that tell each event as JSON, for tests."),
-    "metrics": ("odradek.cli.metrics", "Print the metrics of a node, or its health."),
-    "client-metrics": ("odradek.cli.client_metrics", "Subscribe to metrics of clients."),
-    "acls": ("odradek.cli.acls", "Show, add and remove access rules."),
+    "log-dirs": ("odradek.cli.log_dirs", "Show replicas, their directories and sizes."),
+    "delete-records": ("odradek.cli.delete_records", "Delete the records before offsets."),
+    "dump-log": ("odradek.cli.dump_log", "Print the contents of the files of a log."),
+    "perf": ("odradek.cli.perf", "Measure throughput and latency of records."),
+    "verifiable": ("odradek.cli.verifiable", "Run test clients that print events as JSON."),
+    "metrics": ("odradek.cli.metrics", "Print the metrics or the health of a node."),
+    "client-metrics": ("odradek.cli.client_metrics", "Manage subscriptions to metrics of clients."),
+    "acls": ("odradek.cli.acls", "Show, add and remove access rules (ACLs)."),
     "delegation-tokens": ("odradek.cli.delegation_tokens", "Create, renew, expire and show tokens."),
-    "pipeline": ("odradek.cli.pipeline", "Bring topics into tables with Spark."),
-    "profile": ("odradek.cli.profile", "Keep settings of clients under names."),
-    "completion": ("odradek.cli.completion", "Print a script that completes command lines."),
+    "pipeline": ("odradek.cli.pipeline", "Write topics to tables with Spark."),
+    "profile": ("odradek.cli.profile", "Store client settings under names."),
+    "completion": ("odradek.cli.completion", "Print a script for shell completion."),
 }
 """Module and summary by command."""
 
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             return _main(arguments)
         except OSError as error:
-            give_output_up()
+            discard_output()
             print(f"odradek: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
             return 1
 
@@ -99,13 +99,13 @@ def _main(arguments: list[str] | None) -> int:
     name = command_of_script(name)
     if name not in COMMANDS:
         if name.startswith("-"):
-            from odradek.cli.kcat_flags import meant_by
+            from odradek.cli.kcat_flags import kcat_advice
 
-            return misunderstood("odradek", f"No such option '{name}'{meant_by(name)}")
+            return report_usage_error("odradek", f"No such option '{name}'{kcat_advice(name)}")
         import difflib
 
         close = difflib.get_close_matches(name, COMMANDS, 1)
-        return misunderstood("odradek", f"No such command '{name}'" + (f". Did you mean '{close[0]}'?" if close else ""))
+        return report_usage_error("odradek", f"No such command '{name}'" + (f". Did you mean '{close[0]}'?" if close else ""))
     from importlib import import_module
 
     from odradek.base.errors import OdradekError
@@ -120,7 +120,7 @@ def _main(arguments: list[str] | None) -> int:
         print(indented(f"odradek {name}: {error}", ""), file=sys.stderr)
         return 1
     except BrokenPipeError:
-        give_output_up()  # the reader of standard output has closed it
+        discard_output()  # the reader of standard output has closed it
         return 1
     except OSError as error:
         what = error.strerror or str(error)
@@ -128,7 +128,7 @@ def _main(arguments: list[str] | None) -> int:
         with suppress(OSError):
             sys.stdout.flush()
             return 1
-        give_output_up()
+        discard_output()
         return 1
     except Terminated as ended:
         return ended.status

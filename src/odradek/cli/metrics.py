@@ -17,19 +17,19 @@ _TIMEOUT_S: Final = 30.0
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
-@click.option("-b", "--address", metavar="HOST:PORT", help=f"The metrics listener of a node; 127.0.0.1:{_PORT} when left out.")
-@click.option("--url", metavar="URL", help="The same as http://HOST:PORT, for what stands behind a proxy.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="MBeans as JSON, with rates, instead of Prometheus text.")
-@click.option("--health", type=click.Choice(["live", "ready"]), help="Ask whether the node is; exit status 1 when it is not.")
+@click.option("-b", "--address", metavar="HOST:PORT", help=f"The metrics listener of a node; 127.0.0.1:{_PORT} by default.")
+@click.option("--url", metavar="URL", help="The full URL of the metrics listener, if the node is behind a proxy.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print MBeans and rates as JSON instead of Prometheus text.")
+@click.option("--health", type=click.Choice(["live", "ready"]), help="Check whether the node is live or ready; exit status 1 if not.")
 def command(address: str | None, url: str | None, as_json: bool, health: str | None) -> int:
-    """Print the metrics of a node.
+    """Print the metrics or the health of a node.
 
-    The node has to have odradek.metrics.listener set.
+    odradek.metrics.listener must be set on the node.
     """
     if address and url:
-        raise click.UsageError("--address and --url name the same thing; give one of them")
+        raise click.UsageError("--address cannot be used with --url")
     if as_json and health:
-        raise click.UsageError("--json is for metrics, not for --health")
+        raise click.UsageError("--json cannot be used with --health")
     base = (url or f"http://{address or f'127.0.0.1:{_PORT}'}").rstrip("/")
     if not base.startswith(("http://", "https://")):
         raise click.UsageError(f"--url {without_password(base)} does not begin with http:// or https://")
@@ -43,7 +43,7 @@ def _print(base: str, path: str) -> int:
     Raises OdradekError for any other error status and when the node cannot be reached.
     """
     healthy = True
-    for chunk in _answer(base, path):
+    for chunk in _response(base, path):
         if chunk is None:
             healthy = False
         else:
@@ -52,7 +52,7 @@ def _print(base: str, path: str) -> int:
     return 0 if healthy else 1
 
 
-def _answer(base: str, path: str) -> Iterator[bytes | None]:
+def _response(base: str, path: str) -> Iterator[bytes | None]:
     """Yield the chunks of the response, and first None for a node that is not healthy.
 
     Raises OdradekError for any other error status, for a peer that does not speak HTTP, and when the node cannot be reached.
@@ -65,16 +65,18 @@ def _answer(base: str, path: str) -> Iterator[bytes | None]:
         if not 200 <= response.status < 300:
             if not path.startswith("/health/") or response.status != 503:
                 response.close()
-                raise OdradekError(f"{shown}{path} answers {response.status} {response.reason}; is it the metrics listener of a node?")
+                raise OdradekError(
+                    f"{shown}{path} returns status {response.status} {response.reason}; is it the metrics listener of a node?"
+                )
             yield None
         yield from response
     except OSError as error:
         reason = error.strerror or str(error)
         if isinstance(error, NotHttp):
-            reason = "what answers there is not HTTP"
+            reason = "the response is not HTTP"
         elif isinstance(error, CutShort):
-            reason = "its answer ends in the middle"
-        raise OdradekError(f"{shown} cannot be asked: {reason}; is odradek.metrics.listener set?") from None
+            reason = "the response ends early"
+        raise OdradekError(f"cannot read {shown}: {reason}; is odradek.metrics.listener set?") from None
 
 
 def main(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ from odradek.base.errors import KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
 from odradek.cli.output import Output, output_option, show
-from odradek.cli.per_item import complain
+from odradek.cli.per_item import report_error
 from odradek.cli.times import instant_ms
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.topics import OffsetSpec
@@ -32,54 +32,54 @@ Wanted = Callable[[TopicPartition], bool]
     "topics",
     multiple=True,
     metavar="REGEX[,...]|TOPIC:N:TIME",
-    help="Topics whose whole name matches; all when left out. Or one partition and a time for it, as kcat's -Q. May be repeated.",
+    help="Topics whose whole name matches; all topics by default. Or a partition and a time, as for kcat's -Q. May be repeated.",
 )
-@click.option("-p", "--partitions", metavar="N,...", help="Only these partitions of the topics.")
+@click.option("-p", "--partitions", metavar="N,...", help="Only partitions with these numbers.")
 @click.option(
     "--topic-partitions",
     metavar="REGEX:N,...",
-    help="Topics and their partitions: a, a:0, a:0-3 (0 to 2), a:1- (from 1), a:-3 (0 to 2), :0 (of all).",
+    help="Topics and partitions: a (all partitions), a:0, a:0-3 (0 to 2), a:1- (from 1), a:-3 (0 to 2), :0 (partition 0 of all topics).",
 )
 @click.option(
     "--time",
-    "moment",
+    "time_spec",
     metavar="SPEC|MS|TIME",
-    help="latest (-1), the default, earliest (-2), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), "
-    "earliest-pending-upload (-6), or the first record of a time or later: Unix milliseconds, or 2023-11-14T22:13:20 (UTC without a zone).",
+    help="latest (-1, the default), earliest (-2), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), earliest-pending-upload "
+    "(-6), or a time for the first record at or after it: Unix milliseconds, or 2023-11-14T22:13:20 (UTC without a zone).",
 )
-@click.option("--exclude-internal-topics", "only_own", is_flag=True, help="Without Kafka's own topics.")
+@click.option("--exclude-internal-topics", "exclude_internal", is_flag=True, help="Omit Kafka's internal topics.")
 @output_option
 @connection_options
 def command(
     topics: tuple[str, ...],
     partitions: str | None,
     topic_partitions: str | None,
-    moment: str | None,
-    only_own: bool,
+    time_spec: str | None,
+    exclude_internal: bool,
     output: Output,
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
     """Print offsets of partitions.
 
-    A partition that has none such shows `-`. One that cannot be asked makes the exit status 1.
+    `-` means that the partition has no such offset. The exit status is 1 if a request for a partition fails.
     """
     if topic_partitions is not None and (topics or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
     queries = _queries(topics)
-    if queries and (partitions is not None or moment is not None):
-        raise click.UsageError(f"-t {topics[0]} names partition and time, which excludes --partitions and --time")
+    if queries and (partitions is not None or time_spec is not None):
+        raise click.UsageError(f"-t {topics[0]} names a partition and a time, and cannot be used with --partitions and --time")
     wanted = _rules(topic_partitions) if topic_partitions is not None else _pattern_and_numbers(",".join(topics), partitions)
-    spec = parse_spec("latest" if moment is None else moment)
+    spec = parse_spec("latest" if time_spec is None else time_spec)
     failed = 0
     rows: list[dict[str, object]] = []
     with Admin(client_settings(bootstrap, settings)) as admin:
-        names = {partition.topic for partition, _ in queries} or [topic.name for topic in admin.list_topics(internal=not only_own)]
+        names = {partition.topic for partition, _ in queries} or [topic.name for topic in admin.list_topics(internal=not exclude_internal)]
         described = admin.describe_topics(names)
         all_ = [TopicPartition(str(name), number) for name, topic in described.items() for number in topic.partitions]
         asked = sorted(filter(wanted, all_)) if not queries else []
         if not asked and not queries:
-            raise OdradekError("Could not match any topic-partitions with the specified filters; `odradek topics list` shows what there is")
+            raise OdradekError("Could not match any topic-partitions with the specified filters; `odradek topics list` shows all topics")
         for partition, _ in queries:
             if partition not in all_:
                 raise OdradekError(f"topic {partition.topic} has no partition {partition.partition}")
@@ -87,7 +87,7 @@ def command(
             for partition, found in admin.try_list_offsets(each).items():
                 if isinstance(found, KafkaError):
                     failed += 1
-                    complain(NAME, found, str(partition))
+                    report_error(NAME, found, str(partition))
                     continue
                 rows.append(
                     {
@@ -117,9 +117,9 @@ def _requests(asked: list[tuple[TopicPartition, OffsetSpec | int]]) -> list[dict
     """Distribute the queries over as few requests as possible. A request can ask for only one offset per partition."""
     requests: list[dict[TopicPartition, OffsetSpec | int]] = []
     for partition, spec in asked:
-        free = next((request for request in requests if partition not in request), None)
-        if free is not None:
-            free[partition] = spec
+        request_without = next((request for request in requests if partition not in request), None)
+        if request_without is not None:
+            request_without[partition] = spec
         else:
             requests.append({partition: spec})
     return requests
@@ -160,7 +160,7 @@ def _pattern(option: str, text: str) -> Callable[[str], object]:
     try:
         return re.compile(text).fullmatch
     except re.error as error:
-        raise click.UsageError(f"{option} {text}: this is no regular expression: {error}") from None
+        raise click.UsageError(f"{option} {text}: invalid regular expression: {error}") from None
 
 
 def _rules(text: str) -> Wanted:

@@ -35,7 +35,7 @@ def output_option(function: F) -> F:
         type=click.Choice([TABLE, JSON]),
         default=TABLE,
         show_default=True,
-        help="Table, or JSON for programs.",
+        help="A table, or JSON for programs.",
     )
     shortly = click.option("-J", "--json", "output", flag_value=JSON, help="The same as -o json.")
     return chosen(shortly(function))

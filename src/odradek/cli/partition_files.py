@@ -61,9 +61,9 @@ def read_topics(path: Path) -> list[str]:
     for each in _list(path, _document(path, _TOPICS), "topics", _TOPICS):
         topic = each.get("topic")
         if not isinstance(topic, str) or not topic:
-            raise ConfigError(f"{path}: topic is missing in topics; it must be {_TOPICS}")
+            raise ConfigError(f"{path}: topic is missing in topics; expected {_TOPICS}")
         if topic in found:
-            raise ConfigError(f"{path}: {topic} stands there twice")
+            raise ConfigError(f"{path}: {topic} is given twice")
         found.append(topic)
     return found
 
@@ -87,27 +87,27 @@ def _document(path: Path, form: str) -> dict[str, object]:
     try:
         found: object = json.loads(path.read_text())
     except (ValueError, RecursionError):
-        raise ConfigError(f"{path}: this is not JSON; it must be {form}") from None
+        raise ConfigError(f"{path}: invalid JSON; expected {form}") from None
     document = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     version = document.get("version", 1)
     if version != 1:
-        raise ConfigError(f"{path}: version {version} is not known; it must be {form}")
+        raise ConfigError(f"{path}: version {version} is unknown; expected {form}")
     return document
 
 
 def _list(path: Path, document: dict[str, object], name: str, form: str) -> list[dict[str, object]]:
     listed = document.get(name)
     if not isinstance(listed, list) or not listed or not all(isinstance(each, dict) for each in cast("list[object]", listed)):
-        raise ConfigError(f"{path}: {name} is missing or empty; it must be {form}")
+        raise ConfigError(f"{path}: {name} is missing or empty; expected {form}")
     return cast("list[dict[str, object]]", listed)
 
 
 def _partition(path: Path, fields: dict[str, object], form: str) -> TopicPartition:
     topic, partition = fields.get("topic"), fields.get("partition")
     if not isinstance(topic, str) or not topic or type(partition) is not int:
-        raise ConfigError(f"{path}: topic or partition is missing in partitions; it must be {form}")
+        raise ConfigError(f"{path}: topic or partition is missing in partitions; expected {form}")
     if not 0 <= partition <= _GREATEST:
-        raise ConfigError(f"{path}: there can be no partition {partition} of {topic}")
+        raise ConfigError(f"{path}: partition {partition} of topic {topic} is not in the range 0 to 2147483647")
     return TopicPartition(topic, partition)
 
 
@@ -115,14 +115,14 @@ def _no_twice(path: Path, partitions: list[TopicPartition]) -> None:
     seen: set[TopicPartition] = set()
     for each in partitions:
         if each in seen:
-            raise ConfigError(f"{path}: {each} stands there twice")
+            raise ConfigError(f"{path}: {each} is given twice")
         seen.add(each)
 
 
 def _brokers(path: Path, partition: TopicPartition, listed: object) -> tuple[int, ...]:
     brokers = cast("list[object]", listed) if isinstance(listed, list) else []
     if not brokers or not all(type(each) is int and 0 <= each <= _GREATEST for each in brokers):
-        raise ConfigError(f"{path}: replicas of {partition} must be a list of brokers, and not empty")
+        raise ConfigError(f"{path}: replicas of {partition} must be a list of broker ids that is not empty")
     found = tuple(cast("list[int]", brokers))
     if len(set(found)) != len(found):
         raise ConfigError(f"{path}: replicas of {partition} may not contain duplicate entries: {','.join(map(str, found))}")

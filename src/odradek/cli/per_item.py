@@ -35,12 +35,12 @@ timeout_option = click.option(
 )
 
 
-def patience(timeout: int) -> dict[str, str]:
+def timeout_settings(timeout: int) -> dict[str, str]:
     """Return the value of `--timeout` (milliseconds) as defaults for `client_settings`."""
     return {"default_api_timeout_ms": str(timeout), "request_timeout_ms": str(timeout)}
 
 
-def complain(command: str, error: KafkaError, item: str = "") -> None:
+def report_error(command: str, error: KafkaError, item: str = "") -> None:
     """Print the error of an item on standard error. Raise the error instead when the cluster is unreachable: it concerns all items."""
     if error.code in _UNREACHABLE:
         raise error
@@ -50,29 +50,31 @@ def complain(command: str, error: KafkaError, item: str = "") -> None:
 def named_argument(parameter: str, option: str | tuple[str, ...], metavar: str, what: str, *, required: bool) -> Callable[[F], F]:
     """Add NAME... and Kafka's `--option NAME` to a command, both as `parameter`. A repeated name counts once."""
     key = f"odradek.{parameter}"
-    spellings = (option,) if isinstance(option, str) else option
+    option_names = (option,) if isinstance(option, str) else option
 
-    def remember(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+    def store_names(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
         context.meta[key] = names
 
-    def both(context: click.Context, given: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    def merge_names(context: click.Context, given: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
         names = tuple(dict.fromkeys((*names, *context.meta.get(key, ()))))
         if "" in names:
-            raise click.UsageError(f"{spellings[0]}: this must not be empty")
+            raise click.UsageError(f"{option_names[0]}: expected a value, not an empty one")
         if required and not names:
             raise click.MissingParameter(ctx=context, param=given)
         return names
 
-    shown = f"{metavar}..." if required else f"[{metavar}...]"
-    argument = click.argument(parameter, nargs=-1, metavar=shown, callback=both)
-    spelled = click.option(*spellings, multiple=True, expose_value=False, is_eager=True, callback=remember, metavar=metavar, help=what)
-    return lambda function: argument(spelled(function))
+    shown_metavar = f"{metavar}..." if required else f"[{metavar}...]"
+    argument = click.argument(parameter, nargs=-1, metavar=shown_metavar, callback=merge_names)
+    option_decorator = click.option(
+        *option_names, multiple=True, expose_value=False, is_eager=True, callback=store_names, metavar=metavar, help=what
+    )
+    return lambda function: argument(option_decorator(function))
 
 
-def only(names: Sequence[str], metavar: str) -> str:
+def single_name(names: Sequence[str], metavar: str) -> str:
     """Return the only name. Raises UsageError for several names."""
     if len(names) != 1:
-        raise click.UsageError(f"one {metavar} at a time, not {' and '.join(names)}")
+        raise click.UsageError(f"give only one {metavar}, not {' and '.join(names)}")
     return names[0]
 
 
@@ -83,7 +85,7 @@ def partition_scopes(option: str, texts: Iterable[str]) -> dict[str, list[int] |
         topic, colon, numbers = text.partition(":")
         each = numbers.split(",") if colon else []
         if not topic or not all(number.isascii() and number.isdecimal() and len(number) < 10 for number in each):
-            raise click.UsageError(f"{option} {text}: this must be TOPIC or TOPIC:N,N")
+            raise click.UsageError(f"{option} {text}: expected TOPIC or TOPIC:N,N")
         before = scopes.get(topic, [])
         scopes[topic] = None if not colon or before is None else sorted({*before, *map(int, each)})
     return scopes
@@ -93,30 +95,30 @@ def partitions_of(admin: Admin, scopes: Mapping[str, Sequence[int] | None]) -> l
     """Return the partitions of the scopes. Raises KafkaError for an unknown topic, OdradekError for an unknown partition."""
     found: list[TopicPartition] = []
     for topic, described in admin.describe_topics(list(scopes)).items():
-        there = sorted(described.partitions)
+        existing = sorted(described.partitions)
         wanted = scopes[str(topic)]
-        missing = sorted(set(wanted or ()) - set(there))
+        missing = sorted(set(wanted or ()) - set(existing))
         if missing:
-            raise OdradekError(f"topic {topic} has partitions {there[0]} to {there[-1]}, not {missing[0]}")
-        found += [TopicPartition(str(topic), number) for number in (there if wanted is None else wanted)]
+            raise OdradekError(f"topic {topic} has no partition {missing[0]}; its partitions are {existing[0]} to {existing[-1]}")
+        found += [TopicPartition(str(topic), number) for number in (existing if wanted is None else wanted)]
     return found
 
 
-def partitions_there(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+def existing_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return the partitions that exist, in their order, without those of topics that may not be described.
 
     Raises KafkaError for any other error of a topic.
     """
     wanted = list(partitions)
     topics = admin.try_describe_topics(sorted({partition.topic for partition in wanted}))
-    there: list[TopicPartition] = []
+    existing: list[TopicPartition] = []
     for partition in wanted:
         topic = topics[partition.topic]
         if not isinstance(topic, KafkaError):
-            there += [partition] if partition.partition in topic.partitions else []
+            existing += [partition] if partition.partition in topic.partitions else []
         elif topic.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             raise topic
-    return there
+    return existing
 
 
 def id_of(option: str, text: str) -> UUID:
@@ -124,14 +126,14 @@ def id_of(option: str, text: str) -> UUID:
     try:
         return uuid_from_string(text)
     except ValueError:
-        raise click.UsageError(f"{option} {text}: this must be an id of 22 characters, as `describe` shows it") from None
+        raise click.UsageError(f"{option} {text}: expected an id of 22 characters, as `describe` shows it") from None
 
 
 def one_of(chosen: Mapping[str, bool], needed: bool) -> str | None:
     """Return the given option, None for none. Raises UsageError for two options, and for none when an option is needed."""
-    given = [name for name, there in chosen.items() if there]
+    given = [name for name, is_given in chosen.items() if is_given]
     if len(given) > 1:
-        raise click.UsageError(f"{given[0]} excludes {given[1]}")
+        raise click.UsageError(f"{given[0]} cannot be used with {given[1]}")
     if needed and not given:
-        raise click.UsageError(f"one of {', '.join(chosen)} is needed")
+        raise click.UsageError(f"one of {', '.join(chosen)} is required")
     return given[0] if given else None

@@ -12,41 +12,41 @@ from odradek.cli.client_command import CONTEXT_SETTINGS, run
 from odradek.cli.kafka_flags import first_words_of_script
 from odradek.cli.perf_options import NAME
 
-_OF_SEVERAL: Final = ("--producer-props", "--command-property")
-_PLACES: Final = ("--bootstrap-server", "--topic", "--num-records", "--producer-acks", "--record-size", "--command-config")
+_OPTIONS_WITH_SEVERAL_VALUES: Final = ("--producer-props", "--command-property")
+_POSITIONAL: Final = ("--bootstrap-server", "--topic", "--num-records", "--producer-acks", "--record-size", "--command-config")
 _LATENCY: Final = first_words_of_script("kafka-e2e-latency")
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Measure how fast records are written and read."""
+    """Measure throughput and latency of records."""
 
 
 for _each in (perf_produce, perf_consume, perf_latency):
     command.add_command(_each.command)
 
 
-def apart(arguments: Sequence[str]) -> list[str]:
-    """Repeat an option with several values, as Kafka's script has it (`--producer-props acks=1 linger.ms=5`), before each value."""
+def repeat_options(arguments: Sequence[str]) -> list[str]:
+    """Repeat an option before each of its values. Kafka's script accepts several values (`--producer-props acks=1 linger.ms=5`)."""
     output: list[str] = []
     option = ""
     for argument in arguments:
         if argument.startswith("-"):
-            option = argument if argument in _OF_SEVERAL else ""
+            option = argument if argument in _OPTIONS_WITH_SEVERAL_VALUES else ""
         elif option and "=" in argument and output[-1] != option:
             output.append(option)
         output.append(argument)
     return output
 
 
-def named(arguments: Sequence[str]) -> list[str]:
+def name_arguments(arguments: Sequence[str]) -> list[str]:
     """Add option names to the five or six positional arguments that kafka-e2e-latency.sh still takes. Return other arguments unchanged."""
     words = arguments[len(_LATENCY) :]
     if [*arguments[: len(_LATENCY)]] != _LATENCY or not 5 <= len(words) <= 6 or any(word.startswith("-") for word in words):
         return [*arguments]
-    return [*_LATENCY, *[each for name, word in zip(_PLACES, words, strict=False) if word.strip() for each in (name, word)]]
+    return [*_LATENCY, *[each for name, word in zip(_POSITIONAL, words, strict=False) if word.strip() for each in (name, word)]]
 
 
 def main(arguments: list[str]) -> int:
     """Run the command line and return the exit status."""
-    return run(command, NAME, apart(arguments) if arguments[:1] == ["produce"] else named(arguments))
+    return run(command, NAME, repeat_options(arguments) if arguments[:1] == ["produce"] else name_arguments(arguments))

@@ -23,13 +23,13 @@ from odradek.cli.perf_options import (
     KAFKA,
     Form,
     form_option,
-    hasty_admin,
     measured_settings,
     metric_lines,
     metric_values,
     print_metrics_option,
     progress_wanted,
     reporting_interval_option,
+    short_timeout_admin,
 )
 from odradek.client.consumer.blocking import Consumer
 from odradek.client.consumer.listeners import RebalanceListener
@@ -37,32 +37,39 @@ from odradek.client.metrics import MetricName
 from odradek.client.types import ConsumerRecord
 
 _POLL_MS: Final = 100
-_POLLED: Final = 500
-_FAREWELL_MS: Final = 1000
-_BEHIND: Final = (
+_MAX_POLL_RECORDS: Final = 500
+_CLOSE_TIMEOUT_MS: Final = 1000
+_COLUMNS: Final = (
     "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 )
 
 
 @click.command(name="consume")
-@click.option("-t", "--topic", metavar="TOPIC", help="What to read.")
-@click.option("--include", metavar="REGEX", help="All topics whose whole name matches.")
-@click.option("-n", "--num-records", "--messages", "records", type=click.IntRange(1), required=True, metavar="N", help="How many to read.")
-@click.option("-G", "--group", metavar="GROUP", help="The consumer group to read as a member of; one of its own when left out.")
-@click.option("--from-latest", is_flag=True, help="Where the group has no offset, begin with what is written from now on.")
+@click.option("-t", "--topic", metavar="TOPIC", help="Topic to read.")
+@click.option("--include", metavar="REGEX", help="Read all topics whose whole name matches.")
+@click.option(
+    "-n", "--num-records", "--messages", "records", type=click.IntRange(1), required=True, metavar="N", help="Number of records to read."
+)
+@click.option("-G", "--group", metavar="GROUP", help="Consumer group to join; a new group by default.")
+@click.option("--from-latest", is_flag=True, help="Start at the end of partitions without a committed offset.")
 @click.option("--fetch-size", type=click.IntRange(0), metavar="BYTES", help="Short for -X max.partition.fetch.bytes=BYTES.")
 @click.option("--socket-buffer-size", type=click.IntRange(-1), metavar="BYTES", help="Short for -X receive.buffer.bytes=BYTES.")
 @click.option(
-    "--timeout", type=click.IntRange(1), default=10_000, show_default=True, metavar="MS", help="Give up when no record comes for so long."
+    "--timeout",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    metavar="MS",
+    help="Stop when no record arrives for MS milliseconds.",
 )
-@click.option("--show-detailed-stats", "detailed", is_flag=True, help="Figures of every reporting interval.")
-@click.option("--hide-header", is_flag=True, help="No line with the names of the columns, in Kafka's lines.")
+@click.option("--show-detailed-stats", "detailed", is_flag=True, help="Also print figures for every reporting interval.")
+@click.option("--hide-header", is_flag=True, help="Omit the line with the names of columns (with -o kafka).")
 @click.option(
     "--date-format",
     metavar="PATTERN",
     default="yyyy-MM-dd HH:mm:ss:SSS",
     show_default=True,
-    help="How times are shown; a pattern of java.text.SimpleDateFormat.",
+    help="Format of times, a pattern of java.text.SimpleDateFormat.",
 )
 @reporting_interval_option
 @print_metrics_option
@@ -88,14 +95,14 @@ def command(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Measure how fast records are read.
+    """Measure the throughput of a consumer.
 
-    As a member of a consumer group. The time until it has its partitions counts as time of the rebalance, the rest as time of fetching.
-    Bytes are those of keys and values.
+    Reads as a member of a consumer group. The time until the member has partitions counts as rebalance time, all other time as fetch time.
+    Only the bytes of keys and values are counted.
     """
     one_of({"--topic": topic is not None, "--include": include is not None}, needed=True)
     if hide_header and form != KAFKA:
-        raise click.UsageError("--hide-header is for -o kafka")
+        raise click.UsageError("--hide-header requires -o kafka")
     try:
         dates = java_date_format(date_format)
     except ValueError as error:
@@ -111,29 +118,29 @@ def command(
         if value is not None:
             chosen[key] = str(value)
     pattern = None if include is None else _pattern(include)
-    with hasty_admin(chosen) as admin:
+    with short_timeout_admin(chosen) as admin:
         if topic is None:
             admin.list_topics()
         else:
             admin.describe_topics([topic])
-    shown = _Shown(form, dates, detailed, hide_header, progress_wanted(form, interval))
+    printer = _Printer(form, dates, detailed, hide_header, progress_wanted(form, interval))
     with Consumer(chosen) as consumer:
-        reading = Reading(time.time, (INTERVAL_MS if interval is None else interval) / 1000, shown.window)
+        reading = Reading(time.time, (INTERVAL_MS if interval is None else interval) / 1000, printer.window)
         try:
             consumer.subscribe([topic] if topic is not None else pattern or [], reading.joining)
-            _read(consumer, reading, records, int(chosen.get("max.poll.records", _POLLED)), timeout / 1000)
+            _read(consumer, reading, records, int(chosen.get("max.poll.records", _MAX_POLL_RECORDS)), timeout / 1000)
         except KeyboardInterrupt:
-            shown.result(reading, None)
+            printer.result(reading, None)
             # After Ctrl-C the user does not wait for a broker that may not respond.
-            consumer.close(_FAREWELL_MS)
+            consumer.close(_CLOSE_TIMEOUT_MS)
             raise
-        short = f"{reading.records} of {records} records were read before none came for {timeout} ms; --timeout waits longer"
+        short = f"{reading.records} of {records} records were read, then no record came for {timeout} ms; use a longer --timeout"
         if reading.records < records and form == KAFKA:
             click.echo(
                 f"WARNING: Exiting before consuming the expected number of records: timeout ({timeout} ms) exceeded. "
                 "You can use the --timeout option to increase the timeout."
             )
-        shown.result(reading, consumer.metrics() if print_metrics else None)
+        printer.result(reading, consumer.metrics() if print_metrics else None)
     if reading.records < records:
         raise OdradekError(short)
     return 0
@@ -143,12 +150,12 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise click.UsageError(f"--include {text}: this is no regular expression: {error}") from None
+        raise click.UsageError(f"--include {text}: invalid regular expression: {error}") from None
 
 
-def _read(consumer: Consumer, reading: Reading, records: int, most: int, patience_s: float) -> None:
+def _read(consumer: Consumer, reading: Reading, records: int, most: int, timeout_s: float) -> None:
     last = time.monotonic()
-    while reading.records < records and time.monotonic() - last <= patience_s:
+    while reading.records < records and time.monotonic() - last <= timeout_s:
         found = consumer.poll(_POLL_MS, min(most, records - reading.records))
         if found:
             reading.take(found)
@@ -180,32 +187,32 @@ class Joining(RebalanceListener):
         self.total_s = 0.0
         self._clock = clock
         self._since = clock()
-        self._held: set[TopicPartition] = set()
+        self._assigned: set[TopicPartition] = set()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        held = bool(self._held)
-        self._held.difference_update(partitions)
-        if held and not self._held:
+        had_partitions = bool(self._assigned)
+        self._assigned.difference_update(partitions)
+        if had_partitions and not self._assigned:
             self._since = self._clock()
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        if not self._held:
+        if not self._assigned:
             now = self._clock()
             self.total_s += now - self._since
             self._since = now  # An empty assignment, as in a cooperative rebalance, goes on without partitions from here.
-        self._held.update(partitions)
+        self._assigned.update(partitions)
 
 
 class Reading:
-    """Counts of read records and bytes. After each interval of `interval_s` seconds `tell(window, all)` is called."""
+    """Counts of read records and bytes. After each interval of `interval_s` seconds `on_window(window, total)` is called."""
 
-    def __init__(self, clock: Callable[[], float], interval_s: float, tell: Callable[[Span, Span], None]) -> None:
+    def __init__(self, clock: Callable[[], float], interval_s: float, on_window: Callable[[Span, Span], None]) -> None:
         self.records = 0
         self.size = 0
         self.joining = Joining(clock)
         self._clock = clock
         self._interval_s = interval_s
-        self._tell = tell
+        self._on_window = on_window
         self._start_s = clock()
         self._before = self.all()
 
@@ -221,7 +228,7 @@ class Reading:
         before = self._before
         if now.end_s - before.end_s >= self._interval_s:
             joining_s = now.joining_s - before.joining_s
-            self._tell(Span(before.end_s, now.end_s, now.size - before.size, now.records - before.records, joining_s), now)
+            self._on_window(Span(before.end_s, now.end_s, now.size - before.size, now.records - before.records, joining_s), now)
             self._before = now
 
 
@@ -255,7 +262,7 @@ def span_line(span: Span, begin: str, read: Span) -> str:
     )
 
 
-class _Shown:
+class _Printer:
     """Printer of the measurements in the form of `-o`."""
 
     def __init__(self, form: Form, dates: DateFormat, detailed: bool, hide_header: bool, progress: bool) -> None:
@@ -265,10 +272,10 @@ class _Shown:
         self._progress = progress
         self._rows: list[Row] = []
         if form == KAFKA and not hide_header:
-            click.echo(f"{'time, threadId' if detailed else 'start.time, end.time'}, {_BEHIND}")
+            click.echo(f"{'time, threadId' if detailed else 'start.time, end.time'}, {_COLUMNS}")
 
-    def _date(self, moment_s: float) -> str:
-        return self._dates(int(moment_s * 1000))
+    def _date(self, unix_s: float) -> str:
+        return self._dates(int(unix_s * 1000))
 
     def _row(self, span: Span) -> Row:
         if self._form == "json":

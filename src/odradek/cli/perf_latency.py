@@ -14,7 +14,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import connection_options
 from odradek.cli.measuring import Latencies
 from odradek.cli.output import Row, show
-from odradek.cli.perf_options import KAFKA, NAME, Form, form_option, hasty_admin, measured_settings
+from odradek.cli.perf_options import KAFKA, NAME, Form, form_option, measured_settings, short_timeout_admin
 from odradek.client import NewTopic
 from odradek.client.config import CONSUMER_CONFIG, PRODUCER_CONFIG
 from odradek.client.consumer.blocking import Consumer
@@ -22,23 +22,30 @@ from odradek.client.producer.blocking import Producer
 from odradek.client.types import ConsumerRecord
 
 _POLL_MS: Final = 60_000
-_TOLD: Final = 1000
+_PRINT_EVERY: Final = 1000
 _FRACTIONS: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "p99.9_ms": 0.999}
 
 Header = tuple[str, bytes | None]
 
 
 @click.command(name="latency")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="What to write to and read from; created where it is missing.")
-@click.option("-n", "--num-records", "records", type=click.IntRange(1), required=True, metavar="N", help="How many records, one by one.")
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Topic to write and read; created if it does not exist.")
 @click.option(
-    "--producer-acks", "acks", type=click.Choice(["1", "all"]), default="all", show_default=True, help="Who acknowledges: leader, or all."
+    "-n", "--num-records", "records", type=click.IntRange(1), required=True, metavar="N", help="Number of records, sent one after another."
 )
-@click.option("--record-size", type=click.IntRange(0), required=True, metavar="BYTES", help="Size of a value.")
-@click.option("--record-key-size", "key_size", type=click.IntRange(0), default=0, metavar="BYTES", help="Size of a key; 0 for no key.")
-@click.option("--num-headers", "headers", type=click.IntRange(0), default=0, metavar="N", help="How many headers a record has.")
 @click.option(
-    "--record-header-key-size", "header_key_size", type=click.IntRange(0), default=0, metavar="BYTES", help="Size of a header's name."
+    "--producer-acks",
+    "acks",
+    type=click.Choice(["1", "all"]),
+    default="all",
+    show_default=True,
+    help="Acknowledged by the leader (1) or by all in-sync replicas.",
+)
+@click.option("--record-size", type=click.IntRange(0), required=True, metavar="BYTES", help="Size of each value.")
+@click.option("--record-key-size", "key_size", type=click.IntRange(0), default=0, metavar="BYTES", help="Size of each key; 0 for no keys.")
+@click.option("--num-headers", "headers", type=click.IntRange(0), default=0, metavar="N", help="Number of headers of each record.")
+@click.option(
+    "--record-header-key-size", "header_key_size", type=click.IntRange(0), default=0, metavar="BYTES", help="Size of each header's key."
 )
 @click.option(
     "--record-header-size",
@@ -46,7 +53,7 @@ Header = tuple[str, bytes | None]
     type=click.IntRange(-1),
     default=0,
     metavar="BYTES",
-    help="Size of a header's value; -1 for null.",
+    help="Size of each header's value; -1 for null.",
 )
 @form_option
 @connection_options
@@ -65,24 +72,24 @@ def command(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Measure how long a record takes from end to end.
+    """Measure the end-to-end latency of records.
 
-    Each record is written when the one before has been read. Nobody else may write to the topic meanwhile.
+    A record is sent after the previous record was read. No other producer may write to the topic during the test.
     """
     chosen = measured_settings(context, bootstrap, settings)
-    with hasty_admin(chosen) as admin:
+    with short_timeout_admin(chosen) as admin:
         if topic not in {each.name for each in admin.list_topics(internal=True)}:
             if form == KAFKA:
                 click.echo(f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1')
             admin.create_topics([NewTopic(topic, 1, 1)])
             if form != KAFKA:
-                click.echo(f"{NAME}: topic {topic} was not there; created it with 1 partition", err=True)
+                click.echo(f"{NAME}: created topic {topic} with 1 partition", err=True)
     producing = {name: value for name, value in chosen.items() if name in PRODUCER_CONFIG or name not in CONSUMER_CONFIG}
     reading = {name: value for name, value in chosen.items() if name in CONSUMER_CONFIG or name not in PRODUCER_CONFIG}
     consuming = {"fetch.max.wait.ms": "0", "auto.offset.reset": "latest", **reading, "enable.auto.commit": "false"}
     latencies = Latencies()
-    chance = random.Random(0)
-    told = form == KAFKA or sys.stderr.isatty()
+    rng = random.Random(0)
+    print_each = form == KAFKA or sys.stderr.isatty()
     with Consumer(consuming) as consumer, Producer({"linger.ms": "0", **producing, "acks": acks}) as producer:
         partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
         consumer.assign(partitions)
@@ -91,9 +98,9 @@ def command(
             consumer.position(partition)
         try:
             for number in range(records):
-                value, key = _letters(chance, record_size), _letters(chance, key_size) or None
+                value, key = _letters(rng, record_size), _letters(rng, key_size) or None
                 named: list[Header] = [
-                    (_letters(chance, header_key_size).decode(), None if header_size < 0 else _letters(chance, header_size))
+                    (_letters(rng, header_key_size).decode(), None if header_size < 0 else _letters(rng, header_size))
                     for _ in range(headers)
                 ]
                 begin = time.perf_counter_ns()
@@ -102,7 +109,7 @@ def command(
                 elapsed = time.perf_counter_ns() - begin
                 check(found, key, value, named)
                 latencies.record(elapsed // 1000)
-                if told and number % _TOLD == 0:
+                if print_each and number % _PRINT_EVERY == 0:
                     click.echo(f"{number}\t{elapsed / 1000 / 1000}", err=form != KAFKA)
         except KeyboardInterrupt:
             _report(latencies, form)
@@ -110,8 +117,8 @@ def command(
     _report(latencies, form)
 
 
-def _letters(chance: random.Random, size: int) -> bytes:
-    return bytes([65 + chance.randrange(26)]) * size
+def _letters(rng: random.Random, size: int) -> bytes:
+    return bytes([65 + rng.randrange(26)]) * size
 
 
 def check(found: list[ConsumerRecord], key: bytes | None, value: bytes, headers: list[Header]) -> None:
@@ -121,7 +128,7 @@ def check(found: list[ConsumerRecord], key: bytes | None, value: bytes, headers:
     first = found[0]
     if len(found) > 1 or (first.key, first.value, first.headers) != (key, value, tuple(headers)):
         what = f"{len(found)} records were" if len(found) > 1 else "another record was"
-        raise OdradekError(f"{what} read in place of the one that was written; nobody else may write to topic {first.topic}")
+        raise OdradekError(f"{what} read instead of the written record; no other producer may write to topic {first.topic}")
 
 
 def result_row(latencies: Latencies) -> Row:
@@ -139,6 +146,6 @@ def _report(latencies: Latencies, form: Form) -> None:
     if form != KAFKA:
         show([result_row(latencies)], "json" if form == "json" else "table")
     else:
-        half, most, almost = (each // 1000 for each in latencies.percentiles([*_FRACTIONS.values()]))
-        click.echo(f"Avg latency: {latencies.average / 1000:.4f} ms\nPercentiles: 50th = {half}, 99th = {most}, 99.9th = {almost}")
+        p50, p99, p99_9 = (each // 1000 for each in latencies.percentiles([*_FRACTIONS.values()]))
+        click.echo(f"Avg latency: {latencies.average / 1000:.4f} ms\nPercentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p99_9}")
     sys.stdout.flush()

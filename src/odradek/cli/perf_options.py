@@ -28,9 +28,9 @@ reporting_interval_option = click.option(
     "interval",
     type=click.IntRange(1),
     metavar="MS",
-    help=f"How often to say how it goes, {INTERVAL_MS} when left out: on standard error where that is a terminal, or when this is given.",
+    help=f"Interval of progress reports, {INTERVAL_MS} by default. They are printed on standard error, if it is a terminal or MS is given.",
 )
-print_metrics_option = click.option("--print-metrics", is_flag=True, help="Show the client's metrics as well.")
+print_metrics_option = click.option("--print-metrics", is_flag=True, help="Also print the client's metrics.")
 
 
 def form_option(function: F) -> F:
@@ -42,7 +42,7 @@ def form_option(function: F) -> F:
         type=click.Choice(["table", "json", KAFKA]),
         default="table",
         show_default=True,
-        help="Table, JSON for programs, or the lines that Kafka's script prints.",
+        help="A table, JSON for programs, or the output of Kafka's script.",
     )
     shortly = click.option("-J", "--json", "form", flag_value="json", help="The same as -o json.")
     return chosen(shortly(function))
@@ -56,7 +56,7 @@ def measured_settings(context: click.Context, bootstrap: str, settings: tuple[st
     return chosen
 
 
-def hasty_admin(chosen: Mapping[str, str]) -> Admin:
+def short_timeout_admin(chosen: Mapping[str, str]) -> Admin:
     """Return an Admin with these settings and short timeouts: the user waits for the test to begin."""
     impatient = client_settings(chosen["bootstrap.servers"], ())
     timeouts = {name: impatient[name] for name in ("request.timeout.ms", "default.api.timeout.ms")}

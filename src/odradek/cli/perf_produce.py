@@ -28,21 +28,21 @@ from odradek.cli.perf_options import (
     NAME,
     Form,
     form_option,
-    hasty_admin,
     measured_settings,
     metric_lines,
     metric_values,
     print_metrics_option,
     progress_wanted,
     reporting_interval_option,
+    short_timeout_admin,
 )
 from odradek.client.metrics import MetricName
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
 
-_RUN_RECORDS: Final = 100
-_RUN_BYTES: Final = 1 << 16
-"""Most bytes that are handed to the producer at once, as a run of one latency: that makes measuring cheap. A run takes 1 ms at most."""
+_CHUNK_RECORDS: Final = 100
+_CHUNK_BYTES: Final = 1 << 16
+"""Maximum of records and bytes in one call of the producer. All records of a call have one latency, which makes measuring cheap."""
 _POOL_BYTES: Final = (4 << 20) - 3
 """Bytes of the pool. A prime, so that the values differ each time the pool starts over."""
 _SHORTEST_SLEEP_S: Final = 0.001
@@ -52,29 +52,36 @@ _FRACTIONS: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99.9_ms": 
 
 Payloads = Callable[[int, int], Sequence[bytes]]
 """Function from the number of the first record and a count of records to their values."""
-Run = tuple[float, Sequence[bytes]]
+Chunk = tuple[float, Sequence[bytes]]
 """Time (seconds of the meter's clock) at which values are given to the producer, and the values."""
 
 
 @click.command(name="produce")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
-@click.option("-n", "--num-records", "records", type=click.IntRange(1), required=True, metavar="N", help="How many records to write.")
-@click.option("--record-size", type=click.IntRange(1), metavar="BYTES", help="Values of so many random letters.")
-@click.option("--payload-file", type=click.Path(path_type=Path), metavar="FILE", help="Values picked at random from a UTF-8 file.")
-@click.option("--payload-delimiter", metavar="REGEX", default="\\n", show_default=True, help="What separates the values in --payload-file.")
-@click.option("--payload-monotonic", is_flag=True, help="Values are the numbers 0, 1, 2, ...")
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Topic to write to.")
+@click.option("-n", "--num-records", "records", type=click.IntRange(1), required=True, metavar="N", help="Number of records to write.")
+@click.option("--record-size", type=click.IntRange(1), metavar="BYTES", help="Write values of BYTES random letters.")
 @click.option(
-    "--throughput", type=float, default=-1, show_default=True, metavar="RATE", help="Records a second at most; -1 for as fast as it goes."
+    "--payload-file", type=click.Path(path_type=Path), metavar="FILE", help="Write values that are picked at random from a UTF-8 file."
+)
+@click.option("--payload-delimiter", metavar="REGEX", default="\\n", show_default=True, help="Separator of the values in --payload-file.")
+@click.option("--payload-monotonic", is_flag=True, help="Write the numbers 0, 1, 2, ...")
+@click.option(
+    "--throughput", type=float, default=-1, show_default=True, metavar="RATE", help="Maximum number of records per second; -1 for no limit."
 )
 @click.option("--transactional-id", metavar="ID", help="Write in transactions; the same as -X transactional.id=ID.")
 @click.option(
     "--transaction-duration-ms",
     type=click.IntRange(1),
     metavar="MS",
-    help=f"Write in transactions, each open for so long; {_TRANSACTION_MS} where only an ID is given. Without an ID, one is made up.",
+    help=f"Write in transactions of this duration; {_TRANSACTION_MS} if only --transactional-id is given. By default its ID is random.",
 )
 @click.option(
-    "--warmup-records", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Show the figures without the first N too."
+    "--warmup-records",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Also print figures without the first N records.",
 )
 @reporting_interval_option
 @print_metrics_option
@@ -99,19 +106,19 @@ def command(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Measure how fast records are written.
+    """Measure the throughput of a producer.
 
-    A record's latency lasts from when it is given to the producer until it is acknowledged. Records go out in runs of up to 100, which is
-    how this client writes fastest.
+    The latency of a record is the time from the call of the producer to the acknowledgement. Records are given to the producer in lists of
+    up to 100, which is the fastest way for this client.
     """
     one_of(
         {"--record-size": record_size is not None, "--payload-file": payload_file is not None, "--payload-monotonic": payload_monotonic},
         needed=True,
     )
     if throughput != -1 and not 0 < throughput < float("inf"):
-        raise click.UsageError(f"--throughput {throughput:g}: this must be above 0, or -1 for as fast as it goes")
+        raise click.UsageError(f"--throughput {throughput:g}: must be greater than 0, or -1 for no limit")
     if warmup_records >= records:
-        raise click.UsageError(f"--warmup-records {warmup_records}: this must be fewer than --num-records")
+        raise click.UsageError(f"--warmup-records {warmup_records}: must be less than --num-records {records}")
     if payload_file is not None:
         payloads = file_payloads(payload_file, payload_delimiter)
     else:
@@ -122,23 +129,23 @@ def command(
     elif transaction_duration_ms is not None:
         chosen.setdefault("transactional.id", f"performance-producer-{uuid_to_string(uuid4())}")
     transaction_s = None if "transactional.id" not in chosen else (transaction_duration_ms or _TRANSACTION_MS) / 1000
-    with hasty_admin(chosen) as admin:
+    with short_timeout_admin(chosen) as admin:
         found = admin.try_describe_topics([topic])[topic]
         if isinstance(found, KafkaError):
             if found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise found
             if form != KAFKA:
-                click.echo(f"{NAME}: topic {topic} is not there yet; the broker is asked to create it", err=True)
+                click.echo(f"{NAME}: topic {topic} does not exist yet; the broker is asked to create it", err=True)
     if form == KAFKA and warmup_records:
         click.echo(f"Warmup first {warmup_records} records. Steady state results will print after the complete test summary.")
-    tell = _teller(form, interval)
+    on_window = _window_printer(form, interval)
     with Producer(chosen) as producer:
         if transaction_s is not None:
             producer.init_transactions()
-        meter = Meter(warmup_records, (INTERVAL_MS if interval is None else interval) / 1000, tell, time.perf_counter)
+        meter = Meter(warmup_records, (INTERVAL_MS if interval is None else interval) / 1000, on_window, time.perf_counter)
         try:
             pacer = Pacer(throughput if throughput > 0 else None, meter.all.start_s)
-            _drive(producer, topic, _runs(payloads, records, pacer, meter), meter, transaction_s)
+            _drive(producer, topic, _chunks(payloads, records, pacer, meter), meter, transaction_s)
         except KeyboardInterrupt:
             meter.take()
             _report(meter, form, None)
@@ -146,9 +153,7 @@ def command(
         _report(meter, form, producer.metrics() if print_metrics else None)
     if meter.failed:
         error = meter.error
-        raise OdradekError(
-            f"{meter.failed} of {records} records were not written, the first because of {str(error) or type(error).__name__}"
-        )
+        raise OdradekError(f"{meter.failed} of {records} records were not written; the first error is {str(error) or type(error).__name__}")
     return 0
 
 
@@ -163,8 +168,8 @@ def random_payloads(size: int) -> Payloads:
     """Return values of random letters A to Z, the same in every test. A compression codec sees no repetition within its window."""
     letters = bytes(65 + each * 26 // 256 for each in range(256))
     pool = random.Random(0).randbytes(_POOL_BYTES).translate(letters)
-    # The beginning of the pool is repeated at its end, so that the values of a run are consecutive slices.
-    pool = (pool * (2 + (_RUN_BYTES + 2 * size) // _POOL_BYTES))[: _POOL_BYTES + _RUN_BYTES + 2 * size]
+    # The beginning of the pool is repeated at its end, so that the values of a chunk are consecutive slices.
+    pool = (pool * (2 + (_CHUNK_BYTES + 2 * size) // _POOL_BYTES))[: _POOL_BYTES + _CHUNK_BYTES + 2 * size]
 
     def values(first: int, count: int) -> Sequence[bytes]:
         begin = first * size % _POOL_BYTES
@@ -191,27 +196,27 @@ def file_payloads(path: Path, delimiter: str) -> Payloads:
     try:
         parts = _between(re.compile(delimiter), path.read_text(encoding="utf-8"))
     except re.error as error:
-        raise click.UsageError(f"--payload-delimiter {delimiter}: this is no regular expression: {error}") from None
+        raise click.UsageError(f"--payload-delimiter {delimiter}: invalid regular expression: {error}") from None
     except UnicodeDecodeError as error:
-        raise OdradekError(f"{path}: this is no UTF-8: {error}") from None
+        raise OdradekError(f"{path}: not valid UTF-8: {error}") from None
     # As in java.util.Scanner, a delimiter at the beginning or the end of the file does not delimit an empty value.
     parts = parts[1:] if len(parts) > 1 and not parts[0] else parts
     parts = parts[:-1] if not parts[-1] else parts
     if not parts:
-        raise OdradekError(f"{path}: there are no values in it; name a file with one on each line")
+        raise OdradekError(f"{path}: the file contains no values; expected one value on each line")
     choices = [each.encode() for each in parts]
-    chance = random.Random(0)
-    return lambda first, count: chance.choices(choices, k=count)
+    rng = random.Random(0)
+    return lambda first, count: rng.choices(choices, k=count)
 
 
 # -- measuring ----------------------------------------------------------------------------------------------------------------------------
 
 
-class _Answer(NamedTuple):
-    """Outcome of a run: times of sending (`given_s`) and acknowledgement (`told_s`), sizes, error. `steady` means after the warm-up."""
+class _Outcome(NamedTuple):
+    """Outcome of records that were sent in one call of the producer. `steady` means that they were sent after the warm-up."""
 
-    given_s: float
-    told_s: float
+    sent_s: float
+    acknowledged_s: float
     records: int
     size: int
     steady: bool
@@ -221,8 +226,8 @@ class _Answer(NamedTuple):
 class Meter:
     """Outcomes of the sent records. The client's thread queues outcomes, the sending thread counts them in `take`."""
 
-    def __init__(self, warmup: int, interval_s: float, tell: Callable[[Window, bool], None], clock: Callable[[], float]) -> None:
-        """Start the measurement. `take` calls `tell(window, steady)` when a window of `interval_s` seconds ends."""
+    def __init__(self, warmup: int, interval_s: float, on_window: Callable[[Window, bool], None], clock: Callable[[], float]) -> None:
+        """Start the measurement. `take` calls `on_window(window, steady)` when a window of `interval_s` seconds ends."""
         self.clock = clock
         self.all = Throughput(clock(), interval_s)
         self.steady: Throughput | None = None
@@ -232,71 +237,71 @@ class Meter:
         self.error: Exception | None = None
         self.end_s = self.all.start_s
         self._interval_s = interval_s
-        self._tell = tell
-        self._answers: SimpleQueue[_Answer] = SimpleQueue()
+        self._on_window = on_window
+        self._outcomes: SimpleQueue[_Outcome] = SimpleQueue()
 
     def begin(self, wanted: int) -> tuple[int, float]:
-        """Return how many of the `wanted` records may go in one run, which ends with the warm-up at the latest, and the time of sending."""
+        """Return how many of the `wanted` records to send in one chunk, and the current time. A chunk ends with the warm-up."""
         now = self.clock()
         if self.warmup and self.sent >= self.warmup and self.steady is None:
             self.steady = Throughput(now, self._interval_s)
         return (min(wanted, self.warmup - self.sent) if self.sent < self.warmup else wanted), now
 
-    def gave(self, given_s: float, values: Sequence[bytes], futures: Sequence[RecordFuture]) -> None:
-        """Count records that were given to the producer at `given_s`, and queue their outcomes when these are known."""
+    def count_sent(self, sent_s: float, values: Sequence[bytes], futures: Sequence[RecordFuture]) -> None:
+        """Count records that were given to the producer at `sent_s`, and queue their outcomes when these are known."""
         start = 0
         steady = self.steady is not None
         for future in futures:
             count = future.record_count
-            future.add_done_callback(partial(self._told, given_s, sum(map(len, values[start : start + count])), steady))
+            future.add_done_callback(partial(self._completed, sent_s, sum(map(len, values[start : start + count])), steady))
             start += count
         self.sent += start
 
-    def _told(self, given_s: float, size: int, steady: bool, future: RecordFuture) -> None:
+    def _completed(self, sent_s: float, size: int, steady: bool, future: RecordFuture) -> None:
         error: Exception | None = None
         try:
             future.result(0)
         except Exception as problem:
             error = problem
-        self._answers.put(_Answer(given_s, self.clock(), future.record_count, size, steady, error))
+        self._outcomes.put(_Outcome(sent_s, self.clock(), future.record_count, size, steady, error))
 
     def take(self) -> None:
         """Count the queued outcomes."""
         try:
             while True:
-                self._count(self._answers.get_nowait())
+                self._count(self._outcomes.get_nowait())
         except Empty:
             self.end_s = self.clock()
 
-    def _count(self, answer: _Answer) -> None:
-        if answer.error is not None:
-            self.failed += answer.records
-            self.error = self.error or answer.error
+    def _count(self, outcome: _Outcome) -> None:
+        if outcome.error is not None:
+            self.failed += outcome.records
+            self.error = self.error or outcome.error
             return
-        latency = int((answer.told_s - answer.given_s) * 1_000_000)
-        window = self.all.record(latency, answer.records, answer.size, answer.told_s)
+        latency = int((outcome.acknowledged_s - outcome.sent_s) * 1_000_000)
+        window = self.all.record(latency, outcome.records, outcome.size, outcome.acknowledged_s)
         if self.steady is not None:
             # As in Kafka, after the warm-up the windows are those of the steady state.
-            window = self.steady.record(latency, answer.records, answer.size, answer.told_s) if answer.steady else None
+            window = self.steady.record(latency, outcome.records, outcome.size, outcome.acknowledged_s) if outcome.steady else None
         if window is not None:
-            self._tell(window, self.steady is not None)
+            self._on_window(window, self.steady is not None)
 
 
-def _drive(producer: Producer, topic: str, runs: Iterator[Run], meter: Meter, transaction_s: float | None) -> None:
+def _drive(producer: Producer, topic: str, chunks: Iterator[Chunk], meter: Meter, transaction_s: float | None) -> None:
     """Send all records, and return when their outcomes are counted. Each transaction lasts `transaction_s` seconds; None for none."""
-    for given_s, values in runs:
+    for sent_s, values in chunks:
         with producer.transaction() if transaction_s is not None else nullcontext():
-            meter.gave(given_s, values, producer.send_many(topic, values))
-            for later_s, more in runs if transaction_s is None or meter.clock() - given_s < transaction_s else ():
-                meter.gave(later_s, more, producer.send_many(topic, more))
-                if transaction_s is not None and meter.clock() - given_s >= transaction_s:
+            meter.count_sent(sent_s, values, producer.send_many(topic, values))
+            for later_s, more in chunks if transaction_s is None or meter.clock() - sent_s < transaction_s else ():
+                meter.count_sent(later_s, more, producer.send_many(topic, more))
+                if transaction_s is not None and meter.clock() - sent_s >= transaction_s:
                     break
     producer.flush()
     meter.take()
 
 
-def _runs(payloads: Payloads, records: int, pacer: Pacer, meter: Meter) -> Iterator[Run]:
-    """Yield each run when it is due. Count the queued outcomes in between."""
+def _chunks(payloads: Payloads, records: int, pacer: Pacer, meter: Meter) -> Iterator[Chunk]:
+    """Yield each chunk when it is due. Count the queued outcomes in between."""
     most = 1
     while meter.sent < records:
         meter.take()
@@ -306,10 +311,10 @@ def _runs(payloads: Payloads, records: int, pacer: Pacer, meter: Meter) -> Itera
             # Sleep for a millisecond at least; at higher rates several records are due after a sleep.
             time.sleep(min(max(pacer.wait_s(meter.sent, now), _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S))
             continue
-        count, given_s = meter.begin(due)
+        count, sent_s = meter.begin(due)
         values = payloads(meter.sent, count)
-        yield given_s, values
-        most = max(min(_RUN_BYTES // max(*map(len, values), 1), _RUN_RECORDS), 1)
+        yield sent_s, values
+        most = max(min(_CHUNK_BYTES // max(*map(len, values), 1), _CHUNK_RECORDS), 1)
 
 
 # -- results ------------------------------------------------------------------------------------------------------------------------------
@@ -369,24 +374,24 @@ def result_row(result: Result) -> Row:
 
 def total_line(result: Result) -> str:
     """Return a result as a line in the format of Kafka's script: highest latency and percentiles are whole milliseconds."""
-    half, most, nearly, almost = (each // 1000 for each in result.percentiles)
+    p50, p95, p99, p99_9 = (each // 1000 for each in result.percentiles)
     return (
         f"{result.records}{'' if result.part == 'all' else ' steady state'} records sent, {result.records / result.seconds:f} records/sec "
         f"({result.size / result.seconds / MEGABYTE:.2f} MB/sec), {result.average / 1000:.2f} ms avg latency, "
-        f"{result.highest // 1000:.2f} ms max latency, {half} ms 50th, {most} ms 95th, {nearly} ms 99th, {almost} ms 99.9th."
+        f"{result.highest // 1000:.2f} ms max latency, {p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p99_9} ms 99.9th."
     )
 
 
-def _teller(form: Form, interval: int | None) -> Callable[[Window, bool], None]:
+def _window_printer(form: Form, interval: int | None) -> Callable[[Window, bool], None]:
     wanted = progress_wanted(form, interval)
 
-    def tell(window: Window, steady: bool) -> None:
+    def on_window(window: Window, steady: bool) -> None:
         if form == KAFKA or wanted:
             if steady and window.number == 0:
                 click.echo("In steady state.", err=wanted)
             click.echo(window_line(window), err=wanted)
 
-    return tell
+    return on_window
 
 
 def _report(meter: Meter, form: Form, metrics: dict[MetricName, float] | None) -> None:

@@ -1,4 +1,4 @@
-"""`odradek pipeline`: projects that bring topics into tables with Spark. `init` writes a project, `run` starts it."""
+"""`odradek pipeline`: Spark projects that write topics to tables. `init` writes a project, `run` runs it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,31 @@ from odradek.spark.recipes import project as recipes
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Bring topics into tables with Spark.
+    """Write topics to tables with Spark.
 
-    `init` writes a small project of plain Spark, which is yours from then on; `run` starts it.
+    `init` writes a small Spark project, which you can then edit. `run` runs the project.
     """
 
 
 @command.command()
 @click.argument("name")
-@click.option("-t", "--from", "topic", metavar="TOPIC", help="The topic to read; NAME when left out.")
+@click.option("-t", "--from", "topic", metavar="TOPIC", help="Topic to read; NAME by default.")
 @click.option(
-    "--to", type=click.Choice(recipes.TARGETS), default="parquet", show_default=True, help="The tables' format, or another topic."
+    "--to",
+    type=click.Choice(recipes.TARGETS),
+    default="parquet",
+    show_default=True,
+    help="Format of the tables, or topic to write to another topic.",
 )
-@click.option("--into", default="", metavar="NAME", help="The table, or the topic, to write; NAME when left out.")
+@click.option("--into", default="", metavar="NAME", help="Table or topic to write; NAME by default.")
 @click.option(
     "--kind",
     type=click.Choice(recipes.KINDS),
     default=None,
-    help="For spark-pipelines or for spark-submit; declarative where the format allows it.",
+    help="declarative is for spark-pipelines, job for spark-submit; declarative by default if the format supports it.",
 )
-@click.option("--decode", type=click.Choice(recipes.DECODERS), default=None, help="What values are; bytes when left out.")
-@click.option("--schema", metavar="COLUMNS", help="The fields of values as Spark has them: 'id BIGINT, name STRING'.")
+@click.option("--decode", type=click.Choice(recipes.DECODERS), default=None, help="Format of the values; by default they stay bytes.")
+@click.option("--schema", metavar="COLUMNS", help="Columns of the values in Spark's notation: 'id BIGINT, name STRING'.")
 @connection_options
 def init(
     name: str,
@@ -62,7 +66,7 @@ def init(
     folder = Path(name)
     files = recipes.files(recipe, folder.resolve().as_uri())
     if folder.exists() or folder.is_symlink():
-        raise ConfigError(f"{name} exists already; nothing was written")
+        raise ConfigError(f"{name} already exists; nothing was written")
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         # Client settings may contain passwords.
@@ -71,15 +75,18 @@ def init(
             file.write(text)
     for path in files:
         click.echo(f"Wrote {folder / path}.")
-    click.echo(f"`odradek pipeline run {name}` brings what is in topic {recipe.topic} into {_where(recipe)}.")
+    click.echo(f"`odradek pipeline run {name}` copies topic {recipe.topic} into {_target(recipe)}.")
 
 
 @command.command("run")
 @click.argument("project", type=click.Path(path_type=Path), default=".")
 @click.option(
-    "--full-refresh", multiple=True, metavar="TABLE[,...]", help="Declarative: read these anew from the beginning; may be repeated."
+    "--full-refresh",
+    multiple=True,
+    metavar="TABLE[,...]",
+    help="Declarative pipelines: clear these tables and read again from the beginning; may be repeated.",
 )
-@click.option("--full-refresh-all", is_flag=True, help="Declarative: read everything anew from the beginning.")
+@click.option("--full-refresh-all", is_flag=True, help="Declarative pipelines: clear all tables and read again from the beginning.")
 @click.option(
     "-b",
     "--bootstrap-server",
@@ -87,14 +94,14 @@ def init(
     envvar="ODRADEK_BOOTSTRAP_SERVER",
     show_envvar=True,
     metavar="HOST:PORT[,...]",
-    help="Brokers to ask first, instead of those of the project's spark.conf.",
+    help="Brokers to connect to first; overrides the project's spark.conf.",
 )
 @click.option(
     "--jars",
     envvar="ODRADEK_PIPELINE_JARS",
     show_envvar=True,
     metavar="FOLDER|FILE[,...]",
-    help="Take the table format from these jars instead of from Maven's repositories.",
+    help="Load the table format from these jars instead of Maven's repositories.",
 )
 @click.argument("more", nargs=-1, metavar="[-- ARGUMENTS OF SPARK...]")
 def run_(
@@ -102,15 +109,15 @@ def run_(
 ) -> int:
     """Run the project in a folder.
 
-    That is the current one when left out. Starts spark-pipelines or spark-submit with the project's spark.conf, this Python and the
-    packages of the table format, waits for the end, and ends as it ended. What follows `--` is handed on.
+    PROJECT is the current folder by default. Runs spark-pipelines or spark-submit with the project's spark.conf, this Python and the
+    packages of the table format. The exit status is that of Spark's script. Arguments after `--` are passed to that script.
     """
-    from odradek.cli.pipeline_run import Wishes, run_project
+    from odradek.cli.pipeline_run import RunOptions, run_project
 
     if str(project).startswith("-"):  # the project is left out: this is the first argument after `--`
         project, more = Path(), (str(project), *more)
     refresh = [word for each in full_refresh for word in ("--full-refresh", each)] + ["--full-refresh-all"] * full_refresh_all
-    return run_project(project, Wishes(bootstrap, jars, tuple(refresh), more))
+    return run_project(project, RunOptions(bootstrap, jars, tuple(refresh), more))
 
 
 def _connection(bootstrap: str, settings: tuple[str, ...]) -> dict[str, str]:
@@ -118,15 +125,15 @@ def _connection(bootstrap: str, settings: tuple[str, ...]) -> dict[str, str]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
-            raise click.UsageError(f"-X {setting}: this must be key=value")
+            raise click.UsageError(f"-X {setting}: expected KEY=VALUE")
         chosen[key.strip()] = value
     profiles.check(chosen)
     return chosen
 
 
-def _where(recipe: recipes.Recipe) -> str:
+def _target(recipe: recipes.Recipe) -> str:
     kind = f"the {'topic' if recipe.to == 'topic' else 'table'} {recipe.target}"
-    return f"{kind}, what cannot be read into {recipe.dead_letters}" if recipe.decode else kind
+    return f"{kind}, and records that cannot be decoded into {recipe.dead_letters}" if recipe.decode else kind
 
 
 def main(arguments: list[str]) -> int:

@@ -20,9 +20,9 @@ from typing import Final
 
 import click
 
-from odradek.base.errors import ConfigError, KafkaError, OdradekError
-from odradek.cli.client_command import client_settings, explained
-from odradek.cli.signals import heeded
+from odradek.base.errors import ConfigError, OdradekError
+from odradek.cli.client_command import client_settings
+from odradek.cli.signals import ending_signals
 from odradek.client import Admin
 from odradek.client.config import settings_of_admin
 from odradek.config.properties import MalformedProperties, parse_properties
@@ -32,15 +32,15 @@ from odradek.spark.recipes.lakes import ICEBERG, STREAMING_SINCE, lakes_of, pack
 from odradek.spark.recipes.project import CONNECTION, JOB, SPARK_CONF
 
 SPARK_CONNECT_PORT: Final = 15002
-PATIENCE_S: Final = 300.0
+PORT_TIMEOUT_S: Final = 300.0
 _SPECS: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _SERVERS: Final = f"{CONNECTION}kafka.bootstrap.servers"
 _ENDING: Final = "pyspark-shell"
-"""Last word of PYSPARK_SUBMIT_ARGS."""
+"""Required last argument of PYSPARK_SUBMIT_ARGS."""
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RunOptions:
     """Options of the command line, besides the project: brokers, jars, tables to refresh, further arguments of Spark."""
 
     bootstrap: str | None = None
@@ -49,36 +49,38 @@ class Wishes:
     more: tuple[str, ...] = ()
 
 
-def run_project(folder: Path, wishes: Wishes) -> int:
+def run_project(folder: Path, run_options: RunOptions) -> int:
     """Run a project to its end, and return the exit status of Spark's script. Raises OdradekError when a prerequisite is missing."""
     declarative = is_declarative(folder)
-    if wishes.refresh and not declarative:
-        raise click.UsageError(f"{wishes.refresh[0]}: a job reads anew when its checkpoints and tables are removed")
+    if run_options.refresh and not declarative:
+        raise click.UsageError(
+            f"{run_options.refresh[0]}: only for declarative pipelines; to read a topic again, remove the checkpoints and tables of the job"
+        )
     environment = spark_environment()
     settings = settings_of(folder)
-    if wishes.bootstrap is not None:
-        settings[_SERVERS] = wishes.bootstrap
-    options = session_options(folder, settings, wishes, importlib.metadata.version("pyspark"))
+    if run_options.bootstrap is not None:
+        settings[_SERVERS] = run_options.bootstrap
+    options = session_options(folder, settings, run_options, importlib.metadata.version("pyspark"))
     check_java()
     check_broker(settings)
     if declarative:
         environment["PYSPARK_SUBMIT_ARGS"] = with_options(environment.get("PYSPARK_SUBMIT_ARGS", ""), options)
         # By default Spark uses one thread.
-        remote = [] if any(each.partition("=")[0] == "--remote" for each in wishes.more) else ["--remote", "local[*]"]
-        arguments = ["spark-pipelines", "run", *remote, *wishes.refresh, *wishes.more]
+        remote = [] if any(each.partition("=")[0] == "--remote" for each in run_options.more) else ["--remote", "local[*]"]
+        arguments = ["spark-pipelines", "run", *remote, *run_options.refresh, *run_options.more]
         wait_for_port()
     else:
-        arguments = ["spark-submit", *options, *wishes.more, JOB]
+        arguments = ["spark-submit", *options, *run_options.more, JOB]
     click.echo(f"Running {shlex.join(arguments)}", err=True)
-    return ended([str(Path(environment["SPARK_HOME"]) / "bin" / arguments[0]), *arguments[1:]], folder, environment)
+    return run_process([str(Path(environment["SPARK_HOME"]) / "bin" / arguments[0]), *arguments[1:]], folder, environment)
 
 
 def is_declarative(folder: Path) -> bool:
     """Return whether the folder has a project for spark-pipelines, as opposed to spark-submit. Raises ConfigError for neither, or both."""
     declarative, job = any((folder / name).is_file() for name in _SPECS), (folder / JOB).is_file()
     if declarative == job:
-        problem = f"both {JOB} and a pipeline's specification are" if job else f"neither {JOB} nor {_SPECS[0]} is"
-        raise ConfigError(f"{folder}: {problem} there; `odradek pipeline init NAME` writes a project")
+        problem = f"both {JOB} and a pipeline specification exist" if job else f"neither {JOB} nor {_SPECS[0]} exists"
+        raise ConfigError(f"{folder}: {problem}; `odradek pipeline init NAME` writes a project")
     return declarative
 
 
@@ -93,20 +95,22 @@ def settings_of(folder: Path) -> dict[str, str]:
         raise ConfigError(f"{file}: {error}") from None
 
 
-def session_options(folder: Path, settings: Mapping[str, str], wishes: Wishes, version: str) -> list[str]:
+def session_options(folder: Path, settings: Mapping[str, str], run_options: RunOptions, version: str) -> list[str]:
     """Return the options of spark-submit for the session of a project. Raises OdradekError when this version of Spark cannot run it."""
     lakes = lakes_of(settings)
     if ICEBERG not in lakes and release(version) < STREAMING_SINCE:
-        raise OdradekError(f"streaming queries of topics need Spark {'.'.join(map(str, STREAMING_SINCE))} or newer, and this is {version}")
+        raise OdradekError(
+            f"streaming queries of topics need Spark {'.'.join(map(str, STREAMING_SINCE))} or later; the installed version is {version}"
+        )
     packages = [package_for(lake, version) for lake in lakes]
     options = ["--properties-file", SPARK_CONF] if (folder / SPARK_CONF).is_file() else []
-    if lakes and wishes.jars is not None:
+    if lakes and run_options.jars is not None:
         # An option of spark-submit replaces the setting of the properties file, so both are named.
-        options += ["--jars", ",".join([*filter(None, settings.get("spark.jars", "").split(",")), *jars_of(wishes.jars)])]
+        options += ["--jars", ",".join([*filter(None, settings.get("spark.jars", "").split(",")), *jars_of(run_options.jars)])]
     elif lakes:
         options += ["--packages", ",".join([*filter(None, settings.get("spark.jars.packages", "").split(",")), *packages])]
-    if wishes.bootstrap is not None:
-        options += ["--conf", f"{_SERVERS}={wishes.bootstrap}"]
+    if run_options.bootstrap is not None:
+        options += ["--conf", f"{_SERVERS}={run_options.bootstrap}"]
     return options
 
 
@@ -117,7 +121,7 @@ def jars_of(words: str) -> list[str]:
         path = Path(word).resolve()
         jars = sorted(path.glob("*.jar")) if path.is_dir() else [path]
         if not jars or not all(each.is_file() for each in jars):
-            raise ConfigError(f"--jars {word}: there is no jar")
+            raise ConfigError(f"--jars {word}: no such jar, or no jar in this folder")
         found += map(str, jars)
     return found
 
@@ -134,29 +138,28 @@ def check_broker(settings: Mapping[str, str]) -> None:
     client = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
     servers = client.pop("bootstrap.servers", "")
     if not servers:
-        raise ConfigError(f"{SPARK_CONF} has no {_SERVERS}; -b HOST:PORT names the brokers")
+        raise ConfigError(f"{SPARK_CONF} has no {_SERVERS}; name the brokers with -b HOST:PORT")
     for server in servers.split(","):
         parse_host_port("bootstrap.servers", server)
-    try:
-        of_admin = tuple(f"{key}={value}" for key, value in settings_of_admin(client).items())
-        with Admin(client_settings(servers, of_admin)) as admin:
-            admin.describe_cluster()
-    except KafkaError as error:
-        raise explained(error) from None
+    of_admin = tuple(f"{key}={value}" for key, value in settings_of_admin(client).items())
+    with Admin(client_settings(servers, of_admin)) as admin:
+        admin.describe_cluster()
 
 
-def wait_for_port(patience_s: float = PATIENCE_S) -> None:
-    """Wait until the port of spark-pipelines' server is free. Raises OdradekError when it is still in use after `patience_s` seconds."""
-    deadline = time.monotonic() + patience_s
-    told = False
+def wait_for_port(timeout_s: float = PORT_TIMEOUT_S) -> None:
+    """Wait until the port of spark-pipelines' server is free. Raises OdradekError when it is still in use after `timeout_s` seconds."""
+    deadline = time.monotonic() + timeout_s
+    reported = False
     while _is_taken(SPARK_CONNECT_PORT):
         if time.monotonic() >= deadline:
             raise OdradekError(
-                f"port {SPARK_CONNECT_PORT} is in use, and Spark needs it; run this again when the session that has it is gone"
+                f"port {SPARK_CONNECT_PORT} is in use, and Spark needs it; run the command again when the other Spark session has ended"
             )
-        if not told:
-            click.echo(f"Waiting for port {SPARK_CONNECT_PORT}, which another Spark session uses (Ctrl-C ends this) ...", err=True)
-            told = True
+        if not reported:
+            click.echo(
+                f"Waiting for port {SPARK_CONNECT_PORT}, which another Spark session uses (press Ctrl-C to stop waiting) ...", err=True
+            )
+            reported = True
         time.sleep(0.2)
 
 
@@ -170,29 +173,29 @@ def _is_taken(port: int) -> bool:
         return False
 
 
-def ended(command: list[str], folder: Path, environment: Mapping[str, str]) -> int:
+def run_process(command: list[str], folder: Path, environment: Mapping[str, str]) -> int:
     """Run a command to its end, and return its exit status, 130 after Ctrl-C. For a child that died of signal N return 128 + N.
 
     Signals that ask to end are passed on to the child; an ignored SIGHUP (nohup) stays ignored. A second Ctrl-C kills the child.
     """
-    told: list[int] = []
+    received: list[int] = []
     process: subprocess.Popen[bytes] | None = None
 
-    def hand_on(number: int, _: FrameType | None) -> None:
-        told.append(number)
-        # After Ctrl-C the terminal has signalled the child, too; a second SIGINT does no harm. After `kill` only this process has a signal.
+    def forward_signal(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        # After Ctrl-C the terminal has also signalled the child; a second SIGINT is harmless. After `kill` only this process is signalled.
         if process is not None:
-            process.send_signal(signal.SIGKILL if told.count(signal.SIGINT) > 1 else number)
+            process.send_signal(signal.SIGKILL if received.count(signal.SIGINT) > 1 else number)
 
-    before = {number: signal.signal(number, hand_on) for number in heeded()}
+    before = {number: signal.signal(number, forward_signal) for number in ending_signals()}
     try:
         process = subprocess.Popen(command, cwd=folder, env=dict(environment))
-        if told:
-            process.send_signal(told[-1])
+        if received:
+            process.send_signal(received[-1])
         status = process.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if signal.SIGINT in told:
+    if signal.SIGINT in received:
         return 130
     return status if status >= 0 else 128 - status

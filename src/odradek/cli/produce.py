@@ -27,7 +27,7 @@ from odradek.cli.console_reader import line_parser, lines
 from odradek.cli.per_item import NUMBER
 from odradek.cli.progress import Meter
 from odradek.cli.record_json import parse_json_line
-from odradek.cli.record_lines import Shape, limit, runs
+from odradek.cli.record_lines import Shape, limit, record_chunks
 from odradek.cli.sending import Sending, Sink
 from odradek.client.admin.blocking import Admin
 from odradek.client.config import settings_of_admin
@@ -83,13 +83,15 @@ def _checked_rate(_: click.Context, __: click.Parameter, rate: float | None) -> 
 
 
 @click.command(context_settings=CONTEXT_SETTINGS)
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
-@click.option("-p", "--partition", type=NUMBER, metavar="N", help="Always this partition; otherwise by key, or spread.")
-@click.option("-K", "--key-delimiter", metavar="DELIM", help="What separates key and value in a line; a line without it has no key.")
-@click.option("-k", "--key", metavar="KEY", help="The same key for all records.")
-@click.option("-D", "--delimiter", metavar="DELIM", help="What separates records; \\n when left out.")
-@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for all records; may be repeated.")
-@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty keys and values are null (a tombstone).")
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Topic to write to.")
+@click.option(
+    "-p", "--partition", type=NUMBER, metavar="N", help="Write to this partition; by default the key selects it, or the partitioner."
+)
+@click.option("-K", "--key-delimiter", metavar="DELIM", help="Separator of key and value; a line without it has no key.")
+@click.option("-k", "--key", metavar="KEY", help="Key of all records.")
+@click.option("-D", "--delimiter", metavar="DELIM", help="Separator of records; \\n by default.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of all records; may be repeated.")
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Write empty keys and values as null (a null value is a tombstone).")
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="Stop after this many records.")
 @click.option(
     "-z",
@@ -100,7 +102,7 @@ def _checked_rate(_: click.Context, __: click.Parameter, rate: float | None) -> 
     flag_value="gzip",
     default="none",
     show_default=True,
-    help="Codec; gzip when none is named.",
+    help="Compression codec; gzip if -z has no value.",
 )
 @click.option(
     "-l",
@@ -114,7 +116,7 @@ def _checked_rate(_: click.Context, __: click.Parameter, rate: float | None) -> 
 @click.option(
     "--console",
     is_flag=True,
-    help="As kafka-console-producer: lines end with \\n, \\r or \\r\\n, and are parsed as --reader-property says.",
+    help="Behave as kafka-console-producer: lines end with \\n, \\r or \\r\\n and are parsed by --reader-property.",
 )
 @click.option(
     "--reader-property",
@@ -126,31 +128,35 @@ def _checked_rate(_: click.Context, __: click.Parameter, rate: float | None) -> 
     "headers.separator, headers.key.separator, null.marker; may be repeated. Implies --console.",
 )
 @click.option(
-    "--reader-config", type=click.Path(path_type=Path), metavar="FILE", help="A file of such properties; --reader-property goes before it."
+    "--reader-config", type=click.Path(path_type=Path), metavar="FILE", help="A file of such properties; --reader-property overrides it."
 )
 @click.option(
     "-J",
     "--json",
     "as_json",
     is_flag=True,
-    help="Each line is a record as `consume -J` writes it: key, payload, headers, timestamp and, without -p, partition.",
+    help="Each line is a record as `consume -J` writes it: key, payload, headers, timestamp and (without -p) partition.",
 )
-@click.option("--sync", is_flag=True, help="Send one record at a time, and wait for its acknowledgement.")
+@click.option("--sync", is_flag=True, help="Wait for the acknowledgement of each record before the next one.")
 @click.option(
-    "--rate", type=float, callback=_checked_rate, metavar="N", help="At most so many records a second, evenly; may be less than 1."
+    "--rate",
+    type=float,
+    callback=_checked_rate,
+    metavar="N",
+    help="Maximum number of records per second, evenly spaced; may be less than 1.",
 )
 @click.option(
     "--transactional-id",
     metavar="ID",
-    help="All records are one transaction, read together or not at all; short for -X transactional.id=ID.",
+    help="Write all records in one transaction; short for -X transactional.id=ID.",
 )
 @click.option(
     "--transaction-size",
     type=click.IntRange(1),
     metavar="N",
-    help="Commit after every N records instead of at the end; needs --transactional-id.",
+    help="Commit after every N records instead of at the end; requires --transactional-id.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No remarks, progress or summary on standard error.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no remarks, progress or summary on standard error.")
 @_configuration_options
 @click.argument("whole_files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
 @connection_options_with("--producer.config", settings=("--command-property", "--producer-property"))
@@ -182,24 +188,26 @@ def command(
 ) -> None:
     """Write records to a topic.
 
-    Lines of standard input, lines of the files of -l, or each FILE as one record. Returns when every record is acknowledged; the first
-    one that is not ends the command with status 1. With --transactional-id, an error and Ctrl-C abort the transaction.
+    Records are the lines of standard input, the lines of the files of -l, or the contents of each FILE. The command ends when all records
+    are acknowledged; the first failed record ends it with status 1. With --transactional-id, an error or Ctrl-C aborts the transaction.
     """
     if key is not None and key_delimiter is not None:
-        raise click.UsageError("-k and -K exclude one another")
+        raise click.UsageError("-k cannot be used with -K")
     if whole_files and (line_files or delimiter is not None):
-        raise click.UsageError("each FILE is one record, which excludes -l and -D; -l FILE reads its lines")
+        raise click.UsageError("FILE (one record per file) cannot be used with -l and -D; to read the lines of a file, use -l FILE")
     if "" in (delimiter, key_delimiter):
-        raise click.UsageError("-D and -K need at least one character")
+        raise click.UsageError("-D and -K must not be empty")
     properties = read_properties(reader_config, reader_properties, "--reader-property")
     parse = line_parser(properties) if console or properties else None
     shaped = any(each is not None for each in (key_delimiter, key, delimiter)) or bool(headers) or empty_is_null
     if parse is not None and shaped:
-        raise click.UsageError("--console and --reader-property exclude -K, -k, -D, -H and -Z; its properties say the same")
+        raise click.UsageError(
+            "--console and --reader-property cannot be used with -K, -k, -D, -H and -Z; use reader properties such as parse.key=true"
+        )
     if parse is not None and (line_files or whole_files):
-        raise click.UsageError("--console and --reader-property read standard input, which excludes -l and FILE")
+        raise click.UsageError("--console and --reader-property read standard input and cannot be used with -l and FILE")
     if as_json and (parse is not None or shaped or whole_files):
-        raise click.UsageError("-J reads lines of JSON, which excludes -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
+        raise click.UsageError("-J reads lines of JSON and cannot be used with -K, -k, -D, -H, -Z, FILE, --console and --reader-property")
     chosen = client_settings(
         bootstrap,
         settings,
@@ -210,15 +218,15 @@ def command(
     )
     chosen |= _configured(context)
     if chosen.get("transactional.id", transactional_id) != transactional_id and transactional_id is not None:
-        raise click.UsageError(f"--transactional-id {transactional_id}: transactional.id says {chosen['transactional.id']}")
+        raise click.UsageError(f"--transactional-id {transactional_id} contradicts transactional.id={chosen['transactional.id']}")
     if transactional_id is not None:
         chosen["transactional.id"] = transactional_id
     in_transactions = "transactional.id" in chosen
     if transaction_size is not None and not in_transactions:
-        raise click.UsageError("--transaction-size needs --transactional-id ID")
+        raise click.UsageError("--transaction-size requires --transactional-id ID")
     check_text("-t", topic)
     for path in (*whole_files, *line_files):
-        if not path.is_fifo():  # whose writer would lose what it writes to a reader that is gone
+        if not path.is_fifo():  # opening and closing it would lose what its writer writes
             path.open("rb").close()  # a missing file is an error before any record is written
     separator = unescape("\\n" if delimiter is None else delimiter)
     shape = Shape(
@@ -254,14 +262,14 @@ def _records(whole_files: tuple[Path, ...], line_files: tuple[Path, ...], separa
         yield [path.read_bytes()]
     for path in line_files:
         with path.open("rb") as file:
-            yield from runs(file, separator, partial(meter.count, 0))
+            yield from record_chunks(file, separator, partial(meter.count, 0))
     if not whole_files and not line_files:
-        yield from runs(sys.stdin.buffer, separator)
+        yield from record_chunks(sys.stdin.buffer, separator)
 
 
 def _committed(transactions: int, size: int) -> str:
-    which = "1 transaction is" if transactions == 1 else f"{transactions} transactions are"
-    return f"{which} committed, the first {transactions * size} records; what came after them is aborted"
+    count = "1 transaction" if transactions == 1 else f"{transactions} transactions"
+    return f"committed {count} with the first {transactions * size} records; the later records were aborted"
 
 
 def _remark_on_new_topic(chosen: dict[str, str], topic: str) -> None:
@@ -272,7 +280,7 @@ def _remark_on_new_topic(chosen: dict[str, str], topic: str) -> None:
         names = [each.name for each in admin.list_topics(internal=True)]
     if topic not in names:
         close = get_close_matches(topic, names, 1)
-        remark = f"topic {topic} is not there yet; the broker is asked to create it"
+        remark = f"topic {topic} does not exist yet; the broker is asked to create it"
         click.echo(f"odradek produce: {remark}{f'. Did you mean {close[0]}?' if close else ''}", err=True)
 
 
@@ -281,7 +289,7 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
     for header in given:
         name, equals, value = header.partition("=")
         if not name:
-            raise click.UsageError(f"-H {header}: this must be name=value")
+            raise click.UsageError(f"-H {header}: expected NAME=VALUE")
         check_text("-H", name)
         output.append((name, typed_bytes(value) if equals else None))
     return output

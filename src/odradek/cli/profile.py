@@ -9,17 +9,17 @@ from odradek.cli import profiles
 from odradek.cli.client_command import CONTEXT_SETTINGS, run, settings_file_option
 from odradek.cli.output import Output, output_option, show
 
-_servers_option = click.option("-b", "--bootstrap-server", "servers", metavar="HOST:PORT[,...]", help="The brokers; bootstrap.servers.")
+_servers_option = click.option("-b", "--bootstrap-server", "servers", metavar="HOST:PORT[,...]", help="The brokers (bootstrap.servers).")
 _settings_option = click.option(
-    "-X", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of every client under Kafka's name; may be repeated."
+    "-X", "settings", multiple=True, metavar="KEY=VALUE", help="A setting that every client has, under Kafka's name; may be repeated."
 )
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Keep settings of clients under names.
+    """Store client settings under names.
 
-    A profile is a file of the user's alone. Every command that asks a broker takes --profile NAME.
+    A profile is a file that only the user can read. Every command that connects to a broker has the option --profile NAME.
     """
 
 
@@ -28,14 +28,14 @@ def command() -> None:
 @_servers_option
 @_settings_option
 @settings_file_option
-@click.option("--no-use", is_flag=True, help="Do not make it the profile in use.")
+@click.option("--no-use", is_flag=True, help="Do not select the new profile.")
 def create(name: str, servers: str | None, settings: tuple[str, ...], from_file: dict[str, str], no_use: bool) -> None:
-    """Create a profile and use it."""
+    """Create a profile and select it."""
     if name in profiles.names():
-        raise ConfigError(f"there is a profile {name} already; `odradek profile set` changes it")
+        raise ConfigError(f"profile {name} already exists; change it with `odradek profile set`")
     chosen = {**from_file, **_given(servers, settings)}
     if not chosen:
-        raise click.UsageError("at least one of -b, -X and -F is needed")
+        raise click.UsageError("at least one of -b, -X and -F is required")
     profiles.check(chosen)
     profiles.save(name, chosen)
     if not no_use:
@@ -52,7 +52,7 @@ def change(name: str, servers: str | None, settings: tuple[str, ...], removed: t
     """Change settings of a profile."""
     given = _given(servers, settings)
     if not given and not removed:
-        raise click.UsageError("at least one of -b, -X and --unset is needed")
+        raise click.UsageError("at least one of -b, -X and --unset is required")
     chosen = profiles.merged(profiles.load(name), given, removed)
     profiles.check(chosen)
     profiles.save(name, chosen)
@@ -78,24 +78,24 @@ def list_(output: Output) -> None:
 @click.argument("name", required=False)
 @output_option
 def show_(name: str | None, output: Output) -> None:
-    """Show a profile, without its secrets.
+    """Show a profile without its secrets.
 
-    The one in use when none is named.
+    Without NAME, show the profile in use.
     """
     name = name if name is not None else profiles.in_use()
     if name is None:
-        raise ConfigError("no profile is in use; `odradek profile list` shows those there are")
+        raise ConfigError("no profile is in use; `odradek profile list` shows all profiles")
     settings = profiles.shown(profiles.load(name))
     show([{"profile": name, "key": key, "value": value} for key, value in settings.items()], output)
 
 
 @command.command()
 @click.argument("name", required=False)
-@click.option("--none", "nothing", is_flag=True, help="Use no profile.")
-def use(name: str | None, nothing: bool) -> None:
-    """Use a profile from now on."""
-    if nothing == (name is not None):
-        raise click.UsageError("one of NAME and --none is needed" + (", not both" if nothing else ""))
+@click.option("--none", "no_profile", is_flag=True, help="Use no profile.")
+def use(name: str | None, no_profile: bool) -> None:
+    """Select the profile for later commands."""
+    if no_profile == (name is not None):
+        raise click.UsageError("one of NAME and --none is required" + (", not both" if no_profile else ""))
     profiles.use(name)
     click.echo(f"Profile {name} is in use now." if name is not None else "No profile is in use now.")
 
@@ -114,7 +114,7 @@ def _given(servers: str | None, settings: tuple[str, ...]) -> dict[str, str]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
-            raise click.UsageError(f"-X {setting.partition('=')[0]}: this must be key=value")
+            raise click.UsageError(f"-X {setting.partition('=')[0]}: expected KEY=VALUE")
         given[key.strip()] = value
     return given
 

@@ -45,7 +45,9 @@ def in_use() -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
-        raise ConfigError(f"{folder() / 'profile'}: this is no name of a profile; `odradek profile use NAME` writes it anew") from None
+        raise ConfigError(
+            f"{folder() / 'profile'}: the file does not contain the name of a profile; replace it with `odradek profile use NAME`"
+        ) from None
 
 
 def load(name: str) -> dict[str, str]:
@@ -54,14 +56,14 @@ def load(name: str) -> dict[str, str]:
     try:
         settings = parse_properties(path.read_text())
     except FileNotFoundError:
-        there = names()
-        close = get_close_matches(name, there, 1)
-        known = "`odradek profile list` shows them" if there else "`odradek profile create` makes one"
-        raise ConfigError(f"there is no profile {name}; {f'did you mean {close[0]}?' if close else known}") from None
+        existing = names()
+        close = get_close_matches(name, existing, 1)
+        known = "`odradek profile list` shows all profiles" if existing else "create one with `odradek profile create`"
+        raise ConfigError(f"profile {name} does not exist; {f'did you mean {close[0]}?' if close else known}") from None
     except MalformedProperties as error:
         raise ConfigError(f"{path}:{error.line}: {error}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this is no text in UTF-8") from None
+        raise ConfigError(f"{path}: not valid UTF-8") from None
     try:
         check(settings)
     except ConfigError as error:
@@ -74,7 +76,7 @@ def check(settings: Mapping[str, str]) -> None:
     for key in settings:
         dotted = key_of(ADMIN_CONFIG, key)
         if dotted not in ADMIN_CONFIG and (dotted in PRODUCER_CONFIG or dotted in CONSUMER_CONFIG):
-            raise ConfigError(f"{key} is not a setting of every client; -X {key}=VALUE gives it to a command that takes it")
+            raise ConfigError(f"{key} is not a setting of every client; give -X {key}=VALUE to each command that needs it")
         if dotted in ADMIN_CONFIG and not (dotted in PRODUCER_CONFIG and dotted in CONSUMER_CONFIG):
             raise ConfigError(f"{key} is not a setting of every client")
     ClientConfig(ADMIN_CONFIG, settings)
@@ -126,12 +128,15 @@ def _is_secret(key: str) -> bool:
 
 def _path(name: str) -> Path:
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} cannot be the name of a profile; it has 1 to 64 of a-z, A-Z, 0-9, '_', '-' and, not in front, '.'")
+        raise ConfigError(
+            f"{name!r} is not a valid profile name; a name has 1 to 64 of the characters a-z, A-Z, 0-9, '.', '_' and '-', and does not "
+            "begin with '.'"
+        )
     return folder() / "profiles" / f"{name}{_ENDING}"
 
 
 def _replace(path: Path, text: str) -> None:
-    content = text.encode()  # first: text that is no UTF-8 leaves no file behind
+    content = text.encode()  # first: an encoding error leaves no file behind
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-_PATIENCE_S: Final = 1.0
+_SHOW_AFTER_S: Final = 1.0
 """Seconds until progress is shown; shorter work needs none."""
 
 
@@ -27,7 +27,7 @@ class Meter:
         self._bytes = 0
         self._clock = clock
         self._start = clock()
-        self._due = float("inf") if quiet or not sys.stderr.isatty() else self._start + _PATIENCE_S
+        self._due = float("inf") if quiet or not sys.stderr.isatty() else self._start + _SHOW_AFTER_S
         self._shown: tuple[Progress, TaskID] | None = None
 
     def __enter__(self) -> Meter:

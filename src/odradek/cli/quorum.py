@@ -14,8 +14,8 @@ import click
 from odradek.base.addresses import host_port
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
-from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, reached, run, server_options
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.client_command import CONTEXT_SETTINGS, admin_settings, connection_options, controllers_option, run, server_options
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.output import JSON, Output, Row, output_option, show
 from odradek.cli.per_item import NUMBER, id_of, one_of
 from odradek.client.admin.blocking import Admin
@@ -38,18 +38,20 @@ _STATUS: Final = {
     "current_voters": "CurrentVoters",
     "current_observers": "CurrentObservers",
 }
-_WIDEST: Final = 23
+_LABEL_WIDTH: Final = 23
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Show the controllers' quorum, change its voters."""
+    """Show the controller quorum and change its voters."""
 
 
 @command.command()
-@click.option("--status", is_flag=True, help="Leader, high watermark, lag, and who belongs to the quorum; the default.")
-@click.option("--replication", is_flag=True, help="How far each voter and observer is in the metadata log.")
-@click.option("--human-readable", "readable", is_flag=True, help="With --replication: how long ago, instead of Unix milliseconds.")
+@click.option("--status", is_flag=True, help="Show leader, high watermark, lag and members of the quorum; the default.")
+@click.option("--replication", is_flag=True, help="Show the progress of each voter and observer in the metadata log.")
+@click.option(
+    "--human-readable", "readable", is_flag=True, help="With --replication: show times relative to now instead of Unix milliseconds."
+)
 @controllers_option
 @output_option
 @connection_options
@@ -58,12 +60,12 @@ def describe(
 ) -> None:
     """Show leader, voters and observers.
 
-    LAG is counted in records of the metadata log, behind its leader.
+    LAG is the number of records of the metadata log by which a node is behind the leader.
     """
     one_of({"--status": status, "--replication": replication}, needed=False)
     if readable and not replication:
         raise click.UsageError("The option --human-readable is only supported along with --replication")
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         cluster_id = "" if replication else admin.describe_cluster().cluster_id
         quorum = admin.describe_metadata_quorum()
     if replication:
@@ -74,7 +76,7 @@ def describe(
         show([row], output)
     else:
         for name, title in _STATUS.items():
-            click.echo(f"{title + ':':<{_WIDEST}} {_text(row[name])}")
+            click.echo(f"{title + ':':<{_LABEL_WIDTH}} {_text(row[name])}")
 
 
 def _text(value: object) -> str:
@@ -87,15 +89,15 @@ def status_row(cluster_id: str, quorum: QuorumInfo) -> Row:
     The lag in time also has this value when a time of catching up is unknown.
     """
     leader = _leader(quorum)
-    behind = min(quorum.voters, key=lambda each: each.log_end_offset, default=None)
-    lag = None if leader is None or behind is None else leader.log_end_offset - behind.log_end_offset
+    slowest = min(quorum.voters, key=lambda each: each.log_end_offset, default=None)
+    lag = None if leader is None or slowest is None else leader.log_end_offset - slowest.log_end_offset
     return {
         "cluster_id": cluster_id,
         "leader_id": quorum.leader_id,
         "leader_epoch": quorum.leader_epoch,
         "high_watermark": quorum.high_watermark,
         "max_follower_lag": lag,
-        "max_follower_lag_time_ms": _lag_ms(leader, behind),
+        "max_follower_lag_time_ms": _lag_ms(leader, slowest),
         "current_voters": [_member(each, quorum) for each in quorum.voters],
         "current_observers": [_member(each, quorum) for each in quorum.observers],
     }
@@ -105,14 +107,14 @@ def _leader(quorum: QuorumInfo) -> QuorumReplicaState | None:
     return next((each for each in quorum.voters if each.replica_id == quorum.leader_id), None)
 
 
-def _lag_ms(leader: QuorumReplicaState | None, behind: QuorumReplicaState | None) -> int | None:
-    if leader is None or behind is None:
+def _lag_ms(leader: QuorumReplicaState | None, slowest: QuorumReplicaState | None) -> int | None:
+    if leader is None or slowest is None:
         return None
-    if behind.log_end_offset == leader.log_end_offset:
+    if slowest.log_end_offset == leader.log_end_offset:
         return 0
-    if leader.last_caught_up_timestamp is None or behind.last_caught_up_timestamp is None:
+    if leader.last_caught_up_timestamp is None or slowest.last_caught_up_timestamp is None:
         return None
-    return leader.last_caught_up_timestamp - behind.last_caught_up_timestamp
+    return leader.last_caught_up_timestamp - slowest.last_caught_up_timestamp
 
 
 def _member(replica: QuorumReplicaState, quorum: QuorumInfo) -> dict[str, object]:
@@ -140,8 +142,8 @@ def replication_rows(quorum: QuorumInfo, now_ms: int | None) -> list[Row]:
             "directory_id": uuid_to_string(each.replica_directory_id),
             "log_end_offset": each.log_end_offset,
             "lag": None if leader is None else leader.log_end_offset - each.log_end_offset,
-            "last_fetch_timestamp": _moment(each.last_fetch_timestamp, now_ms),
-            "last_caught_up_timestamp": _moment(each.last_caught_up_timestamp, now_ms),
+            "last_fetch_timestamp": _time(each.last_fetch_timestamp, now_ms),
+            "last_caught_up_timestamp": _time(each.last_caught_up_timestamp, now_ms),
             "status": status,
         }
         for status, replicas in groups
@@ -149,7 +151,7 @@ def replication_rows(quorum: QuorumInfo, now_ms: int | None) -> list[Row]:
     ]
 
 
-def _moment(timestamp: int | None, now_ms: int | None) -> int | str | None:
+def _time(timestamp: int | None, now_ms: int | None) -> int | str | None:
     if timestamp is None or now_ms is None:
         return timestamp
     # The leader's clock may differ from this machine's, so a time may lie in the future.
@@ -205,7 +207,7 @@ def read_controller(path: Path) -> Controller:
         known |= {each.listener: each for each in parse_listeners(key, items(key), protocols, distinct_ports=False)}
     for name in names:
         if name not in known:
-            raise unusable(f"controller.listener.names has {name}, listeners and advertised.listeners have not")
+            raise unusable(f"controller.listener.names contains {name}, but listeners and advertised.listeners do not")
     meta = read_meta_properties(OsDisk(), directories[0])
     if meta is None or meta.directory_id is None:
         lacks = "is not formatted" if meta is None else "has no directory id"
@@ -223,64 +225,70 @@ def read_controller(path: Path) -> Controller:
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The server.properties of the controller; its directory has to be on this machine.",
+    help="The controller's server.properties; its metadata directory must be on this machine.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @controllers_option
 @server_options
 def add_controller(file: Path, dry_run: bool, controllers: str | None, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Make a controller a voter.
 
-    The controller has to run and to follow the metadata log already (KIP-853). Odradek's own quorum refuses
-    this yet. What the connection needs (TLS, SASL) is given with -X.
+    The controller must be running and must already replicate the metadata log (KIP-853). Odradek's own quorum does not support this yet.
+    Set the connection's TLS and SASL settings with -X.
     """
     added = read_controller(file)
     if not dry_run:
-        with Admin(reached(bootstrap, settings, controllers)) as admin:
+        with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
             try:
                 admin.add_raft_voter(added.node_id, added.directory_id, added.endpoints)
             except KafkaError as error:
-                raise _refused(error) from None
-    said = f"controller {added.node_id} with directory id {uuid_to_string(added.directory_id)} and endpoints: {_urls(added.endpoints)}"
-    click.echo(f"{'Would add' if dry_run else 'Added'} {said}")
+                raise _voter_error(error) from None
+    description = (
+        f"controller {added.node_id} with directory id {uuid_to_string(added.directory_id)} and endpoints: {_urls(added.endpoints)}"
+    )
+    click.echo(f"{'Would add' if dry_run else 'Added'} {description}")
 
 
 def _urls(endpoints: Iterable[RaftVoterEndpoint]) -> str:
     return ", ".join(map(_url, endpoints))
 
 
-def _refused(error: KafkaError) -> OdradekError:
+def _voter_error(error: KafkaError) -> OdradekError:
     if error.code is not ErrorCode.UNSUPPORTED_VERSION:
         return error
-    return OdradekError(f"this cluster cannot change the voters of its quorum: {error.message}; it needs Kafka 3.9 with kraft.version 1")
+    return OdradekError(
+        f"this cluster cannot change the voters of its quorum: {error.message}; this needs Kafka 3.9 or later with kraft.version 1"
+    )
 
 
 @command.command(name="remove-controller")
 @click.option("-i", "--controller-id", type=NUMBER, required=True, metavar="ID", help="The controller to remove.")
-@click.option("-d", "--controller-directory-id", "directory", required=True, metavar="ID", help="The id of its metadata directory.")
+@click.option(
+    "-d", "--controller-directory-id", "directory", required=True, metavar="ID", help="The id of the controller's metadata directory."
+)
 @execute_option
 @controllers_option
 @connection_options
 def remove_controller(
     controller_id: int, directory: str, execute: bool, controllers: str | None, bootstrap: str, settings: tuple[str, ...]
 ) -> None:
-    """Take a voter out of the quorum.
+    """Remove a voter from the quorum.
 
-    Odradek's own quorum refuses this yet. `odradek quorum describe` shows the ids of directories (KIP-853).
+    Odradek's own quorum does not support this yet. `odradek quorum describe` shows the ids of directories (KIP-853).
     """
     directory_id = id_of("--controller-directory-id", directory)
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         if execute:
             try:
                 admin.remove_raft_voter(controller_id, directory_id)
             except KafkaError as error:
-                raise _refused(error) from None
+                raise _voter_error(error) from None
         else:
             voters = {(each.replica_id, each.replica_directory_id) for each in admin.describe_metadata_quorum().voters}
             if (controller_id, directory_id) not in voters:
-                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"no voter {controller_id} with directory id {directory}")
-    said = f"controller {controller_id} with directory id {uuid_to_string(directory_id)}"
-    click.echo(f"{'Removed' if execute else 'Would remove'} {said}.")
+                raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"there is no voter {controller_id} with directory id {directory}")
+    description = f"controller {controller_id} with directory id {uuid_to_string(directory_id)}"
+    click.echo(f"{'Removed' if execute else 'Would remove'} {description}.")
     if not execute:
         remark_dry_run(NAME)
 

@@ -44,15 +44,15 @@ def _credentials(admin: Admin, user: str | None) -> Iterable[Row]:
 
 def _row(entity: ClientQuotaEntity, name: str, value: object) -> Row:
     return {
-        "user": _spoken(entity.user),
-        "client_id": _spoken(entity.client_id),
-        "ip": _spoken(entity.ip),
+        "user": _label(entity.user),
+        "client_id": _label(entity.client_id),
+        "ip": _label(entity.ip),
         "name": name,
         "value": value,
     }
 
 
-def _spoken(name: str | None) -> str | None:
+def _label(name: str | None) -> str | None:
     return "<default>" if name == DEFAULT else name
 
 
@@ -68,22 +68,22 @@ def check_quotas(wanted: Entities, to_set: Mapping[str, str], to_delete: Iterabl
     unknown = [key for key in keys if key not in known and key not in secrets]
     if unknown or (secrets and "users" not in wanted):
         others = f", {' and '.join(MECHANISMS)}" if "users" in wanted else ""
-        raise click.UsageError(f"{(unknown or secrets)[0]}: {' and '.join(wanted)} have {', '.join(known)}{others}")
+        raise click.UsageError(f"{(unknown or secrets)[0]}: unknown key of {' and '.join(wanted)}; the keys are {', '.join(known)}{others}")
     if secrets:
         if len(secrets) != len(keys):
-            raise click.UsageError("Cannot alter both quota and SCRAM credential configs simultaneously: two command lines")
+            raise click.UsageError("Cannot alter both quota and SCRAM credential configs simultaneously; use two commands")
         if "clients" in wanted or wanted["users"] == DEFAULT:
-            raise click.UsageError("SCRAM credentials are those of one user: --user NAME alone")
+            raise click.UsageError("SCRAM credentials belong to one user; give only --user NAME")
         if validate_only:
-            raise click.UsageError("--validate-only is not for SCRAM credentials")
+            raise click.UsageError("--validate-only cannot be used with SCRAM credentials")
         try:
             _credentials_of("", to_set)
-        except ValueError as unread:
-            raise click.UsageError(f"--add-config {unread}") from None
+        except ValueError as problem:
+            raise click.UsageError(f"--add-config {problem}") from None
         return
     for key, value in to_set.items():
         if not _is_number(value):
-            raise click.UsageError(f"{key}={value}: this must be a number")
+            raise click.UsageError(f"{key}={value}: expected a number")
 
 
 def _is_number(text: str) -> bool:

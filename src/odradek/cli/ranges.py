@@ -27,8 +27,8 @@ _NAMES: Final[dict[str, Kind]] = {
     "newest": "end",
 }
 _DURATION: Final = r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+"
-_MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
-_FIRST_TIME: Final = re.compile(rf"(-?{_DURATION}|{_MOMENT}|[^:]*)(?::|$)")
+_INSTANT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+_FIRST_TIME: Final = re.compile(rf"(-?{_DURATION}|{_INSTANT}|[^:]*)(?::|$)")
 """First time of a range. A time of day contains colons, so the colon that separates start and end is the first after the whole time."""
 _PART: Final = re.compile(r"([0-9.]+)(ms|[smhdw])")
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -79,22 +79,22 @@ def parse_range(texts: Sequence[str], default: Position, now_ms: int) -> Range:
     for text in texts:
         starts, ends = _parsed(text, now_ms)
         if (starts is not None and start is not None) or (ends is not None and end is not None):
-            raise click.UsageError(f"-o {text}: another -o says already where to {'start' if starts is not None else 'end'}")
+            raise click.UsageError(f"-o {text}: another -o gives the {'start' if starts is not None else 'end'} already")
         start, end = starts or start, ends or end
     if end is None:
         return Range(start or default)
     start = start or BEGINNING
     shown = " ".join(f"-o {text}" for text in texts)
     if start.kind == "end":
-        raise click.UsageError(f"{shown}: nothing lies between the end and another position")
+        raise click.UsageError(f"{shown}: the range starts at the end, so it is always empty")
     if end.kind == "elapsed":
         if start.kind != "time":
-            raise click.UsageError(f"{shown}: the time counts from the start, which must be a time, too; -1h is an hour ago")
+            raise click.UsageError(f"{shown}: an end such as 1h counts from the start, which must be a time; for an hour ago write -1h")
         end = Position("time", min(start.number + end.number, _LATEST_MS))
     if start.kind == end.kind and start.kind in ("offset", "time") and end.number < start.number:
-        raise click.UsageError(f"{shown}: it ends before it starts")
+        raise click.UsageError(f"{shown}: the range ends before it starts")
     if start.kind == end.kind == "before" and end.number > start.number:
-        raise click.UsageError(f"{shown}: it ends before it starts")
+        raise click.UsageError(f"{shown}: the range ends before it starts")
     return Range(start, end)
 
 
@@ -151,7 +151,7 @@ def _parsed(text: str, now_ms: int) -> tuple[Position | None, Position | None]:
 def _end(whole: str, text: str) -> Position:
     found = _position(whole, text)
     if found.kind == "beginning":
-        raise click.UsageError(f"-o {whole}: nothing ends at the {text}")
+        raise click.UsageError(f"-o {whole}: a range cannot end at the {text}")
     return found
 
 
@@ -159,7 +159,7 @@ def _position(whole: str, text: str) -> Position:
     if text in _NAMES:
         return Position(_NAMES[text])
     if text == "stored":
-        raise click.UsageError(f"-o {whole}: -G GROUP reads from where a group has committed")
+        raise click.UsageError(f"-o {whole}: to read from the committed offsets of a group, use -G GROUP")
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if not _is_number(digits):
         raise _no_position(whole)
@@ -170,7 +170,7 @@ def _position(whole: str, text: str) -> Position:
 def _start_time(whole: str, text: str, now_ms: int, *, unit_by_length: bool = True) -> Position:
     found = _time(whole, text, now_ms, unit_by_length)
     if found.kind == "elapsed":
-        raise click.UsageError(f"-o {whole}: it starts in the future; -{text} is that long ago")
+        raise click.UsageError(f"-o {whole}: the range starts in the future; for a time in the past write -{text}")
     return found
 
 
@@ -185,7 +185,7 @@ def _time(whole: str, text: str, now_ms: int, unit_by_length: bool) -> Position:
     if re.fullmatch(f"-?{_DURATION}", text):
         length = int(sum(Fraction(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text)))
         return Position("time", max(now_ms - length, 0)) if text.startswith("-") else Position("elapsed", length)
-    if re.fullmatch(_MOMENT, text):
+    if re.fullmatch(_INSTANT, text):
         try:
             return Position("time", instant_ms(text))
         except ValueError:
@@ -198,9 +198,11 @@ def _is_number(text: str) -> bool:
 
 
 def _no_position(text: str) -> click.UsageError:
-    return click.UsageError(f"-o {text}: this must be beginning, end, N, +N, -N, @TIME, or a range of two of them, START:END")
+    return click.UsageError(f"-o {text}: expected beginning, end, N, +N, -N, @TIME, or a range of two of them, START:END")
 
 
 def _no_time(text: str) -> click.UsageError:
-    digits = "milliseconds since 1970" if text[:2] in ("s@", "e@") else "10 digits for seconds since 1970, 13 for milliseconds"
-    return click.UsageError(f"-o {text}: a time is 2023-11-14 or 2023-11-14T22:13:20 (UTC without a zone), -2h or -1d12h, or {digits}")
+    digits = "milliseconds since 1970" if text[:2] in ("s@", "e@") else "10 digits (seconds since 1970) or 13 digits (milliseconds)"
+    return click.UsageError(
+        f"-o {text}: expected a time such as 2023-11-14, 2023-11-14T22:13:20 (UTC without a zone), -2h or -1d12h, or {digits}"
+    )

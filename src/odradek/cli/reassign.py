@@ -12,18 +12,18 @@ import click
 
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.cli.client_command import CONTEXT_SETTINGS, connection_options, controllers_option, explained, reached, run
+from odradek.cli.client_command import CONTEXT_SETTINGS, admin_settings, connection_options, controllers_option, explained, run
 from odradek.cli.output import JSON, Output, Row, output_option, show
 from odradek.cli.partition_files import read_reassignment, read_topics, reassignment_json
 from odradek.cli.per_item import one_of
 from odradek.cli.reassignment_plan import brokers_of, moves, proposal
 from odradek.cli.reassignment_steps import (
     active_directory_moves,
+    check_reassignment_is_served,
     clear_throttles,
     directory_rows,
     log_dirs_of,
     move_directories,
-    must_be_served,
     partition_rows,
     throttle_directories,
     throttle_partitions,
@@ -45,16 +45,16 @@ _file = click.option(
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Partitions and their brokers, as `generate` prints them.",
+    help="JSON file of partitions and their brokers, as `generate` prints it.",
 )
-_preserve = click.option("--preserve-throttles", "preserve", is_flag=True, help="Leave throttles of topics and brokers as they are.")
+_preserve = click.option("--preserve-throttles", "preserve", is_flag=True, help="Do not remove throttles of topics and brokers.")
 _timeout = click.option(
     "--timeout",
     type=click.IntRange(1),
     default=10_000,
     show_default=True,
     metavar="MS",
-    help="How long to wait until moves between log directories have begun, in milliseconds.",
+    help="How long to wait for the start of moves between log directories, in milliseconds.",
 )
 
 
@@ -62,7 +62,7 @@ def _brokers(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...
     ids = [each.strip() for each in text.split(",")]
     for each in ids:
         if not (each.isascii() and each.isdecimal() and int(each) <= 0x7FFFFFFF):
-            raise click.BadParameter(f"{each!r} is not the id of a broker")
+            raise click.BadParameter(f"{each!r} is not a broker id")
     if len(set(ids)) != len(ids):
         raise click.BadParameter(f"Broker list contains duplicate entries: {text}")
     return tuple(map(int, ids))
@@ -83,9 +83,15 @@ def command() -> None:
     help='Topics as JSON: {"version": 1, "topics": [{"topic": "orders"}]}.',
 )
 @click.option(
-    "--broker-list", "--brokerlist", "brokers", required=True, callback=_brokers, metavar="ID,...", help="The brokers to spread them over."
+    "--broker-list",
+    "--brokerlist",
+    "brokers",
+    required=True,
+    callback=_brokers,
+    metavar="ID,...",
+    help="Brokers to distribute the partitions over.",
 )
-@click.option("--disable-rack-aware", "without_racks", is_flag=True, help="Do not heed the racks of brokers.")
+@click.option("--disable-rack-aware", "without_racks", is_flag=True, help="Ignore the racks of brokers.")
 @output_option
 @connection_options
 def generate(
@@ -97,36 +103,38 @@ def generate(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """Propose where partitions could be.
+    """Propose an assignment of partitions to brokers.
 
-    Spreads the topics evenly over the brokers, and prints the present places first: keep them to be able to go back. Nothing is changed.
+    The proposal distributes the topics evenly over the brokers. The current assignment is printed first; keep it to undo the moves. Nothing
+    is changed.
     """
     one_of({"TOPIC": bool(names), "--topics-to-move-json-file": file is not None}, needed=True)
     topics = list(names) if file is None else read_topics(file)
-    with Admin(reached(bootstrap, settings, None)) as admin:
+    with Admin(admin_settings(bootstrap, settings, None)) as admin:
         known = {each.node_id: each.rack for each in admin.describe_cluster().brokers}
-        _must_be_known(brokers, known)
-        current = _places(admin, topics)
-        now = reassignment_json(current, log_dirs_of(admin, current))
+        _check_known(brokers, known)
+        current = _assignment(admin, topics)
+        current_json = reassignment_json(current, log_dirs_of(admin, current))
     racks = {broker: None if without_racks else known[broker] for broker in brokers}
     if len({rack is None for rack in racks.values()}) > 1:
-        raise OdradekError("not all of these brokers have a rack; --disable-rack-aware does without")
-    then = reassignment_json(proposal(current, racks, random.SystemRandom()))
+        raise OdradekError("not all of these brokers have a rack; use --disable-rack-aware to ignore racks")
+    proposed = reassignment_json(proposal(current, racks, random.SystemRandom()))
     if output == JSON:
-        click.echo(json.dumps({"current": json.loads(now), "proposed": json.loads(then)}))
+        click.echo(json.dumps({"current": json.loads(current_json), "proposed": json.loads(proposed)}))
     else:
-        click.echo(f"Current partition replica assignment\n{now}\n\nProposed partition reassignment configuration\n{then}")
+        click.echo(f"Current partition replica assignment\n{current_json}\n\nProposed partition reassignment configuration\n{proposed}")
 
 
-def _must_be_known(brokers: Sequence[int], known: Mapping[int, object]) -> None:
+def _check_known(brokers: Sequence[int], known: Mapping[int, object]) -> None:
     for each in brokers:
         if each not in known:
             raise KafkaError(
-                ErrorCode.BROKER_ID_NOT_REGISTERED, f"Unknown broker id {each}; the cluster has {','.join(map(str, sorted(known)))}"
+                ErrorCode.BROKER_ID_NOT_REGISTERED,
+                f"Unknown broker id {each}; the brokers of the cluster are {','.join(map(str, sorted(known)))}",
             )
 
 
-def _places(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
+def _assignment(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
     return {
         TopicPartition(topic.name, number): part.replicas
         for topic in admin.describe_topics(topics).values()
@@ -136,20 +144,25 @@ def _places(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[i
 
 @command.command()
 @_file
-@click.option("--additional", is_flag=True, help="Also while other partitions move; these may be given another target so.")
-@click.option("--throttle", type=click.IntRange(1), metavar="BYTES", help="Limit copying between brokers to so many bytes a second.")
+@click.option(
+    "--additional", is_flag=True, help="Start these moves while others are in progress; a partition that is moving gets the new target."
+)
+@click.option("--throttle", type=click.IntRange(1), metavar="BYTES", help="Limit copying between brokers to BYTES per second.")
 @click.option(
     "--replica-alter-log-dirs-throttle",
     "directory_throttle",
     type=click.IntRange(1),
     metavar="BYTES",
-    help="Limit copying between log directories of a broker to so many bytes a second.",
+    help="Limit copying between log directories of a broker to BYTES per second.",
 )
 @click.option(
-    "--disallow-replication-factor-change", "same_number", is_flag=True, help="Refuse more or fewer replicas than there are (KIP-860)."
+    "--disallow-replication-factor-change",
+    "same_number",
+    is_flag=True,
+    help="Refuse to change the number of replicas of a partition (KIP-860).",
 )
 @_timeout
-@click.option("--dry-run", is_flag=True, help="Only say what would move.")
+@click.option("--dry-run", is_flag=True, help="Only show the moves.")
 @output_option
 @connection_options
 def execute(
@@ -166,22 +179,22 @@ def execute(
 ) -> int:
     """Start moving partitions.
 
-    Odradek's own brokers refuse this yet. Prints the places before.
-    `odradek reassign verify` shows when all is done, and takes throttles back.
+    Odradek's own brokers do not support this yet. The current assignment is printed first. `odradek reassign verify` shows the progress of
+    the moves, and removes throttles at the end.
     """
     wanted = read_reassignment(file)
-    with Admin(reached(bootstrap, settings, None)) as admin:
-        must_be_served(admin)
+    with Admin(admin_settings(bootstrap, settings, None)) as admin:
+        check_reassignment_is_served(admin)
         under_way = admin.list_partition_reassignments()
         if under_way and not additional:
-            raise OdradekError(f"{len(under_way)} partitions move already; `odradek reassign list` shows them, --additional adds to them")
+            raise OdradekError("other moves are in progress; `odradek reassign list` shows them; use --additional to add more moves")
         known = {each.node_id: each.rack for each in admin.describe_cluster().brokers}
-        _must_be_known(sorted({broker for each in wanted.replicas.values() for broker in each}), known)
-        there = _places(admin, sorted({where.topic for where in wanted.replicas}))
-        missing = [str(where) for where in wanted.replicas if where not in there]
+        _check_known(sorted({broker for each in wanted.replicas.values() for broker in each}), known)
+        existing = _assignment(admin, sorted({where.topic for where in wanted.replicas}))
+        missing = [str(where) for where in wanted.replicas if where not in existing]
         if missing:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {', '.join(missing)}")
-        current = {where: there[where] for where in wanted.replicas}
+        current = {where: existing[where] for where in wanted.replicas}
         moving = moves(under_way, wanted.replicas, current)
         rows: list[Row] = [
             {
@@ -219,12 +232,12 @@ def execute(
 @output_option
 @connection_options
 def verify(file: Path, preserve: bool, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """Show how far moves are.
+    """Show the progress of moves.
 
-    When none is under way any more, throttles of these topics and of all brokers are taken back.
+    When all moves are finished, the throttles of these topics and of all brokers are removed.
     """
     wanted = read_reassignment(file)
-    with Admin(reached(bootstrap, settings, None)) as admin:
+    with Admin(admin_settings(bootstrap, settings, None)) as admin:
         under_way = admin.list_partition_reassignments()
         rows = partition_rows(admin, wanted.replicas, under_way)
         rows += directory_rows(admin, wanted.log_dirs)
@@ -243,10 +256,10 @@ def verify(file: Path, preserve: bool, output: Output, bootstrap: str, settings:
 def cancel(
     file: Path, preserve: bool, timeout: int, controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]
 ) -> int:
-    """Take moves back that are under way."""
+    """Cancel moves that are in progress."""
     wanted = read_reassignment(file)
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
-        must_be_served(admin)
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
+        check_reassignment_is_served(admin)
         under_way = admin.list_partition_reassignments(wanted.replicas)
         outcomes = admin.try_alter_partition_reassignments(dict.fromkeys(sorted(under_way)))
         for where, error in outcomes.items():
@@ -272,8 +285,8 @@ def cancel(
 @output_option
 @connection_options
 def list_(controllers: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
-    """List the moves that are under way."""
-    with Admin(reached(bootstrap, settings, controllers)) as admin:
+    """List the moves that are in progress."""
+    with Admin(admin_settings(bootstrap, settings, controllers)) as admin:
         found = admin.list_partition_reassignments()
     rows: list[Row] = [
         {

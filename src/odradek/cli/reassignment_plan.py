@@ -50,8 +50,8 @@ def _alternating(racks: Mapping[int, str | None]) -> list[int]:
     for broker in sorted(racks):
         by_rack[racks[broker] or ""].append(broker)
     order: list[int] = []
-    for turn in range(max(map(len, by_rack.values()))):
-        order += [brokers[turn] for _, brokers in sorted(by_rack.items()) if turn < len(brokers)]
+    for index in range(max(map(len, by_rack.values()))):
+        order += [brokers[index] for _, brokers in sorted(by_rack.items()) if index < len(brokers)]
     return order
 
 

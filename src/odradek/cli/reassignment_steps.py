@@ -30,7 +30,7 @@ _OWN: Final = {"topic": 1, "broker": 2}
 _NOT_YET: Final = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def must_be_served(admin: Admin) -> None:
+def check_reassignment_is_served(admin: Admin) -> None:
     """Raise OdradekError when the brokers do not serve AlterPartitionReassignments. The check itself changes nothing."""
 
     async def look(each: AsyncAdmin) -> None:
@@ -43,7 +43,7 @@ def must_be_served(admin: Admin) -> None:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
         missing = ApiKey.ALTER_PARTITION_REASSIGNMENTS.name
-        raise OdradekError(f"this cluster cannot move partitions: its brokers do not serve {missing}; nothing has been changed") from None
+        raise OdradekError(f"this cluster cannot move partitions: its brokers do not serve {missing}; nothing was changed") from None
 
 
 # -- throttles ----------------------------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def throttle_partitions(admin: Admin, moving: Mapping[TopicPartition, Move], bro
     }
     changes |= {ConfigResource("broker", str(broker)): [ConfigChange(name, str(rate)) for name in _RATES] for broker in brokers}
     admin.incremental_alter_configs(changes)
-    _remark(f"the inter-broker throttle limit was set to {rate} B/s; `odradek reassign verify` takes it back when all is done")
+    _remark(f"the inter-broker throttle limit was set to {rate} B/s; `odradek reassign verify` removes it after the moves")
 
 
 def throttle_directories(admin: Admin, brokers: Iterable[int], rate: int) -> None:
@@ -65,7 +65,7 @@ def throttle_directories(admin: Admin, brokers: Iterable[int], rate: int) -> Non
     changes = {ConfigResource("broker", str(broker)): [ConfigChange(_DIRECTORY_RATE, str(rate))] for broker in brokers}
     if changes:
         admin.incremental_alter_configs(changes)
-        _remark(f"the replica-alter-dir throttle limit was set to {rate} B/s; `odradek reassign verify` takes it back when all is done")
+        _remark(f"the replica-alter-dir throttle limit was set to {rate} B/s; `odradek reassign verify` removes it after the moves")
 
 
 def clear_throttles(admin: Admin, wanted: Replicas) -> None:
@@ -111,7 +111,7 @@ def move_directories(admin: Admin, places: Mapping[TopicPartitionReplica, str], 
                 del left[replica]
         if left:
             if time.monotonic() >= deadline:
-                raise OdradekError(f"the move to a log directory could not begin in {timeout_ms} ms: {', '.join(map(str, sorted(left)))}")
+                raise OdradekError(f"moves to log directories did not start within {timeout_ms} ms: {', '.join(map(str, sorted(left)))}")
             time.sleep(PAUSE_S)
 
 

@@ -8,7 +8,7 @@ from odradek.cli.console_formatter import Formatter
 from odradek.client.types import ConsumerRecord
 
 
-def nothing(_: ConsumerRecord) -> bytes:
+def no_output(_: ConsumerRecord) -> bytes:
     """Return no bytes, like NoOpMessageFormatter."""
     return b""
 
@@ -26,13 +26,15 @@ def template_formatter(template: bytes) -> Formatter:
     for number, text in enumerate(template.split(b"%%")):
         if number:
             parts.append(b"%")
-        for index, piece in enumerate(text.split(b"%")):
+        for index, literal in enumerate(text.split(b"%")):
             if index:
-                directive, piece = piece[:1].decode("latin-1"), piece[1:]
+                directive, literal = literal[:1].decode("latin-1"), literal[1:]
                 if directive not in _DIRECTIVES:
-                    raise click.UsageError(f"-f: there is no %{directive}; there are {' '.join('%' + name for name in _DIRECTIVES)}")
+                    raise click.UsageError(
+                        f"-f: unknown directive %{directive}; the directives are {' '.join('%' + name for name in _DIRECTIVES)}"
+                    )
                 parts.append(_DIRECTIVES[directive])
-            parts.append(piece)
+            parts.append(literal)
 
     def render(record: ConsumerRecord) -> bytes:
         return b"".join([part if isinstance(part, bytes) else part(record) for part in parts])

@@ -71,16 +71,16 @@ def parse_json_line(line: bytes, number: int) -> Line:
     try:
         parsed: object = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _wrong(number, f"this is no JSON: {error}") from None
+        raise _wrong(number, f"invalid JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise _wrong(number, "this must be an object")
+        raise _wrong(number, "expected a JSON object")
     entry = cast(dict[str, Any], parsed)
     if not isinstance(entry.get("base64") or [], list):
-        raise _wrong(number, '"base64" must be a list of members')
+        raise _wrong(number, '"base64" must be a list of names of members')
     encoded: list[Any] = entry.get("base64") or []
     flat: list[Any] = entry.get("headers") or []
     if not isinstance(cast(object, flat), list) or len(flat) % 2 or not all(isinstance(name, str) for name in flat[::2]):
-        raise _wrong(number, '"headers" must be a list of names and values in turn')
+        raise _wrong(number, '"headers" must be a list in which names and values alternate')
     for index in range(0, len(flat), 2):
         _utf8(flat[index], f"headers[{index}]", number)
     timestamp = _integer(entry, "ts", number)
@@ -97,12 +97,12 @@ def _content(text: Any, member: str, encoded: list[Any], number: int) -> bytes |
     if text is None:
         return None
     if not isinstance(text, str):
-        raise _wrong(number, f'"{member}" must be a text or null')
+        raise _wrong(number, f'"{member}" must be a string or null')
     if member in encoded:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            raise _wrong(number, f'"{member}" is no base64') from None
+            raise _wrong(number, f'"{member}" is not valid base64') from None
     return _utf8(text, member, number)
 
 
@@ -110,7 +110,7 @@ def _utf8(text: str, member: str, number: int) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise _wrong(number, f'"{member}" has half a surrogate pair') from None
+        raise _wrong(number, f'"{member}" contains an unpaired surrogate, which UTF-8 cannot encode') from None
 
 
 def _integer(entry: dict[str, Any], member: str, number: int) -> int | None:
@@ -122,4 +122,4 @@ def _integer(entry: dict[str, Any], member: str, number: int) -> int | None:
 
 
 def _wrong(number: int, what: str) -> OdradekError:
-    return OdradekError(f"line {number}: {what}; -J reads what `odradek consume -J` writes")
+    return OdradekError(f"line {number}: {what}; -J expects lines as `odradek consume -J` writes them")

@@ -8,7 +8,7 @@ from typing import IO, Final
 _BLOCK: Final = 1 << 20
 
 
-def runs(stream: IO[bytes], delimiter: bytes, told: Callable[[int], None] | None = None) -> Iterator[list[bytes]]:
+def record_chunks(stream: IO[bytes], delimiter: bytes, on_read: Callable[[int], None] | None = None) -> Iterator[list[bytes]]:
     """Yield the records of a stream, all complete records of a read together. Records of a slow writer do not wait for later records.
 
     The last record needs no delimiter after it. `told` is called with the number of bytes of each read.
@@ -16,8 +16,8 @@ def runs(stream: IO[bytes], delimiter: bytes, told: Callable[[int], None] | None
     rest = b""
     read = getattr(stream, "read1", stream.read)
     while block := read(_BLOCK):
-        if told is not None:
-            told(len(block))
+        if on_read is not None:
+            on_read(len(block))
         parts = (rest + block).split(delimiter)
         rest = parts.pop()
         if parts:
@@ -29,10 +29,10 @@ def runs(stream: IO[bytes], delimiter: bytes, told: Callable[[int], None] | None
 def limit(records: Iterable[list[bytes]], count: int | None) -> Iterator[list[bytes]]:
     """Yield the first `count` records, or all without a count. The input is not read beyond the run that has the last of these records."""
     left = count
-    for run in records:
-        yield run if left is None else run[:left]
+    for chunk in records:
+        yield chunk if left is None else chunk[:left]
         if left is not None:
-            left -= len(run)
+            left -= len(chunk)
             if left <= 0:
                 return
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_LENIENCE_S: Final = 0.05
+_MAX_CATCH_UP_S: Final = 0.05
 """Seconds of delay that are caught up, because a sleep may last too long. After a longer stall catching up would be a burst."""
 
 
@@ -17,6 +17,6 @@ class Pace:
 
     def wait(self, now: float) -> float:
         """Return the seconds from `now` until the next record is due, and count that record as sent."""
-        due = now if self._next is None else max(self._next, now - _LENIENCE_S)
+        due = now if self._next is None else max(self._next, now - _MAX_CATCH_UP_S)
         self._next = due + self._interval
         return max(due - now, 0.0)

@@ -15,7 +15,7 @@ from odradek.cli.send_rate import Pace
 from odradek.client.producer.blocking import Producer
 from odradek.client.producer.futures import RecordFuture
 
-_RUN: Final = 10_000
+_CHUNK: Final = 10_000
 _CHECKED: Final = 1_000
 """Smallest number of pending records that are looked through for acknowledgements."""
 
@@ -50,22 +50,22 @@ class Sink:
         self.transactions = 0
         """Number of committed transactions, without the open transaction."""
 
-    def write(self, runs: Iterator[list[bytes]]) -> None:
+    def write(self, chunks: Iterator[list[bytes]]) -> None:
         """Send records. Raises the KafkaError of the first failed record, when it is known and a part of the later ones has been sent."""
         if self._shape.is_plain and not self._sync and self._pace is None:
-            for run in runs:
-                self._write_run(run)
+            for chunk in chunks:
+                self._write_chunk(chunk)
             return
-        for record in chain.from_iterable(runs):
+        for record in chain.from_iterable(chunks):
             key, value = self._shape.key_and_value(record)
             self._send(Line(key, value, self._shape.headers))
 
-    def write_parsed(self, runs: Iterator[list[bytes]], parse: LineParser) -> None:
+    def write_parsed(self, chunks: Iterator[list[bytes]], parse: LineParser) -> None:
         """Send the records that `parse` makes of lines.
 
         Raises the OdradekError of the first line that `parse` refuses, after the earlier records are acknowledged.
         """
-        for number, record in enumerate(chain.from_iterable(runs), 1):
+        for number, record in enumerate(chain.from_iterable(chunks), 1):
             try:
                 line = parse(record, number)
             except OdradekError:
@@ -95,15 +95,15 @@ class Sink:
         if self._sync:
             future.result()
         else:
-            self._keep([future])
+            self._add_pending([future])
         self._sent(1)
 
-    def _write_run(self, run: list[bytes]) -> None:
-        values: list[bytes | None] = [record or None for record in run] if self._shape.empty_is_null else [*run]
+    def _write_chunk(self, chunk: list[bytes]) -> None:
+        values: list[bytes | None] = [record or None for record in chunk] if self._shape.empty_is_null else [*chunk]
         while values:
-            room = _RUN if self._transaction_size is None else min(_RUN, self._transaction_size - self._in_transaction)
-            part, values = values[:room], values[room:]
-            self._keep(self._producer.send_many(self._topic, part, partition=self._partition))
+            size = _CHUNK if self._transaction_size is None else min(_CHUNK, self._transaction_size - self._in_transaction)
+            part, values = values[:size], values[size:]
+            self._add_pending(self._producer.send_many(self._topic, part, partition=self._partition))
             self._sent(len(part))
 
     def _sent(self, count: int) -> None:
@@ -117,11 +117,11 @@ class Sink:
                 self._in_transaction = 0
                 self._producer.begin_transaction()
 
-    def _keep(self, futures: list[RecordFuture]) -> None:
+    def _add_pending(self, futures: list[RecordFuture]) -> None:
         self._pending += futures
         if len(self._pending) >= self._check_at:
             self._check()
-            # Each check costs as much as there is pending: the next one comes when as many records have been added.
+            # The cost of a check is proportional to the pending records: check again when their number has doubled.
             self._check_at = max(_CHECKED, 2 * len(self._pending))
 
     def _check(self) -> None:

@@ -36,15 +36,15 @@ def load_server_properties(path: str, overrides: Mapping[str, str] | None = None
         raise ConfigError(f"{path}:{error.line}: {error}") from None
     lines = _lines(path, settings)
     try:
-        return BrokerConfig(followed({**{each.key: each.value for each in settings}, **overrides}))
+        return BrokerConfig(resolve_references({**{each.key: each.value for each in settings}, **overrides}))
     except ConfigError as error:
-        key = _blamed(str(error), {*lines, *overrides})
+        key = _key_in_message(str(error), {*lines, *overrides})
         if key in overrides:
             raise ConfigError(f"--override: {error}") from None
         raise ConfigError(f"{path}:{lines[key]}: {error}" if key is not None else f"{path}: {error}") from None
 
 
-def followed(settings: dict[str, str]) -> dict[str, str]:
+def resolve_references(settings: dict[str, str]) -> dict[str, str]:
     """Return the settings with the references to configuration providers resolved. Raises ConfigError that names the setting."""
     if not settings.get(PROVIDERS):
         return settings
@@ -73,18 +73,20 @@ def _lines(path: str, settings: list[Setting]) -> dict[str, int]:
     from odradek.config.broker import BROKER_CONFIG
 
     lines: dict[str, int] = {}
-    twice: list[str] = []
+    repeated: list[str] = []
     for setting in settings:
         if setting.key in lines and setting.key in BROKER_CONFIG:
-            twice.append(f"{path}:{setting.line}: {setting.key} stands in line {lines[setting.key]} already; this line counts")
+            repeated.append(
+                f"{path}:{setting.line}: {setting.key} is already set in line {lines[setting.key]}; this line replaces that value"
+            )
         lines[setting.key] = setting.line
-    if twice:
-        print(twice[0] + (f" ({len(twice) - 1} more like it)" if len(twice) > 1 else ""), file=sys.stderr)
+    if repeated:
+        print(repeated[0] + (f" ({len(repeated) - 1} more repeated lines)" if len(repeated) > 1 else ""), file=sys.stderr)
     return lines
 
 
-def _blamed(problem: str, keys: set[str]) -> str | None:
+def _key_in_message(problem: str, keys: set[str]) -> str | None:
     """Return the first of the keys that an error message names, None for none. The value that the message quotes is not searched."""
     text = problem.rpartition(" for configuration ")[2]
-    places = {key: match.start() for key in keys if (match := re.search(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", text))}
-    return min(places, key=lambda key: places[key], default=None)
+    positions = {key: match.start() for key in keys if (match := re.search(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", text))}
+    return min(positions, key=lambda key: positions[key], default=None)

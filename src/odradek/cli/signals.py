@@ -18,7 +18,7 @@ from typing import Final
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def heeded() -> list[signal.Signals]:
+def ending_signals() -> list[signal.Signals]:
     """Return the signals that ask this process to end, without SIGHUP where it is ignored (nohup)."""
     return [each for each in ENDING if each is not signal.SIGHUP or signal.getsignal(each) is not signal.SIG_IGN]
 
@@ -32,10 +32,10 @@ class Terminated(KeyboardInterrupt):
 
 
 class Stop(BaseException):
-    """Exception in the main thread, raised where it waits when a signal asks to end."""
+    """Exception that interrupts a wait of the main thread after a signal that asks to end."""
 
 
-def _hang_up_no_more() -> None:
+def _ignore_hangup() -> None:
     """Ignore SIGHUP from now on: systemd sends SIGHUP right after SIGTERM, and shell and terminal each send a SIGHUP."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
@@ -52,7 +52,7 @@ def as_interrupts() -> Generator[None]:
     def end(number: int, _: FrameType | None) -> None:
         nonlocal raised
         raised = True
-        _hang_up_no_more()
+        _ignore_hangup()
         raise Terminated(number)
 
     if threading.current_thread() is not threading.main_thread():
@@ -113,7 +113,7 @@ class Stopping:
         self.signal = number
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_DFL)
-        _hang_up_no_more()
+        _ignore_hangup()
         self._wake()
         if self._grace_s:
             signal.signal(signal.SIGALRM, self._stop)
@@ -126,7 +126,7 @@ class Stopping:
 def stoppable(wake: Callable[[], None] = lambda: None) -> Generator[Stopping]:
     """Handle the signals that ask to end within the block. An ignored SIGHUP (nohup) stays ignored."""
     stopping = Stopping(wake)
-    before = {each: signal.signal(each, stopping.handle) for each in heeded()}
+    before = {each: signal.signal(each, stopping.handle) for each in ending_signals()}
     try:
         yield stopping
     finally:

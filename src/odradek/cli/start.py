@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.addresses import host_port
 from odradek.base.errors import OdradekError
-from odradek.cli.help_page import HELP_OPTION, help_page, misunderstood, with_way_out
+from odradek.cli.help_page import HELP_OPTION, help_page, report_usage_error, with_advice
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from odradek.storage.meta_properties import NotFormatted
 
 ABOUT = (
-    "Run a broker, with Kafka's own configuration keys.",
-    "FILE is a server.properties. Without one the node is broker and controller in one, on localhost:9092, and formats its data directory "
-    "when that is empty. SIGTERM, SIGINT (Ctrl-C) and SIGHUP shut it down in order.",
+    "Run a broker. The configuration keys are Kafka's.",
+    "FILE is a server.properties. Without FILE the node is both broker and controller, listens on localhost:9092, and formats its data "
+    "directory if that is empty. SIGTERM, SIGINT (Ctrl-C) and SIGHUP shut the node down.",
 )
 OPTIONS = (
-    ("--port N", "The port for clients, without a FILE; 9092 when left out, 0 for any that is free."),
-    ("--host HOST", "The address for clients, without a FILE; localhost when left out, 0.0.0.0 for all of this machine's."),
-    ("--override KEY=VALUE", "Set a key over the file's; may be repeated."),
-    ("--data-dir DIRECTORY", "Where the data goes without a FILE; $XDG_DATA_HOME/odradek, else ~/.local/share/odradek, when left out."),
+    ("--port N", "Port for clients (without FILE); 9092 by default, 0 for any free port."),
+    ("--host HOST", "Address for clients (without FILE); localhost by default, 0.0.0.0 for all addresses of this machine."),
+    ("--override KEY=VALUE", "Set a key; overrides the file. May be repeated."),
+    ("--data-dir DIRECTORY", "Data directory (without FILE); $XDG_DATA_HOME/odradek or ~/.local/share/odradek by default."),
     ("--quiet", "Print only warnings and errors."),
     HELP_OPTION,
 )
@@ -39,7 +39,7 @@ OPTIONS = (
 
 _LISTENERS = "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"
 _HOST, _PORT = "localhost", 9092
-_VALUED = ("--override", "--data-dir", "--port", "--host")
+_OPTIONS_WITH_VALUE = ("--override", "--data-dir", "--port", "--host")
 
 
 class UsageError(OdradekError):
@@ -69,14 +69,14 @@ def parse(arguments: list[str]) -> Options:
     while rest:
         argument = rest.pop(0)
         name, equals, value = argument.partition("=")
-        if name in _VALUED:
+        if name in _OPTIONS_WITH_VALUE:
             if not equals:
                 if not rest:
                     raise UsageError(f"Option '{name}' requires an argument")
                 value = rest.pop(0)
             if name == "--data-dir":
                 if not value:
-                    raise UsageError("--data-dir: this must name a directory")
+                    raise UsageError("--data-dir: expected a directory, not an empty value")
                 data_dir = value
                 continue
             if name == "--port":
@@ -87,45 +87,45 @@ def parse(arguments: list[str]) -> Options:
                 continue
             key, equals, setting = value.partition("=")
             if not equals or not key.strip():
-                raise UsageError(f"--override {value}: this must be key=value")
+                raise UsageError(f"--override {value}: expected KEY=VALUE")
             overrides[key.strip()] = setting.strip()
         elif argument == "--quiet":
             quiet = True
         elif name == "--quiet":
             raise UsageError("Option '--quiet' does not take a value")
         elif argument.startswith("-"):
-            raise UsageError(f"No such option '{name}'{_meant(name)}")
+            raise UsageError(f"No such option '{name}'{_suggestion(name)}")
         elif properties is not None:
-            raise UsageError(f"only one FILE, not {properties} and {argument}")
+            raise UsageError(f"give only one FILE, not {properties} and {argument}")
         else:
             properties = argument
     if properties is not None and data_dir is not None:
-        raise UsageError("--data-dir is for starting without a FILE; with one, --override log.dirs=DIRECTORY")
+        raise UsageError("--data-dir cannot be used with FILE; use --override log.dirs=DIRECTORY")
     if host is not None or port is not None:
         if properties is not None:
-            raise UsageError("--host and --port are for starting without a FILE; with one, --override listeners=PLAINTEXT://HOST:PORT")
+            raise UsageError("--host and --port cannot be used with FILE; use --override listeners=PLAINTEXT://HOST:PORT")
         if "listeners" in overrides:
-            raise UsageError("--host and --port say the same as --override listeners=...: one of them")
+            raise UsageError("--host and --port cannot be used with --override listeners")
     return Options(properties, overrides, data_dir, quiet, host, port)
 
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > 65_535:
-        raise UsageError(f"--port {text}: this must be a number from 0 to 65535")
+        raise UsageError(f"--port {text}: expected a number from 0 to 65535")
     return int(text)
 
 
 def _host(text: str) -> str:
     host = text.removeprefix("[").removesuffix("]")
     if not host or set(host) & set("/, "):
-        raise UsageError(f"--host {text}: this must be a name or an address of this machine")
+        raise UsageError(f"--host {text}: expected a host name or an address of this machine")
     return host
 
 
-def _meant(name: str) -> str:
+def _suggestion(name: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, (*_VALUED, "--quiet", "--help"), 1)
+    close = difflib.get_close_matches(name, (*_OPTIONS_WITH_VALUE, "--quiet", "--help"), 1)
     return f". Did you mean '{close[0]}'?" if close else ""
 
 
@@ -143,9 +143,9 @@ def load(options: Options) -> BrokerConfig:
         settings = {"listeners": _listeners(options), "log.dirs": options.data_dir or default_data_dir(), **options.overrides}
         settings = with_controller_listener(settings)
         if settings.get("config.providers"):
-            from odradek.cli.server_properties import followed
+            from odradek.cli.server_properties import resolve_references
 
-            settings = followed(settings)
+            settings = resolve_references(settings)
         return standalone_config(settings)
     from odradek.cli.server_properties import load_server_properties
 
@@ -170,23 +170,23 @@ def main(arguments: list[str]) -> int:
     try:
         options = parse(arguments)
     except UsageError as error:
-        return misunderstood("odradek start", str(error))
-    gc.disable()  # the start makes no cyclic garbage; `server.process` enables the collector again
+        return report_usage_error("odradek start", str(error))
+    gc.disable()  # the start creates no cyclic garbage; `server.process` enables the collector again
     config = load(options)
     from odradek.server.process import run
 
-    alone = options.properties is None
+    standalone = options.properties is None
     try:
-        run(config, format_if_empty=alone, quiet=alone or options.quiet, on_ready=warn if options.quiet else announce)
+        run(config, format_if_empty=standalone, quiet=standalone or options.quiet, on_ready=warn if options.quiet else announce)
     except OdradekError as error:
-        hint = way_out(error, options, config)
-        if not hint:
+        advice = advice_for(error, options, config)
+        if not advice:
             raise
-        raise OdradekError(with_way_out(str(error), hint)) from None
+        raise OdradekError(with_advice(str(error), advice)) from None
     return 0
 
 
-def way_out(error: OdradekError, options: Options, config: BrokerConfig) -> str:
+def advice_for(error: OdradekError, options: Options, config: BrokerConfig) -> str:
     """Return advice for an error of the start; "" when the error already contains advice, or no advice is known."""
     from odradek.controller.format import ForeignDirectory
     from odradek.network.acceptor import ListenError
@@ -194,16 +194,16 @@ def way_out(error: OdradekError, options: Options, config: BrokerConfig) -> str:
     from odradek.storage.meta_properties import NotFormatted, UnusableDirectory
 
     if isinstance(error, ListenError):
-        return _other_address(error, options)
+        return _address_advice(error, options)
     if isinstance(error, NotFormatted):
         return _format_command(error, options, config)
     of_the_disk = isinstance(error.__cause__, OSError) and error.__cause__.filename
     if isinstance(error, (DirectoryInUse, ForeignDirectory, UnusableDirectory)) or of_the_disk:
-        return _other_directory(options)
+        return _directory_advice(options)
     return ""
 
 
-def _other_address(error: ListenError, options: Options) -> str:
+def _address_advice(error: ListenError, options: Options) -> str:
     if "listeners" in options.overrides:
         port = host = f"--override listeners={error.listener}://localhost:PORT"
     elif options.properties is None:
@@ -211,10 +211,10 @@ def _other_address(error: ListenError, options: Options) -> str:
     else:
         port = host = f"`listeners` in {options.properties}"
     if error.errno == errno.EADDRINUSE:
-        return f"is a broker running already? Another port: {port}"
+        return f"is a broker already running? Choose another port with {port}"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"ports below 1024 are for root; a higher one: {port}"
-    return f"it must be an address of this machine: {host}"
+        return f"ports below 1024 are reserved for root; choose a higher one with {port}"
+    return f"choose an address of this machine with {host}"
 
 
 def _format_command(error: NotFormatted, options: Options, config: BrokerConfig) -> str:
@@ -233,10 +233,10 @@ def _format_command(error: NotFormatted, options: Options, config: BrokerConfig)
     return " ".join([*command, "(the same on all nodes of the cluster)"])
 
 
-def _other_directory(options: Options) -> str:
+def _directory_advice(options: Options) -> str:
     if options.properties is None:
-        return "another directory: --data-dir DIRECTORY"
-    return f"another directory: `log.dirs` in {options.properties}"
+        return "choose another directory with --data-dir DIRECTORY"
+    return f"choose another directory with `log.dirs` in {options.properties}"
 
 
 def announce(broker: Broker) -> None:
@@ -258,24 +258,25 @@ def announce(broker: Broker) -> None:
 
 def warn(broker: Broker) -> None:
     """Print on standard error, if other machines can reach the broker: the addresses for clients, and whether the broker is open to all."""
-    open_ = [each.name for each in broker.bound_listeners if each.scope == "broker" and not of_this_machine(each.host)]
-    if not open_:
+    reachable = [each.name for each in broker.bound_listeners if each.scope == "broker" and not is_loopback(each.host)]
+    if not reachable:
         return
     ports = {each.name: each.port for each in broker.bound_listeners}
-    advertised = [each for each in broker.config.advertised_listeners if each.listener in open_]
-    told = ", ".join(str(each._replace(host=each.host or _own_name(), port=each.port or ports[each.listener])) for each in advertised)
-    unasked = [name for name in open_ if not _asks(broker, name)]
-    if unasked and not broker.config.text("authorizer.class.name"):
-        what = f"listener {unasked[0]} asks nobody who they are, and no authorizer is set"
-        print(f"odradek start: whoever reaches this machine may read, write and delete everything: {what}", file=sys.stderr)
+    advertised = [each for each in broker.config.advertised_listeners if each.listener in reachable]
+    addresses = ", ".join(str(each._replace(host=each.host or _host_name(), port=each.port or ports[each.listener])) for each in advertised)
+    unauthenticated = [name for name in reachable if not _authenticates(broker, name)]
+    if unauthenticated and not broker.config.text("authorizer.class.name"):
+        reason = f"listener {unauthenticated[0]} does not authenticate clients, and authorizer.class.name is not set"
+        print(f"odradek start: every client that can reach this machine can read, write and delete all data: {reason}", file=sys.stderr)
     print(
-        f"odradek start: clients are sent to {told}; another host: --override advertised.listeners={open_[0]}://HOST:{ports[open_[0]]}",
+        f"odradek start: clients are told to connect to {addresses}; choose another host with "
+        f"--override advertised.listeners={reachable[0]}://HOST:{ports[reachable[0]]}",
         file=sys.stderr,
         flush=True,
     )
 
 
-def _asks(broker: Broker, listener: str) -> bool:
+def _authenticates(broker: Broker, listener: str) -> bool:
     """Return whether the listener serves only clients that authenticate with a password, a token or a certificate."""
     from odradek.config.listener_settings import listener_value
 
@@ -283,11 +284,11 @@ def _asks(broker: Broker, listener: str) -> bool:
     return protocol.startswith("SASL") or (protocol == "SSL" and listener_value(broker.config, listener, "ssl.client.auth") == "required")
 
 
-def of_this_machine(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _own_name() -> str:
+def _host_name() -> str:
     import socket
 
     return socket.getfqdn()

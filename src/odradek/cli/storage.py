@@ -29,9 +29,9 @@ def command() -> None:
 @command.command()
 @_config_option
 def info(file: str) -> int:
-    """Say what is in the log directories.
+    """Show the state of the log directories.
 
-    Status 1 when there is a problem.
+    The exit status is 1 if there is a problem.
     """
     from odradek.controller.format import storage_info
     from odradek.storage.disk import OsDisk
@@ -44,11 +44,11 @@ def info(file: str) -> int:
 @command.command(name="format")
 @_config_option
 @click.option("-t", "--cluster-id", required=True, metavar="ID", help="The id of the cluster, the same on all of its nodes.")
-@click.option("-s", "--standalone", is_flag=True, help="This controller is a quorum of its own. Odradek's takes no others in yet.")
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins a quorum that exists.")
+@click.option("-s", "--standalone", is_flag=True, help="This controller is the only voter. Odradek's quorum cannot add voters yet.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins an existing quorum.")
 @click.option("-I", "--initial-controllers", metavar="LIST", help="The first voters: id@host:port:directory-id,...")
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted instead of failing.")
-@click.option("-r", "--release-version", metavar="VERSION", help="The release whose features the cluster begins with, such as 4.3.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip formatted directories instead of failing.")
+@click.option("-r", "--release-version", metavar="VERSION", help="The release whose feature levels the new cluster gets, such as 4.3.")
 @click.option(
     "-S",
     "--add-scram",
@@ -70,13 +70,13 @@ def format_(
 ) -> None:
     """Format the log directories.
 
-    A node that is all of its cluster: odradek storage format -c FILE -t $(odradek storage random-uuid) --standalone
+    For a cluster of one node: odradek storage format -c FILE -t $(odradek storage random-uuid) --standalone
     """
     from odradek.controller.format import format_storage
     from odradek.storage.disk import OsDisk
 
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
-        raise click.UsageError("-s, -N and -I exclude one another")
+        raise click.UsageError("give only one of -s, -N and -I")
     result = format_storage(
         OsDisk(),
         load_server_properties(file),
@@ -109,12 +109,12 @@ command.add_command(feature_dependencies)
 
 @command.command()
 @click.argument("file", metavar="FILE")
-@click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress on standard error.")
 def scrub(file: str, quiet: bool) -> int:
-    """Read all logs and list what is damaged.
+    """Read all logs and list damage.
 
-    FILE is the node's server.properties; its broker must be stopped. One line a finding; status 1 when there is damage that no recovery
-    mends.
+    FILE is the node's server.properties; the node must be stopped. Prints one line for each finding. The exit status is 1 if there is
+    damage that the recovery at the next start cannot repair.
     """
     return _scrub(load_server_properties(file), quiet=quiet)
 
@@ -125,13 +125,13 @@ def _scrub(config: BrokerConfig, *, quiet: bool) -> int:
     from odradek.storage.scrub import ScrubProgress, scrub
 
     logs = bytes_read = damaged = recovered = 0
-    told = time.monotonic()
+    last_report = time.monotonic()
 
     def on_progress(progress: ScrubProgress) -> None:
-        nonlocal logs, bytes_read, told
+        nonlocal logs, bytes_read, last_report
         logs, bytes_read = progress.logs, progress.bytes_read
-        if not quiet and time.monotonic() - told >= _PROGRESS_SECONDS:
-            told = time.monotonic()
+        if not quiet and time.monotonic() - last_report >= _PROGRESS_SECONDS:
+            last_report = time.monotonic()
             print(f"{progress.directory}/{progress.log}: {bytes_read / 1e6:.0f} MB of {logs} logs read", file=sys.stderr)
 
     for finding in scrub(OsDisk(), log_directories(config), on_progress):

@@ -18,7 +18,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
 
-_CLOSED: Final = "closed; `> FILE` or `> /dev/null` takes what is printed"
+_CLOSED: Final = "closed; redirect the output with `> FILE` or `> /dev/null`"
 
 
 class ClosedOutput(io.RawIOBase):
@@ -33,7 +33,7 @@ class ClosedOutput(io.RawIOBase):
         raise OSError(errno.EBADF, _CLOSED, "standard output")
 
 
-class ForgivingOutput:
+class BestEffortOutput:
     """Standard error that ignores failures to write."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -69,7 +69,7 @@ def complete_streams() -> Generator[None]:
         sys.stdout = io.TextIOWrapper(ClosedOutput(), write_through=True)
     if sys.stderr is None:
         sys.stderr = _null("w")
-    sys.stderr = ForgivingOutput(sys.stderr)
+    sys.stderr = BestEffortOutput(sys.stderr)
     try:
         yield
     finally:
@@ -77,11 +77,11 @@ def complete_streams() -> Generator[None]:
 
 
 def check_output() -> None:
-    """Raise OSError without a standard output. For commands that consume input before they print it."""
+    """Raise OSError without a standard output. Commands that consume records call this function before they read."""
     if isinstance(sys.stdout.buffer, ClosedOutput):
         sys.stdout.buffer.write(b"")
 
 
-def give_output_up() -> None:
+def discard_output() -> None:
     """Replace a standard output that cannot be written. Otherwise the interpreter would flush it at its end, and print an error."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - closed with the process

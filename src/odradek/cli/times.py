@@ -19,12 +19,10 @@ def instant_ms(text: str) -> int:
     A time before 1970 becomes 0: no record is older, and brokers read negative times as special offsets (-1 is the end).
     """
     try:
-        moment = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(
-            f"{text}: this must be a time such as 2023-11-14T22:13:20.000, or with a zone, 2023-11-14T22:13:20+01:00"
-        ) from None
-    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        raise ValueError(f"{text}: expected a time such as 2023-11-14T22:13:20.000, or with a zone, 2023-11-14T22:13:20+01:00") from None
+    zoned = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
     since = zoned - datetime(1970, 1, 1, tzinfo=UTC)
     return max(since.days * 86_400_000 + since.seconds * 1_000 + since.microseconds // 1_000, 0)
 
@@ -36,7 +34,7 @@ def duration_ms(text: str) -> int:
     """
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()[1:]):
-        raise ValueError(f"{text}: this must be a duration such as P7D, PT12H or P1DT2H3M4.5S")
+        raise ValueError(f"{text}: expected a duration such as P7D, PT12H or P1DT2H3M4.5S")
     total = Fraction(0)
     for amount, seconds in zip(found.groups()[1:], _SECONDS, strict=True):
         if amount is not None:

@@ -33,14 +33,14 @@ def topic_pattern(text: str) -> TopicPattern:
     """
     plain = text.replace(",", "|").replace(" ", "").strip("\"'")
     if not plain:
-        raise click.UsageError("--topic: this must not be empty")
+        raise click.UsageError("--topic: expected a value, not an empty one")
     try:
         return TopicPattern(text, re.compile(plain))
     except re.error as error:
-        raise click.UsageError(f"--topic {text}: this is no regular expression: {error}") from None
+        raise click.UsageError(f"--topic {text}: invalid regular expression: {error}") from None
 
 
-def _remembered(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> tuple[TopicPattern, ...]:
+def _store_patterns(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> tuple[TopicPattern, ...]:
     patterns = tuple(map(topic_pattern, texts))
     context.meta[_PATTERNS] = patterns
     return patterns
@@ -51,9 +51,9 @@ pattern_option = click.option(
     "patterns",
     multiple=True,
     is_eager=True,
-    callback=_remembered,
+    callback=_store_patterns,
     metavar="PATTERN",
-    help="Topics whose whole name matches this regular expression; a comma means or.",
+    help="Topics whose whole name matches this regular expression; a comma means 'or'.",
 )
 
 
@@ -73,17 +73,17 @@ internal_option = click.option(
     "--internal/--exclude-internal",
     "internal",
     default=None,
-    help="With Kafka's own topics, or without; when left out, with those that a name or a pattern asks for.",
+    help="Include or exclude Kafka's internal topics; by default only those that a name or a pattern selects are included.",
 )
 
 
 def matching(names: Iterable[str], patterns: Iterable[TopicPattern]) -> dict[str, list[str]]:
     """Return the matching names, sorted, by text of each pattern."""
-    there = sorted(names)
-    return {each.text: [name for name in there if each.expression.fullmatch(name)] for each in patterns}
+    existing = sorted(names)
+    return {each.text: [name for name in existing if each.expression.fullmatch(name)] for each in patterns}
 
 
-def topics_meant(
+def selected_topics(
     admin: Admin, names: Iterable[str], patterns: tuple[TopicPattern, ...], *, internal: bool | None = None, if_exists: bool = False
 ) -> list[str]:
     """Return the names unchanged, then the topics that match the patterns. Without names and patterns return all topics.
@@ -93,10 +93,10 @@ def topics_meant(
     named = list(names)
     if named and not patterns:
         return named
-    there = [topic.name for topic in admin.list_topics(internal=internal is True or (internal is None and bool(patterns)))]
+    existing = [topic.name for topic in admin.list_topics(internal=internal is True or (internal is None and bool(patterns)))]
     if not patterns:
-        return there
-    found = matching(there, patterns)
+        return existing
+    found = matching(existing, patterns)
     for text, matched in found.items():
         if not matched and not if_exists:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{text}' does not exist as expected")
@@ -112,7 +112,7 @@ def replica_lists(text: str) -> list[list[int]]:
     for number, each in enumerate(text.split(",")):
         ids = [broker.strip() for broker in each.split(":")]
         if not all(broker.isascii() and broker.isdecimal() and int(broker) <= _GREATEST_ID for broker in ids):
-            raise click.UsageError(f"--replica-assignment {text}: this must be ID:ID,ID:ID, the brokers of each partition")
+            raise click.UsageError(f"--replica-assignment {text}: expected ID:ID,ID:ID, the brokers of each partition")
         brokers = [int(broker) for broker in ids]
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
         if twice:

@@ -15,7 +15,7 @@ from odradek.base.text import columns
 from odradek.cli.client_command import client_settings, connection_options
 from odradek.cli.output import JSON, Output, output_option
 from odradek.cli.per_item import id_of, one_of
-from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, topics_meant
+from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, selected_topics
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.topics import PAGE_SIZE
 from odradek.client.admin.types.replicas import PartitionReassignment
@@ -67,19 +67,19 @@ def has_problem(
 @names_and_patterns(required=False)
 @click.option("--topic-id", metavar="ID", help="The topic with this id.")
 @click.option(UNDER_REPLICATED, "under_replicated", is_flag=True, help="Only partitions with a replica that is not in sync.")
-@click.option(UNAVAILABLE, "unavailable", is_flag=True, help="Only partitions without a leader that is up.")
+@click.option(UNAVAILABLE, "unavailable", is_flag=True, help="Only partitions without a live leader.")
 @click.option(UNDER_MIN_ISR, "under_min_isr", is_flag=True, help="Only partitions with fewer in-sync replicas than min.insync.replicas.")
-@click.option(AT_MIN_ISR, "at_min_isr", is_flag=True, help="Only partitions with just as many in-sync replicas as min.insync.replicas.")
-@click.option("--topics-with-overrides", "overrides", is_flag=True, help="Only topics with a configuration of their own.")
+@click.option(AT_MIN_ISR, "at_min_isr", is_flag=True, help="Only partitions with exactly min.insync.replicas in-sync replicas.")
+@click.option("--topics-with-overrides", "overrides", is_flag=True, help="Only topics with a configuration that differs from the defaults.")
 @internal_option
-@click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
+@click.option("--if-exists", is_flag=True, help="Ignore topics that do not exist.")
 @click.option(
     "--partition-size-limit-per-response",
     "page_size",
     type=click.IntRange(1),
     default=PAGE_SIZE,
     metavar="N",
-    help="Partitions that a broker describes in one answer.",
+    help="Maximum number of partitions in one response of a broker.",
 )
 @output_option
 @connection_options
@@ -101,8 +101,8 @@ def describe(
 ) -> None:
     """Show partitions, leaders and replicas.
 
-    Also the configuration that is set on the topic itself. All topics when none is named. Of several problems a partition needs to have
-    one.
+    Also shows the configuration that is set on the topic itself. Without TOPIC, shows all topics. With several options such as
+    --under-replicated-partitions, shows partitions that have at least one of the problems.
     """
     flags = {UNDER_REPLICATED: under_replicated, UNAVAILABLE: unavailable, UNDER_MIN_ISR: under_min_isr, AT_MIN_ISR: at_min_isr}
     problems = [name for name, given in flags.items() if given]
@@ -114,7 +114,7 @@ def describe(
     wanted_id = None if topic_id is None else id_of("--topic-id", topic_id)
     with Admin(client_settings(bootstrap, settings)) as admin:
         keys: list[str | UUID] = (
-            [*topics_meant(admin, names, patterns, internal=internal, if_exists=if_exists)] if wanted_id is None else []
+            [*selected_topics(admin, names, patterns, internal=internal, if_exists=if_exists)] if wanted_id is None else []
         )
         topics = _topics(admin, [wanted_id] if wanted_id is not None else keys, if_exists, page_size)
         described = _described(admin, topics)

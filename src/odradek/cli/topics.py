@@ -11,10 +11,10 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.text import printable
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, explained, run
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.output import JSON, Output, output_option
-from odradek.cli.per_item import complain, named_argument, one_of
-from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, pattern_option, replica_lists, topics_meant
+from odradek.cli.per_item import named_argument, one_of, report_error
+from odradek.cli.topic_names import TopicPattern, internal_option, names_and_patterns, pattern_option, replica_lists, selected_topics
 from odradek.cli.topic_report import SOURCE_TOPIC, describe
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.topics import NewPartitions, OffsetSpec, TopicDescription
@@ -30,15 +30,15 @@ _ACTIONS: Final = {
 }
 """Subcommands by flag of kafka-topics.sh. That script has no dry run, and shows internal topics by default."""
 
-_named = named_argument("names", "--topic", "TOPIC", "Another way to name a topic.", required=True)
+_named = named_argument("names", "--topic", "TOPIC", "The same as the argument TOPIC; may be repeated.", required=True)
 _assignment = click.option(
     "--replica-assignment",
     "assignment",
     metavar="ID:ID,...",
     help="The brokers of each partition, the preferred leader first: 1:2,2:3 are two partitions.",
 )
-_if_exists = click.option("--if-exists", is_flag=True, help="A topic that is not there is no error.")
-_validate_only = click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+_if_exists = click.option("--if-exists", is_flag=True, help="Ignore topics that do not exist.")
+_validate_only = click.option("--validate-only", is_flag=True, help="Validate the change without making it.")
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
@@ -51,17 +51,19 @@ command.add_command(describe)
 
 @command.command()
 @_named
-@click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="Number of partitions; the broker's default when left out.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1), metavar="N", help="Number of partitions; the broker's num.partitions by default."
+)
 @click.option(
     "-r",
     "--replication-factor",
     type=click.IntRange(1, 0x7FFF),
     metavar="N",
-    help="Copies of each partition; the broker's default when left out.",
+    help="Number of replicas of each partition; the broker's default.replication.factor by default.",
 )
 @_assignment
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic configuration; may be repeated.")
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@click.option("--if-not-exists", is_flag=True, help="Ignore topics that exist already.")
 @_validate_only
 @connection_options
 def create(
@@ -78,8 +80,8 @@ def create(
     """Create topics."""
     chosen: dict[str, str | None] = dict(_pairs("--config", configs))
     given = {"--partitions": partitions is not None, "--replication-factor": replication_factor is not None}
-    for option, there in given.items():
-        one_of({"--replica-assignment": assignment is not None, option: there}, needed=False)
+    for option, is_given in given.items():
+        one_of({"--replica-assignment": assignment is not None, option: is_given}, needed=False)
     assignments = {} if assignment is None else dict(enumerate(replica_lists(assignment)))
     failed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
@@ -91,7 +93,7 @@ def create(
                 )
                 click.echo(f"{'Would create' if validate_only else 'Created'} topic {name}{counts}.")
             elif topic.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
-                click.echo(f"Topic {name} exists already.")
+                click.echo(f"Topic {name} already exists.")
             elif topic.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION):
                 raise topic
             else:
@@ -108,7 +110,7 @@ def _pairs(option: str, texts: tuple[str, ...]) -> list[tuple[str, str]]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise click.UsageError(f"{option} {text}: this must be key=value")
+            raise click.UsageError(f"{option} {text}: expected KEY=VALUE")
         pairs.append((key.strip(), value))
     return pairs
 
@@ -116,8 +118,8 @@ def _pairs(option: str, texts: tuple[str, ...]) -> list[tuple[str, str]]:
 @command.command()
 @_named
 @click.option("-s", "--set", "set_", multiple=True, metavar="KEY=VALUE", help="Set a key; may be repeated.")
-@click.option("-d", "--delete", multiple=True, metavar="KEY", help="Let a key go back to its default; may be repeated.")
-@click.option("-a", "--all", "all_", is_flag=True, help="Show defaults too.")
+@click.option("-d", "--delete", multiple=True, metavar="KEY", help="Reset a key to its default; may be repeated.")
+@click.option("-a", "--all", "all_", is_flag=True, help="Also show defaults.")
 @_validate_only
 @connection_options
 def config(
@@ -131,7 +133,7 @@ def config(
 ) -> None:
     """Show or change configurations.
 
-    Shows what is set on the topics themselves when there is nothing to --set or --delete.
+    Without --set and --delete, show the keys that are set on the topics themselves.
     """
     changes = [ConfigChange(key, value) for key, value in _pairs("--set", set_)]
     changes += [ConfigChange(key, operation="delete") for key in delete]
@@ -162,10 +164,10 @@ def config(
 def list_(patterns: tuple[TopicPattern, ...], internal: bool | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> None:
     """List the names of topics.
 
-    Of all topics, or of those that match a pattern.
+    Lists all topics, or the topics that match a pattern.
     """
     with Admin(client_settings(bootstrap, settings)) as admin:
-        names = topics_meant(admin, (), patterns, internal=internal, if_exists=True)
+        names = selected_topics(admin, (), patterns, internal=internal, if_exists=True)
     if output == JSON:
         click.echo(json.dumps(names))
     elif names:
@@ -174,7 +176,7 @@ def list_(patterns: tuple[TopicPattern, ...], internal: bool | None, output: Out
 
 @command.command()
 @names_and_patterns(required=True)
-@click.option("-p", "--partitions", type=click.IntRange(1), required=True, metavar="N", help="How many partitions there are to be in all.")
+@click.option("-p", "--partitions", type=click.IntRange(1), required=True, metavar="N", help="New total number of partitions.")
 @_assignment
 @_if_exists
 @_validate_only
@@ -189,29 +191,29 @@ def alter(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Give topics more partitions.
+    """Add partitions to topics.
 
-    Partitions cannot be taken away again, and records with keys may go to other partitions from then on. --replica-assignment has the
-    brokers of all partitions; those of partitions that are there already stay where they are.
+    Partitions cannot be removed again, and a key may belong to another partition afterwards. --replica-assignment lists the brokers of all
+    partitions, but existing partitions do not move.
     """
     lists = None if assignment is None else replica_lists(assignment)
     failed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
         counts: dict[str, NewPartitions] = {}
-        for name, topic in admin.try_describe_topics(topics_meant(admin, names, patterns, if_exists=if_exists)).items():
+        for name, topic in admin.try_describe_topics(selected_topics(admin, names, patterns, if_exists=if_exists)).items():
             if not isinstance(topic, KafkaError):
                 counts[topic.name] = NewPartitions(partitions, None if lists is None else lists[len(topic.partitions) :])
             elif topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
                 click.echo(f"Topic {name} does not exist.")
             else:
                 failed += 1
-                complain(NAME, topic)
+                report_error(NAME, topic)
         for name, error in admin.try_create_partitions(counts, validate_only=validate_only).items():
             if error is None:
                 click.echo(f"{'Would change' if validate_only else 'Changed'} topic {name} to {partitions} partitions.")
             else:
                 failed += 1
-                complain(NAME, error, name)
+                report_error(NAME, error, name)
     return 1 if failed else 0
 
 
@@ -229,16 +231,16 @@ def delete(
     settings: tuple[str, ...],
 ) -> int:
     """Delete topics and their records."""
-    failed = told = 0
+    failed = previewed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
-        for name in topics_meant(admin, names, patterns, if_exists=if_exists):
+        for name in selected_topics(admin, names, patterns, if_exists=if_exists):
             try:
                 topic = admin.describe_topics([name])[name]  # An unknown topic fails at once, instead of being retried.
                 if execute:
                     admin.delete_topics([name])
                     click.echo(f"Deleted topic {name}.")
                 else:
-                    told += 1
+                    previewed += 1
                     click.echo(f"Would delete topic {name} with {_records_of(admin, topic)}.")
             except KafkaError as error:
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
@@ -248,7 +250,7 @@ def delete(
                 else:
                     failed += 1
                     click.echo(f"odradek topics: {explained(error)}", err=True)
-    if told:
+    if previewed:
         remark_dry_run(NAME)
     return 1 if failed else 0
 

@@ -11,10 +11,10 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import CONTEXT_SETTINGS, client_settings, connection_options, run
-from odradek.cli.destroying import execute_option, remark_dry_run
+from odradek.cli.dry_run import execute_option, remark_dry_run
 from odradek.cli.hanging import candidates, hanging
 from odradek.cli.output import Output, Row, output_option, show
-from odradek.cli.per_item import NUMBER, complain, named_argument, one_of, only, partitions_of
+from odradek.cli.per_item import NUMBER, named_argument, one_of, partitions_of, report_error, single_name
 from odradek.client.admin.blocking import Admin
 from odradek.client.admin.types.transactions import AbortTransactionSpec, ProducerState, TransactionListing
 
@@ -31,18 +31,20 @@ _ACTIONS: Final = {
 }
 """Subcommands of kafka-transactions.sh. The script takes its connection options before them, and has no dry run."""
 
-_topic = click.option("--topic", metavar="TOPIC", required=True, help="The partition's topic.")
-_partition = click.option("--partition", type=NUMBER, metavar="N", required=True, help="The partition's number.")
+_topic = click.option("--topic", metavar="TOPIC", required=True, help="The topic of the partition.")
+_partition = click.option("--partition", type=NUMBER, metavar="N", required=True, help="The number of the partition.")
 
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Show transactions, find and end hanging ones."""
+    """Show transactions; find and abort hanging ones."""
 
 
 @command.command(name="list")
-@click.option("--duration-filter", "duration", type=int, default=-1, metavar="MS", help="Only those open for longer than this.")
-@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match as a whole (RE2).")
+@click.option(
+    "--duration-filter", "duration", type=int, default=-1, metavar="MS", help="Only transactions that are open for longer than this."
+)
+@click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match this RE2 pattern as a whole.")
 @output_option
 @connection_options
 def list_(duration: int, pattern: str | None, output: Output, bootstrap: str, settings: tuple[str, ...]) -> int:
@@ -53,7 +55,7 @@ def list_(duration: int, pattern: str | None, output: Output, bootstrap: str, se
         for broker, found in admin.try_list_transactions(duration_ms=duration, transactional_id_pattern=pattern).items():
             if isinstance(found, KafkaError):
                 failed += 1
-                complain(NAME, found, f"broker {broker}")
+                report_error(NAME, found, f"broker {broker}")
                 continue
             rows += [
                 {
@@ -69,18 +71,18 @@ def list_(duration: int, pattern: str | None, output: Output, bootstrap: str, se
 
 
 @command.command()
-@named_argument("names", "--transactional-id", "TRANSACTIONAL-ID", "Another way to name a transactional id.", required=True)
+@named_argument("names", "--transactional-id", "TRANSACTIONAL-ID", "The same as the argument; may be repeated.", required=True)
 @output_option
 @connection_options
 def describe(names: tuple[str, ...], output: Output, bootstrap: str, settings: tuple[str, ...]) -> int:
-    """Show producer, state, and open transaction."""
+    """Show producer, state and open transaction."""
     rows: list[Row] = []
     failed = 0
     with Admin(client_settings(bootstrap, settings)) as admin:
         for name, found in admin.try_describe_transactions(names).items():
             if isinstance(found, KafkaError):
                 failed += 1
-                complain(NAME, found, name)
+                report_error(NAME, found, name)
                 continue
             begun = found.transaction_start_time_ms
             rows.append(
@@ -107,13 +109,13 @@ def _now_ms() -> int:
 @command.command(name="describe-producers")
 @_topic
 @_partition
-@click.option("--broker-id", type=NUMBER, metavar="ID", help="As this replica knows them, not the leader.")
+@click.option("--broker-id", type=NUMBER, metavar="ID", help="Ask this replica instead of the leader.")
 @output_option
 @connection_options
 def describe_producers(
     topic: str, partition: int, broker_id: int | None, output: Output, bootstrap: str, settings: tuple[str, ...]
 ) -> None:
-    """Show who wrote to a partition."""
+    """Show the producers of a partition."""
     with Admin(client_settings(bootstrap, settings)) as admin:
         (where,) = partitions_of(admin, {topic: [partition]})
         found = admin.describe_producers([where], broker_id=broker_id)[where]
@@ -132,7 +134,7 @@ def _producer_row(producer: ProducerState) -> Row:
 
 
 @command.command(name="find-hanging")
-@click.option("--broker-id", type=NUMBER, metavar="ID", help="Search the partitions with a replica on this broker, there.")
+@click.option("--broker-id", type=NUMBER, metavar="ID", help="Search the replicas on this broker.")
 @click.option("--topic", metavar="TOPIC", help="Search this topic.")
 @click.option("--partition", type=NUMBER, metavar="N", help="Search this partition of the topic.")
 @click.option(
@@ -142,7 +144,7 @@ def _producer_row(producer: ProducerState) -> Row:
     default=15,
     show_default=True,
     metavar="MINUTES",
-    help="Leave out transactions whose last record is not older than this.",
+    help="Only transactions whose last record is older than this.",
 )
 @output_option
 @connection_options
@@ -157,7 +159,7 @@ def find_hanging(
 ) -> None:
     """Find transactions that no coordinator will end.
 
-    They keep consumers with isolation.level=read_committed from what follows. `abort` ends one.
+    Consumers with isolation.level=read_committed cannot read past a hanging transaction. `abort` ends it.
     """
     if topic is None and broker_id is None:
         raise click.UsageError("find-hanging requires either --topic or --broker-id to limit the scope of the search")
@@ -212,10 +214,12 @@ def _searched(admin: Admin, broker_id: int | None, topic: str | None, partition:
 @command.command()
 @_topic
 @_partition
-@click.option("--start-offset", type=click.IntRange(0), metavar="N", help="Where the transaction begins.")
-@click.option("--producer-id", type=click.IntRange(0), metavar="ID", help="Instead of --start-offset, for brokers before Kafka 3.0.")
-@click.option("--producer-epoch", type=click.IntRange(0, 32767), metavar="N", help="Goes with --producer-id.")
-@click.option("--coordinator-epoch", type=click.IntRange(-1), metavar="N", help="Goes with --producer-id.")
+@click.option("--start-offset", type=click.IntRange(0), metavar="N", help="Offset at which the transaction starts.")
+@click.option(
+    "--producer-id", type=click.IntRange(0), metavar="ID", help="Use this instead of --start-offset for brokers before Kafka 3.0."
+)
+@click.option("--producer-epoch", type=click.IntRange(0, 32767), metavar="N", help="Required with --producer-id.")
+@click.option("--coordinator-epoch", type=click.IntRange(-1), metavar="N", help="Required with --producer-id.")
 @execute_option
 @connection_options
 def abort(
@@ -229,10 +233,10 @@ def abort(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> None:
-    """End a hanging transaction of a partition.
+    """Abort a hanging transaction in a partition.
 
-    What its producer wrote to the partition is then skipped by consumers with isolation.level=read_committed. Only for what `find-hanging`
-    finds: a coordinator that still knows the transaction may commit the rest of it.
+    Consumers with isolation.level=read_committed then skip the records of the transaction in this partition. Abort only transactions that
+    `find-hanging` lists: a coordinator that still knows the transaction may commit it in other partitions.
     """
     if start_offset is None and producer_id is None:
         raise click.UsageError(
@@ -241,7 +245,7 @@ def abort(
         )
     one_of({"--start-offset": start_offset is not None, "--producer-id": producer_id is not None}, needed=True)
     if start_offset is not None and (producer_epoch is not None or coordinator_epoch is not None):
-        raise click.UsageError("--producer-epoch and --coordinator-epoch go with --producer-id, not with --start-offset")
+        raise click.UsageError("--producer-epoch and --coordinator-epoch require --producer-id, and cannot be used with --start-offset")
     if producer_id is not None and (producer_epoch is None or coordinator_epoch is None):
         raise click.UsageError(f"Missing required argument {'--producer-epoch' if producer_epoch is None else '--coordinator-epoch'}")
     with Admin(client_settings(bootstrap, settings)) as admin:
@@ -265,22 +269,26 @@ def _open_at(where: TopicPartition, start_offset: int | None, producers: Iterabl
             return AbortTransactionSpec(where, each.producer_id, each.producer_epoch, each.coordinator_epoch or 0)
     raise OdradekError(
         f"Could not find any open transactions starting at offset {start_offset} on partition {where}; `odradek transactions "
-        f"describe-producers --topic {where.topic} --partition {where.partition}` shows those there are"
+        f"describe-producers --topic {where.topic} --partition {where.partition}` shows the open transactions"
     )
 
 
 @command.command(name="force-terminate")
 @named_argument(
-    "names", ("--transactionalId", "--transactional-id"), "TRANSACTIONAL-ID", "Another way to name the transactional id.", required=True
+    "names",
+    ("--transactionalId", "--transactional-id"),
+    "TRANSACTIONAL-ID",
+    "The same as the argument.",
+    required=True,
 )
 @execute_option
 @connection_options
 def force_terminate(names: tuple[str, ...], execute: bool, bootstrap: str, settings: tuple[str, ...]) -> None:
     """Abort the transaction of a transactional id.
 
-    Also one that is prepared for two-phase commit. Its producer is fenced: it has to begin anew.
+    This also aborts a transaction that is prepared for two-phase commit. The producer is fenced: the application must create a new one.
     """
-    name = only(names, "TRANSACTIONAL-ID")
+    name = single_name(names, "TRANSACTIONAL-ID")
     with Admin(client_settings(bootstrap, settings)) as admin:
         state = admin.describe_transactions([name])[name].state  # Raises for an unknown id, which force-terminate would create.
         if execute:

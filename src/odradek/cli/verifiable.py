@@ -10,9 +10,9 @@ from odradek.cli.client_command import CONTEXT_SETTINGS, run
 
 @click.group(context_settings=CONTEXT_SETTINGS)
 def command() -> None:
-    """Clients that tell each event as JSON, for tests.
+    """Run test clients that print events as JSON.
 
-    One JSON object on each line of standard output, with the names and fields of Kafka's own verifiable clients.
+    The clients print one JSON object per line, with the names and fields of Kafka's own verifiable clients.
     """
 
 

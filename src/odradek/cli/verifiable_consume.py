@@ -10,7 +10,7 @@ import click
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.cli.client_command import connection_options_with
-from odradek.cli.events import tell
+from odradek.cli.events import print_event
 from odradek.cli.perf_options import measured_settings
 from odradek.cli.signals import stoppable
 from odradek.client.consumer.blocking import Consumer
@@ -18,28 +18,30 @@ from odradek.client.consumer.listeners import RebalanceListener
 from odradek.client.failures import WakeupError
 from odradek.client.types import ConsumerRecord
 
-_FOR_EVER_MS: Final = 3_600_000
+_POLL_TIMEOUT_MS: Final = 3_600_000
 _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
 @click.command(name="consume")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="What to read.")
-@click.option("-G", "--group-id", "group", required=True, metavar="GROUP", help="The consumer group to be a member of.")
-@click.option("--group-instance-id", "instance", metavar="ID", help="Be a static member of this name.")
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Topic to read.")
+@click.option("-G", "--group-id", "group", required=True, metavar="GROUP", help="Consumer group to join.")
+@click.option("--group-instance-id", "instance", metavar="ID", help="Join as a static member with this id.")
 @click.option(
     "--group-protocol",
     "protocol",
     type=click.Choice(["classic", "consumer"], case_sensitive=False),
     default="classic",
     show_default=True,
-    help="How the group agrees.",
+    help="Protocol of the group.",
 )
-@click.option("--group-remote-assignor", "remote_assignor", metavar="NAME", help="The broker's assignor, with --group-protocol consumer.")
+@click.option(
+    "--group-remote-assignor", "remote_assignor", metavar="NAME", help="Assignor of the broker; requires --group-protocol consumer."
+)
 @click.option(
     "--assignment-strategy",
     "strategy",
     metavar="NAME",
-    help="Assignor with --group-protocol classic: range (the default), roundrobin, sticky, cooperative-sticky, or a class of Java.",
+    help="Assignor with --group-protocol classic: range (the default), roundrobin, sticky, cooperative-sticky, or the Java class of one.",
 )
 @click.option(
     "-n",
@@ -48,21 +50,21 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
     type=click.IntRange(-1),
     default=-1,
     metavar="N",
-    help="How many records; -1, the default, until it is stopped.",
+    help="Number of records to read; -1 (the default) for no limit.",
 )
 @click.option(
     "--session-timeout", type=click.IntRange(1), metavar="MS", help="Short for -X session.timeout.ms=MS, with --group-protocol classic."
 )
-@click.option("--enable-autocommit", "autocommit", is_flag=True, help="Commit from time to time, without events of it.")
+@click.option("--enable-autocommit", "autocommit", is_flag=True, help="Commit at intervals; commits are then not printed.")
 @click.option(
     "--reset-policy",
     "reset",
     type=click.Choice(["earliest", "latest", "none"]),
     default="earliest",
     show_default=True,
-    help="Where to begin without a committed offset.",
+    help="Where to start without a committed offset.",
 )
-@click.option("--verbose", is_flag=True, help="Tell of every record.")
+@click.option("--verbose", is_flag=True, help="Print an event for every record.")
 @connection_options_with("--consumer.config", settings=("--command-property",))
 @click.pass_context
 def command(
@@ -81,16 +83,16 @@ def command(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Read as a member of a group, tell each event.
+    """Read as a member of a group and print each event.
 
-    What has been read is committed after every poll, unless --enable-autocommit is given.
+    Offsets are committed after every poll, unless --enable-autocommit is given.
     """
     classic = protocol.lower() == "classic"
     if classic and remote_assignor is not None:
-        raise click.UsageError("--group-remote-assignor is for --group-protocol consumer")
+        raise click.UsageError("--group-remote-assignor requires --group-protocol consumer")
     for option, given in (("--assignment-strategy", strategy), ("--session-timeout", session_timeout)):
         if not classic and given is not None:
-            raise click.UsageError(f"{option} is for --group-protocol classic")
+            raise click.UsageError(f"{option} requires --group-protocol classic")
     chosen = measured_settings(context, bootstrap, settings, client_id="consumer-1")
     chosen |= {
         "group.id": group,
@@ -110,17 +112,17 @@ def command(
     consumer = Consumer(chosen)
     with stoppable(consumer.wakeup) as stopping:
         try:
-            tell("startup_complete")
-            consumer.subscribe([topic], Told())
+            print_event("startup_complete")
+            consumer.subscribe([topic], AssignmentPrinter())
             Reading(consumer, records, autocommit, verbose).run()
         except WakeupError:
-            tell("shutdown_requested")
+            print_event("shutdown_requested")
         finally:
             consumer.close()
-            tell("shutdown_complete")
+            print_event("shutdown_complete")
             if not stopping.signal:
                 # Kafka's verifiable consumer prints this event whenever its process ends.
-                tell("shutdown_requested")
+                print_event("shutdown_requested")
     return stopping.status
 
 
@@ -128,14 +130,14 @@ def _place(partition: TopicPartition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.partition}
 
 
-class Told(RebalanceListener):
+class AssignmentPrinter(RebalanceListener):
     """Listener that prints assigned and revoked partitions."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        tell("partitions_assigned", partitions=[_place(each) for each in sorted(partitions)])
+        print_event("partitions_assigned", partitions=[_place(each) for each in sorted(partitions)])
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        tell("partitions_revoked", partitions=[_place(each) for each in sorted(partitions)])
+        print_event("partitions_revoked", partitions=[_place(each) for each in sorted(partitions)])
 
 
 class Reading:
@@ -150,7 +152,7 @@ class Reading:
     def run(self) -> None:
         """Read until the wanted number of records is read. Raises WakeupError when the consumer is woken up."""
         while self._left:
-            records = self._consumer.poll(_FOR_EVER_MS)
+            records = self._consumer.poll(_POLL_TIMEOUT_MS)
             if not records:
                 continue
             offsets = self.take(records)
@@ -174,15 +176,15 @@ class Reading:
             offsets[partition] = last + 1
             summaries.append({**_place(partition), "count": len(counted), "minOffset": first, "maxOffset": last})
             if self._verbose:
-                self._tell_records(counted)
-        tell("records_consumed", count=len(records), partitions=summaries)
+                self._print_records(counted)
+        print_event("records_consumed", count=len(records), partitions=summaries)
         return offsets
 
     @staticmethod
-    def _tell_records(records: Iterable[ConsumerRecord]) -> None:
+    def _print_records(records: Iterable[ConsumerRecord]) -> None:
         for record in records:
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-            tell("record_data", key=_text(record.key), value=_text(record.value), **place)
+            print_event("record_data", key=_text(record.key), value=_text(record.value), **place)
 
     def commit(self, offsets: dict[TopicPartition, int]) -> None:
         committed = [{**_place(partition), "offset": offset} for partition, offset in offsets.items()]
@@ -191,9 +193,9 @@ class Reading:
         except OdradekError as error:
             if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
                 raise
-            tell("offsets_committed", offsets=committed, error=str(error), success=False)
+            print_event("offsets_committed", offsets=committed, error=str(error), success=False)
         else:
-            tell("offsets_committed", offsets=committed, success=True)
+            print_event("offsets_committed", offsets=committed, success=True)
 
 
 def _text(content: bytes | None) -> str | None:

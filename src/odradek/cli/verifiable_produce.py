@@ -11,7 +11,7 @@ import click
 
 from odradek.base.errors import OdradekError
 from odradek.cli.client_command import connection_options_with
-from odradek.cli.events import java_class, tell
+from odradek.cli.events import java_class, print_event
 from odradek.cli.measuring import Pacer
 from odradek.cli.perf_options import measured_settings
 from odradek.cli.signals import Stop, stoppable
@@ -25,7 +25,7 @@ Outcome = tuple[str | None, str, RecordMetadata, BaseException | None]
 
 
 @click.command(name="produce")
-@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Where to write.")
+@click.option("-t", "--topic", required=True, metavar="TOPIC", help="Topic to write to.")
 @click.option(
     "-n",
     "--max-messages",
@@ -33,21 +33,21 @@ Outcome = tuple[str | None, str, RecordMetadata, BaseException | None]
     type=click.IntRange(-1),
     default=-1,
     metavar="N",
-    help="How many records; -1, the default, until it is stopped.",
+    help="Number of records to write; -1 (the default) for no limit.",
 )
 @click.option(
     "--throughput",
     type=click.IntRange(-1),
     default=-1,
     metavar="RATE",
-    help="Records a second at most; -1, the default, as fast as it goes.",
+    help="Maximum number of records per second; -1 (the default) for no limit.",
 )
 @click.option(
     "--acks",
     type=click.Choice(["0", "1", "-1"]),
     default="-1",
     show_default=True,
-    help="Who acknowledges: nobody, the leader, all in sync.",
+    help="Acknowledged by none (0), by the leader (1), or by all in-sync replicas (-1).",
 )
 @click.option(
     "--message-create-time",
@@ -55,11 +55,11 @@ Outcome = tuple[str | None, str, RecordMetadata, BaseException | None]
     type=click.IntRange(-1),
     default=-1,
     metavar="MS",
-    help="Timestamp of the first record, Unix milliseconds; later ones follow as time passes. -1, the default: now.",
+    help="Timestamp of the first record in Unix milliseconds; later timestamps follow the clock. -1 (the default) for the current time.",
 )
 @click.option("--value-prefix", "prefix", type=int, metavar="N", help="Values are N.0, N.1, N.2, ...")
 @click.option(
-    "--repeating-keys", "keys", type=click.IntRange(1), metavar="N", help="Keys are 0 to N-1, over and over; no keys when left out."
+    "--repeating-keys", "keys", type=click.IntRange(1), metavar="N", help="Write the keys 0 to N-1, repeatedly; no keys by default."
 )
 @connection_options_with("--producer.config", settings=("--command-property",))
 @click.pass_context
@@ -75,25 +75,25 @@ def command(
     bootstrap: str,
     settings: tuple[str, ...],
 ) -> int:
-    """Write numbers, tell what becomes of each.
+    """Write numbers and print the outcome of each.
 
-    Nothing is tried twice, unless -X retries=N says so. Records that fail are events as well: the exit status is 0 all the same.
+    Records are not retried unless -X retries=N is given. A failed record is an event, too: the exit status is 0 nevertheless.
     """
     if throughput == 0:
-        raise click.UsageError("--throughput 0: this must be above 0, or -1 for as fast as it goes")
+        raise click.UsageError("--throughput 0: must be greater than 0, or -1 for no limit")
     chosen = measured_settings(context, bootstrap, settings, acks=acks, retries="0", client_id="producer-1")
     start_s = time.time()
     outcomes: SimpleQueue[Outcome | None] = SimpleQueue()
     with stoppable(lambda: outcomes.put(None)) as stopping, Producer(chosen) as producer:
         writing = Writing(producer, topic, outcomes)
-        tell("startup_complete")
+        print_event("startup_complete")
         with suppress(Stop):
             pacer = Pacer(throughput if throughput > 0 else None, time.monotonic())
             stamp = create_time
             while writing.sent != records and not stopping.signal:
-                writing.tell_outcomes()
+                writing.print_outcomes()
                 if not pacer.due(writing.sent, now := time.monotonic()):
-                    writing.tell_outcomes(min(pacer.wait_s(writing.sent, now), _LONGEST_WAIT_S))
+                    writing.print_outcomes(min(pacer.wait_s(writing.sent, now), _LONGEST_WAIT_S))
                     continue
                 number = writing.sent
                 key = None if keys is None else str(number % keys)
@@ -104,10 +104,10 @@ def command(
                     stamp += int((time.time() - start_s) * 1000)
         producer.close()
         while not outcomes.empty():
-            writing.tell_outcomes()
-        tell("shutdown_complete")
+            writing.print_outcomes()
+        print_event("shutdown_complete")
         elapsed_ms = max((time.time() - start_s) * 1000, 1.0)
-        tell(
+        print_event(
             "tool_data",
             sent=writing.sent,
             acked=writing.acked,
@@ -131,27 +131,27 @@ class Writing:
     def send(self, key: str | None, value: str, timestamp: int | None) -> None:
         """Send a record. If the producer refuses the record the error is an outcome, and is not raised."""
 
-        def told(metadata: RecordMetadata, error: BaseException | None) -> None:
+        def delivered(metadata: RecordMetadata, error: BaseException | None) -> None:
             self._outcomes.put((key, value, metadata, error))
 
         self.sent += 1
         try:
-            self._producer.send(self._topic, value, key=key, timestamp=timestamp, on_delivery=told)
+            self._producer.send(self._topic, value, key=key, timestamp=timestamp, on_delivery=delivered)
         except OdradekError as error:
-            told(RecordMetadata(self._topic, -1, -1, -1), error)
+            delivered(RecordMetadata(self._topic, -1, -1, -1), error)
 
-    def tell_outcomes(self, wait_s: float = 0.0) -> None:
+    def print_outcomes(self, wait_s: float = 0.0) -> None:
         """Print all queued outcomes. Wait at most `wait_s` seconds for the first."""
         with suppress(Empty):
             outcome = self._outcomes.get(block=wait_s > 0, timeout=wait_s or None)
             while outcome is not None:
-                self._tell(*outcome)
+                self._print_outcome(*outcome)
                 outcome = self._outcomes.get_nowait()
 
-    def _tell(self, key: str | None, value: str, metadata: RecordMetadata, error: BaseException | None) -> None:
+    def _print_outcome(self, key: str | None, value: str, metadata: RecordMetadata, error: BaseException | None) -> None:
         if error is None:
             self.acked += 1
             where = {"offset": metadata.offset, "topic": metadata.topic, "partition": metadata.partition}
-            tell("producer_send_success", key=key, value=value, **where)
+            print_event("producer_send_success", key=key, value=value, **where)
         else:
-            tell("producer_send_error", key=key, value=value, topic=self._topic, message=str(error), exception=java_class(error))
+            print_event("producer_send_error", key=key, value=value, topic=self._topic, message=str(error), exception=java_class(error))

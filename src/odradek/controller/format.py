@@ -156,7 +156,7 @@ def bootstrap_records(release_version: str | None, chosen: Mapping[str, int]) ->
             metadata_version = features.metadata_version_from_name(release_version)
         except ValueError as error:
             names = list(features.METADATA_VERSION_NAMES.values())
-            raise FormatError(f"{error}; there are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
+            raise FormatError(f"{error}; the releases are {names[0]} to {names[-1]}, and short forms such as 4.3") from None
     if features.METADATA_VERSION in chosen:
         if release_version is not None:
             raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")

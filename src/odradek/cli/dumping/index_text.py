@@ -53,7 +53,7 @@ class IndexText:
                 yield f"{path} is empty."
                 return
             if self._sanity_only:
-                _check(path, data, _OFFSET_ENTRY, entries[-1][0] >= 0, "its last offset lies below the segment's")
+                _check(path, data, _OFFSET_ENTRY, entries[-1][0] >= 0, "its last offset is lower than the segment's base offset")
                 yield f"{path} passed sanity check."
                 return
             for number, (relative, position) in enumerate(entries):
@@ -70,7 +70,7 @@ class IndexText:
     def _batch_at(self, log: File, path: str, position: int) -> FileBatch:
         size = log.size()
         if not 0 <= position <= size:
-            raise UnreadableError(f"position {position} of the index lies outside of {path}, which has {size} bytes")
+            raise UnreadableError(f"position {position} of the index is beyond the end of {path} ({size} bytes)")
         for batch in read_batches(log, path, position, min(size, position + self._max_message_size)):
             return batch
         raise UnreadableError(f"no batch of at most {self._max_message_size} bytes begins at position {position} of {path}")
@@ -102,7 +102,7 @@ class IndexText:
     def _check_time(self, name: str, log: File, log_path: str, position: int, timestamp: int, offset: int, before: int) -> None:
         size = log.size()
         if not 0 <= position <= size:
-            raise UnreadableError(f"position {position} of the index lies outside of {log_path}, which has {size} bytes")
+            raise UnreadableError(f"position {position} of the index is beyond the end of {log_path} ({size} bytes)")
         batches = read_batches(log, log_path, position, min(size, position + ALL_BYTES))
         batch = next((batch for batch in batches if batch.header.last_offset >= offset), None)
         if batch is None or batch.header.last_offset != offset:

@@ -96,7 +96,7 @@ def _title(name: str) -> Iterator[str]:
     else:
         found = _SNAPSHOT.fullmatch(name)
         if found is None:
-            raise UnreadableError(f"{name} is not named as a snapshot is (<20 digits>-<10 digits>.checkpoint)")
+            raise UnreadableError(f"{name} is not the name of a snapshot (<20 digits>-<10 digits>.checkpoint)")
         yield f"Snapshot end offset: {int(found[1])}, epoch: {int(found[2])}"
 
 
@@ -104,7 +104,7 @@ def base_offset(name: str) -> int:
     """Return the offset in a file's name. Raises UnreadableError for a name without an offset."""
     found = offset_of_file(name)
     if found is None:
-        raise UnreadableError(f"{name} is not named after an offset (00000000000000000000{name[name.rfind('.') :]})")
+        raise UnreadableError(f"the name {name} does not begin with an offset (such as 00000000000000000000{name[name.rfind('.') :]})")
     return found
 
 

@@ -367,7 +367,7 @@ def test_states_and_lists_of_moves_are_told_alike(cluster: MixedCluster, admin: 
     arguments = ("--reassignment-json-file", str(file))
     odradek(at, "reassign", "execute", *arguments, "--throttle", "1")
     again = odradek(at, "reassign", "execute", *arguments, status=1).stderr
-    assert again.startswith("odradek reassign: 1 partitions move already")
+    assert again.startswith("odradek reassign: other moves are in progress")
     (row,) = rows(at, "reassign", "list")
     said = kafkas(jvm_tools, REASSIGN, "--bootstrap-server", at, "--list")
     (told,) = re.findall(r"moving-0: replicas: ([\d,]+)\. adding: ([\d,]+)\.", said)
