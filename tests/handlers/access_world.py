@@ -33,7 +33,7 @@ from odradek.handlers import access
 from odradek.handlers.access import ACCESS, ERRORS, Check
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.handlers.table import APIS
-from odradek.network.connection import join_chunks
+from odradek.network.chunks import join_chunks
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import decode_response, request_class

@@ -16,7 +16,7 @@ from odradek.config.dynamic_broker import DynamicBrokerConfig
 from odradek.handlers.scopes import BROKER
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
-from odradek.network.connection import join_chunks
+from odradek.network.chunks import join_chunks
 from odradek.protocol.api_keys import API_INFO
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse

@@ -13,7 +13,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, ProtocolError
 from odradek.base.repeats import MOST_REPEATS, answered
 from odradek.handlers.table import APIS, Api
-from odradek.network.connection import join_chunks
+from odradek.network.chunks import join_chunks
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import request_class

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
 
 from odradek.server.process import new_event_loop
+from tests.network.checked_states import CheckedStates
 from tests.network.support import Run
 
 
@@ -22,3 +23,11 @@ def run(request: pytest.FixtureRequest) -> Run:
             loop_runner.run(asyncio.wait_for(main, 20))
 
     return runner
+
+
+@pytest.fixture(autouse=True)
+def states(monkeypatch: pytest.MonkeyPatch) -> Iterator[CheckedStates]:
+    """Check each transition of each connection of the test."""
+    checked = CheckedStates(monkeypatch)
+    yield checked
+    checked.check()

@@ -10,7 +10,8 @@ from typing import Any
 
 from odradek.base.clock import Clock
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
-from odradek.network.connection import Answer, Connection
+from odradek.network.chunks import Answer
+from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.network.secure import TlsServing
 from odradek.server.clock import LoopClock

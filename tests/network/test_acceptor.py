@@ -18,7 +18,8 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ProtocolError
 from odradek.network.acceptor import Acceptor, BoundListener, Listener, ListenError
-from odradek.network.connection import Answer, Chunk, Connection
+from odradek.network.chunks import Answer, Chunk
+from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.server.process import new_event_loop
 from odradek.testing.node_thread import NodeLoop
@@ -355,7 +356,7 @@ def test_files_are_sent_in_pieces_and_released(run: Run, cached: bool) -> None:
             await client.frame()
             await until(lambda: all(file.released == 2 for file in files))
             # The transport may tell that the kernel has taken the last piece after the peer has read it.
-            await until(lambda: (acceptor.owed.of_files, acceptor.owed.in_memory) == (0, 0))
+            await until(lambda: (acceptor.unsent.of_files, acceptor.unsent.in_memory) == (0, 0))
 
     run(main())
 
@@ -377,12 +378,12 @@ def test_peers_that_never_read_hold_little_memory_and_release_on_loss(run: Run) 
                 writers.append(writer)
             await until(lambda: len(files) == 20)
             await turns()
-            held = acceptor.owed.of_files
+            held = acceptor.unsent.of_files
             assert 0 < held <= 4 * MIB + 20 * 64 * 1024
             for writer in writers:
                 writer.transport.abort()
             await until(lambda: all(file.released == 1 for file in files))
-            assert (acceptor.owed.of_files, acceptor.owed.in_memory) == (0, 0)
+            assert (acceptor.unsent.of_files, acceptor.unsent.in_memory) == (0, 0)
 
     run(main())
 
@@ -679,14 +680,14 @@ def test_those_that_take_no_large_answer_are_closed_for_others_who_never_wait(ru
                 await until(lambda number=number: len(asked) == number)
                 neighbour.send(b"hello")
                 assert await neighbour.frame() == b"hello"
-                assert acceptor.owed.in_memory <= 4 * MIB
+                assert acceptor.unsent.in_memory <= 4 * MIB
             ports = [writer.get_extra_info("sockname")[1] for writer in writers]
             await until(lambda: len(acceptor.connections) <= 4)
             assert [connection.peer_port for connection in acceptor.connections][1:] == ports[-3:], "the latest are there"
             for writer in writers:
                 writer.transport.abort()
             await until(lambda: len(acceptor.connections) == 1)
-            assert acceptor.owed.in_memory == 0
+            assert acceptor.unsent.in_memory == 0
 
     run(main())
 
@@ -701,12 +702,12 @@ def test_a_large_answer_is_owed_until_its_peer_has_taken_it(run: Run) -> None:
         async with listening(handle, AcceptorLimits(send_buffer=16 * 1024)) as (acceptor, bound), peer(bound) as client:
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             client.send(b"fetch")
-            await until(lambda: acceptor.owed.in_memory > 2 * MIB)
-            assert acceptor.owed.in_memory in (3 * MIB + 4, 2 * MIB), "what waits behind the file counts as well"
+            await until(lambda: acceptor.unsent.in_memory > 2 * MIB)
+            assert acceptor.unsent.in_memory in (3 * MIB + 4, 2 * MIB), "what waits behind the file counts as well"
             client.writer.transport.resume_reading()  # type: ignore[attr-defined]
             body = await client.frame()
             assert (body[:MIB], body[-2 * MIB :]) == (b"h" * MIB, b"t" * 2 * MIB)
-            await until(lambda: (acceptor.owed.in_memory, acceptor.owed.of_files) == (0, 0))
+            await until(lambda: (acceptor.unsent.in_memory, acceptor.unsent.of_files) == (0, 0))
 
     run(main())
 
@@ -721,10 +722,10 @@ def test_what_waits_behind_a_file_is_owed_no_more_when_its_peer_has_gone(run: Ru
         async with listening(handle, AcceptorLimits(send_buffer=16 * 1024)) as (acceptor, bound), peer(bound) as client:
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             client.send(b"fetch")
-            await until(lambda: acceptor.owed.in_memory >= MIB)
+            await until(lambda: acceptor.unsent.in_memory >= MIB)
             client.writer.transport.abort()
             await until(lambda: not acceptor.connections)
-            assert (acceptor.owed.in_memory, acceptor.owed.of_files) == (0, 0)
+            assert (acceptor.unsent.in_memory, acceptor.unsent.of_files) == (0, 0)
 
     run(main())
 

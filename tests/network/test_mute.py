@@ -10,7 +10,8 @@ import pytest
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
-from odradek.network.connection import Answer, Chunk, Connection
+from odradek.network.chunks import Answer, Chunk
+from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.quotas.connections import UNLIMITED_RATE, Admission, ConnectionRates
 from odradek.quotas.samples import Window
@@ -423,7 +424,7 @@ def test_those_that_wait_are_all_served_when_the_limit_is_lifted(run: Run) -> No
 
 
 def test_only_so_many_connections_are_kept_before_they_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.network.admission.MOST_HELD", 1)
+    monkeypatch.setattr("odradek.network.admission.MOST_CLOSING", 1)
 
     async def main() -> None:
         async with world() as (_, clock, acceptor, bound):

@@ -15,7 +15,8 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.network.acceptor import Acceptor, Listener
-from odradek.network.connection import Answer, Connection
+from odradek.network.chunks import Answer
+from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.network.peers import Address, Line, LineState, Peers, PeerSettings, PeerTable, Verdict
 from odradek.protocol.framing import frame_chunks

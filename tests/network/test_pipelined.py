@@ -13,7 +13,8 @@ import pytest
 
 from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ProtocolError
-from odradek.network.connection import Answer, Chunk, Connection
+from odradek.network.chunks import Answer, Chunk
+from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
 from tests.network.support import Run, framed, listening, peer, until
 
@@ -278,7 +279,7 @@ def test_a_peer_that_takes_no_answers_is_served_no_further(run: Run) -> None:
                     answer.complete(large)
             # What the sockets' own memory takes is no matter of ours.
             assert len(handler.seen) < 60
-            assert acceptor.owed.in_memory <= acceptor.owed.most
+            assert acceptor.unsent.in_memory <= acceptor.unsent.most
             received = 0
             while received < 60:
                 for body in list(handler.waiting):

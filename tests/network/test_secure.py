@@ -15,7 +15,8 @@ from typing import Any, cast
 import pytest
 
 from odradek.base.deferred import Deferred
-from odradek.network.connection import Answer, Connection
+from odradek.network.chunks import Answer
+from odradek.network.connection import Connection
 from odradek.network.limits import AcceptorLimits
 from odradek.network.secure import Handshakes, TlsLayer, TlsServing
 from odradek.quotas.connections import Admission, ConnectionRates
@@ -241,8 +242,8 @@ def test_what_a_peer_does_not_take_is_owed(run: Run, made: Certificates) -> None
             reading = socket.create_connection(("127.0.0.1", bound.port))
             wrapped = await asyncio.to_thread(client_context(made).wrap_socket, reading, server_hostname="localhost")
             wrapped.sendall(framed(b"much"))
-            await until(lambda: acceptor.owed.in_memory > 0)
-            assert acceptor.owed.in_memory == 20 * MIB + 4
+            await until(lambda: acceptor.unsent.in_memory > 0)
+            assert acceptor.unsent.in_memory == 20 * MIB + 4
             assert connections[0].unsent() > 10 * MIB
 
             def take() -> int:
@@ -252,7 +253,7 @@ def test_what_a_peer_does_not_take_is_owed(run: Run, made: Certificates) -> None
                 return left
 
             assert await asyncio.to_thread(take) == 0
-            await until(lambda: acceptor.owed.in_memory == 0)
+            await until(lambda: acceptor.unsent.in_memory == 0)
             wrapped.close()
 
     run(main())

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from odradek.base.errors import StorageError
-from odradek.network.connection import Answer, Connection
+from odradek.network.chunks import Answer
+from odradek.network.connection import Connection
 from odradek.storage.disk import OsDisk
 from odradek.storage.slices import FileSlice, Pin
 from tests.network.support import Run, framed, listening, peer, until
@@ -91,7 +92,7 @@ def test_bytes_and_files_keep_their_order(run: Run, path: Path) -> None:
                 assert await client.frame() == expected
                 assert await client.frame() == expected
             await until(lambda: all(each.freed for each in slices))
-            await until(lambda: (acceptor.owed.of_files, acceptor.owed.in_memory) == (0, 0))
+            await until(lambda: (acceptor.unsent.of_files, acceptor.unsent.in_memory) == (0, 0))
         large = [each for each in slices if each.size >= 64 * 1024]
         # Copied is only what has to wait for the socket, and the rest of a slice that is too small to be worth a call.
         assert all(each.sent + each.copied == each.size for each in large)
@@ -110,11 +111,11 @@ def test_a_peer_that_reads_late_holds_next_to_no_memory(run: Run, path: Path) ->
             reader, writer = await asyncio.open_connection("127.0.0.1", bound.port, limit=1024)
             writer.write(framed(b"fetch"))
             await until(lambda: file.full > 0)
-            assert acceptor.owed.of_files <= PIECE
+            assert acceptor.unsent.of_files <= PIECE
             received = bytearray()
             while len(received) < file.size + 4:
                 received += await reader.read(1 << 20)
-                assert acceptor.owed.of_files <= PIECE
+                assert acceptor.unsent.of_files <= PIECE
             assert received[4:] == DATA
             assert file.full > 1
             await until(lambda: file.freed)
@@ -146,7 +147,7 @@ def test_a_file_that_ends_too_early_closes_the_connection(run: Run, path: Path, 
             await until(lambda: file.freed)
 
     run(main())
-    (record,) = [record for record in caplog.records if record.name == "odradek.network.connection"]
+    (record,) = [record for record in caplog.records if record.name == "odradek.network.outbound"]
     assert record.exc_info is not None
     assert record.exc_info[0] is StorageError
 
@@ -166,7 +167,7 @@ def test_the_file_of_a_peer_that_goes_is_released_without_a_word(run: Run, path:
                 await reader.readexactly(100_000)
                 writer.transport.abort()
             await until(lambda: not acceptor.connections and all(file.freed for file in files))
-            assert acceptor.owed.of_files == 0
+            assert acceptor.unsent.of_files == 0
 
     run(main())
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
@@ -210,6 +211,6 @@ def test_the_kernel_sends_to_no_socket_whose_bytes_are_encrypted(context: object
             connection = Connection(acceptor, bound.listener)
             acceptor.connected(connection, Transport())  # type: ignore[arg-type]
             acceptor.disconnected(connection)
-            assert connection.socket == (5 if sends else -1)
+            assert connection.outbound.socket == (5 if sends else -1)
 
     asyncio.run(main())

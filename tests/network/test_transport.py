@@ -12,7 +12,8 @@ import pytest
 from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ProtocolError
-from odradek.network.connection import Answer, Connection
+from odradek.network.chunks import Answer
+from odradek.network.connection import Connection
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestPipeline, RequestTimedOut, dial
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

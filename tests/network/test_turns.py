@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from odradek.base.deferred import Deferred
-from odradek.network import connection as connections
-from odradek.network.connection import Answer, Connection, NotYetError
+from odradek.network import fairness
+from odradek.network.chunks import Answer
+from odradek.network.connection import Connection
+from odradek.network.inbound import NotYetError
 from odradek.server.clock import LoopClock
 from odradek.server.process import run_loop
 from tests.network.support import Peer, framed, listening, peer, turns, until
@@ -156,7 +158,7 @@ def test_a_client_that_leaves_while_its_request_is_held_is_gone() -> None:
 
 @pytest.mark.parametrize("remembered_s", [60.0, 0.0])
 def test_many_who_want_more_than_their_share_keep_others_waiting_like_one(monkeypatch: pytest.MonkeyPatch, remembered_s: float) -> None:
-    monkeypatch.setattr(connections, "_IN_LINE_S", remembered_s)
+    monkeypatch.setattr(fairness, "GREEDY_S", remembered_s)
     handle = Counting(seconds=0.002)
     came: list[int] = []
 
@@ -367,7 +369,7 @@ def test_those_who_found_the_turn_over_come_before_those_who_ask_later() -> None
 
 
 def test_whoever_asks_once_waits_neither_for_those_who_flood_nor_for_those_who_have_flooded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_IN_LINE_S", 60.0)
+    monkeypatch.setattr(fairness, "GREEDY_S", 60.0)
 
     async def main() -> None:
         async with crowd(CROWD + 1) as (crowded, (*flooders, neighbour)):

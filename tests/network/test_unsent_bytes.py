@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.network.unsent_bytes import EXEMPT, LARGEST_PIECE, PATIENCE_S, SMALLEST_PIECE, OwedAnswers
+from odradek.network.unsent_bytes import EXEMPT, LARGEST_CHUNK, PATIENCE_S, SMALLEST_CHUNK, UnsentBytes
 from tests.clock import ManualClock
 
 MIB = 1 << 20
@@ -25,33 +25,33 @@ class World:
     def __init__(self, budget: int = BUDGET) -> None:
         self.clock = ManualClock()
         self.closed: list[tuple[str, int]] = []
-        self.owed: OwedAnswers[Peer] = OwedAnswers(budget, self.clock, lambda peer, size: self.closed.append((peer.name, size)))
+        self.unsent: UnsentBytes[Peer] = UnsentBytes(budget, self.clock, lambda peer, size: self.closed.append((peer.name, size)))
 
     def ask(self, name: str, size: int) -> Peer:
         peer = Peer(name)
         peer.left = size
-        self.owed.owes(peer, size)
+        self.unsent.report(peer, size)
         return peer
 
 
 def test_pieces_of_files_get_smaller_as_readers_stand_still_and_never_vanish() -> None:
     world = World(64 * MIB)
-    assert world.owed.piece() == LARGEST_PIECE
+    assert world.unsent.chunk_size() == LARGEST_CHUNK
     sizes = []
     for _ in range(5000):
-        sizes.append(world.owed.piece())
-        world.owed.of_files += sizes[-1]
+        sizes.append(world.unsent.chunk_size())
+        world.unsent.of_files += sizes[-1]
     assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] == SMALLEST_PIECE
-    assert sum(sizes) <= 32 * MIB + 5000 * SMALLEST_PIECE
-    world.owed.of_files = 0
-    assert world.owed.piece() == LARGEST_PIECE
+    assert sizes[-1] == SMALLEST_CHUNK
+    assert sum(sizes) <= 32 * MIB + 5000 * SMALLEST_CHUNK
+    world.unsent.of_files = 0
+    assert world.unsent.chunk_size() == LARGEST_CHUNK
 
 
 def test_answers_in_memory_do_not_make_pieces_smaller() -> None:
     world = World(64 * MIB)
     world.ask("a", 20 * MIB)
-    assert world.owed.piece() == LARGEST_PIECE
+    assert world.unsent.chunk_size() == LARGEST_CHUNK
 
 
 def test_nobody_is_closed_while_there_is_room_however_long_it_stands_still() -> None:
@@ -60,7 +60,7 @@ def test_nobody_is_closed_while_there_is_room_however_long_it_stands_still() -> 
     world.clock.advance_s(1000)
     world.ask("b", MIB)
     assert world.closed == []
-    assert world.owed.in_memory == 2 * MIB
+    assert world.unsent.in_memory == 2 * MIB
 
 
 def test_above_half_those_that_stood_still_for_long_are_closed_and_no_others() -> None:
@@ -71,11 +71,11 @@ def test_above_half_those_that_stood_still_for_long_are_closed_and_no_others() -
     world.clock.advance_s(PATIENCE_S - 0.5)
     world.ask("third", MIB)
     assert world.closed == [("first", MIB)]
-    assert world.owed.in_memory == 2 * MIB
+    assert world.unsent.in_memory == 2 * MIB
     world.clock.advance_s(0.4)
     world.ask("fourth", MIB)
     assert world.closed == [("first", MIB)], "second has not stood still for long enough"
-    assert world.owed.in_memory == 3 * MIB
+    assert world.unsent.in_memory == 3 * MIB
 
 
 def test_above_all_of_it_those_that_stood_still_for_longest_are_closed_at_once() -> None:
@@ -86,7 +86,7 @@ def test_above_all_of_it_those_that_stood_still_for_longest_are_closed_at_once()
     assert world.closed == []
     world.ask("e", 2 * MIB)
     assert world.closed == [("a", MIB), ("b", MIB)]
-    assert world.owed.in_memory == world.owed.most
+    assert world.unsent.in_memory == world.unsent.most
 
 
 def test_a_peer_that_takes_its_answer_slowly_outlives_those_that_take_nothing() -> None:
@@ -99,7 +99,7 @@ def test_a_peer_that_takes_its_answer_slowly_outlives_those_that_take_nothing() 
         world.ask(f"new {number}", MIB)
     assert "slow" not in [name for name, _ in world.closed]
     assert world.closed[0] == ("still", MIB)
-    assert world.owed.in_memory <= world.owed.most
+    assert world.unsent.in_memory <= world.unsent.most
 
 
 def test_when_all_take_something_the_budget_holds_nevertheless() -> None:
@@ -110,7 +110,7 @@ def test_when_all_take_something_the_budget_holds_nevertheless() -> None:
         peer.left -= 1
     world.ask("more", MIB)
     assert len(world.closed) == 1
-    assert world.owed.in_memory == world.owed.most
+    assert world.unsent.in_memory == world.unsent.most
 
 
 def test_an_answer_larger_than_the_budget_goes_out_alone() -> None:
@@ -118,8 +118,8 @@ def test_an_answer_larger_than_the_budget_goes_out_alone() -> None:
     world.ask("a", MIB)
     huge = world.ask("huge", 10 * MIB)
     assert world.closed == [("a", MIB)]
-    world.owed.owes(huge, 0)
-    assert world.owed.in_memory == 0
+    world.unsent.report(huge, 0)
+    assert world.unsent.in_memory == 0
 
 
 def test_short_answers_count_for_nothing_and_close_nobody() -> None:
@@ -129,7 +129,7 @@ def test_short_answers_count_for_nothing_and_close_nobody() -> None:
     for number in range(1000):
         world.ask(f"short {number}", EXEMPT)
     assert world.closed == []
-    assert world.owed.in_memory == 4 * MIB
+    assert world.unsent.in_memory == 4 * MIB
     world.ask("longer", EXEMPT + 1)
     assert world.closed == [("large", 4 * MIB)]
 
@@ -137,11 +137,11 @@ def test_short_answers_count_for_nothing_and_close_nobody() -> None:
 def test_what_was_taken_is_owed_no_more() -> None:
     world = World()
     peer = world.ask("a", 3 * MIB)
-    world.owed.owes(peer, MIB)
-    assert world.owed.in_memory == MIB
-    world.owed.owes(peer, 0)
-    world.owed.owes(peer, 0)
-    assert world.owed.in_memory == 0
+    world.unsent.report(peer, MIB)
+    assert world.unsent.in_memory == MIB
+    world.unsent.report(peer, 0)
+    world.unsent.report(peer, 0)
+    assert world.unsent.in_memory == 0
 
 
 def test_who_owes_less_than_before_closes_nobody() -> None:
@@ -149,7 +149,7 @@ def test_who_owes_less_than_before_closes_nobody() -> None:
     still = world.ask("still", MIB)
     large = world.ask("large", 3 * MIB)
     world.clock.advance_s(PATIENCE_S)
-    world.owed.owes(large, 2 * MIB)
+    world.unsent.report(large, 2 * MIB)
     assert world.closed == []
     assert still.left == MIB
 
@@ -160,9 +160,9 @@ def test_who_owes_more_than_before_has_room_made_like_who_is_new() -> None:
     growing = world.ask("growing", MIB)
     assert world.closed == []
     growing.left = 3 * MIB
-    world.owed.owes(growing, 3 * MIB)
+    world.unsent.report(growing, 3 * MIB)
     assert world.closed == [("still", 2 * MIB)]
-    assert world.owed.in_memory == 3 * MIB
+    assert world.unsent.in_memory == 3 * MIB
 
 
 def test_who_took_something_a_moment_ago_does_not_stand_still() -> None:

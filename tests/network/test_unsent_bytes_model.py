@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.network.unsent_bytes import EXEMPT, PATIENCE_S, OwedAnswers
+from odradek.network.unsent_bytes import EXEMPT, PATIENCE_S, UnsentBytes
 from tests.clock import ManualClock
 from tests.network.test_unsent_bytes import MIB, Peer
 from tests.walks import step, walk
@@ -18,7 +18,7 @@ class Debts:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.owed: OwedAnswers[Peer] = OwedAnswers(2 * MOST, self.clock, self.close)
+        self.unsent: UnsentBytes[Peer] = UnsentBytes(2 * MOST, self.clock, self.close)
         self.peers = {name: Peer(name) for name in "abcde"}
         self.debts: dict[str, int] = {}
         self.took_s = dict.fromkeys("abcde", 0.0)
@@ -43,7 +43,7 @@ class Debts:
             self.took_s[name] = self.clock.now_s
         else:
             self.debts.pop(name, None)
-        self.owed.owes(self.peers[name], size)
+        self.unsent.report(self.peers[name], size)
         self.asking = ""
 
     @step(name=NAMES, size=(EXEMPT, EXEMPT + 1, MIB // 2, MIB, 2 * MIB, 5 * MIB))
@@ -75,10 +75,10 @@ class Debts:
     def all_pay(self) -> None:
         for name in "abcde":
             self.pays(name)
-        assert self.owed.in_memory == 0
+        assert self.unsent.in_memory == 0
 
     def holds(self) -> None:
-        assert self.owed.in_memory == sum(self.debts.values())
+        assert self.unsent.in_memory == sum(self.debts.values())
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -11,7 +11,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.handlers.scopes import BROKER
-from odradek.network.connection import Chunk, join_chunks
+from odradek.network.chunks import Chunk, join_chunks
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.metadata_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord

@@ -16,7 +16,8 @@ from odradek.base.errors import ErrorCode
 from odradek.config.sasl import ListenerSasl
 from odradek.handlers.scopes import BROKER
 from odradek.network.acceptor import Acceptor, BoundListener, Listener
-from odradek.network.connection import Answer, Connection
+from odradek.network.chunks import Answer
+from odradek.network.connection import Connection
 from odradek.network.frames import FLOOR_CAPACITY
 from odradek.network.limits import AcceptorLimits
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse

@@ -13,7 +13,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
 from odradek.metrics.requests import Reading
-from odradek.network.connection import NotYetError
+from odradek.network.inbound import NotYetError
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_response_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse

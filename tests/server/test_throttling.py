@@ -12,7 +12,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.handlers.scopes import BROKER
 from odradek.handlers.table import APIS
 from odradek.network.acceptor import Listener
-from odradek.network.connection import Chunk, Connection, join_chunks
+from odradek.network.chunks import Chunk, join_chunks
+from odradek.network.connection import Connection
 from odradek.protocol.framing import encode_size
 from odradek.protocol.headers import encode_request_header, encode_response_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse

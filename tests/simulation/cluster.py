@@ -16,7 +16,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.handlers.scopes import BROKER, CONTROLLER
-from odradek.network.connection import Chunk, release_chunks
+from odradek.network.chunks import Chunk, release_chunks
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.metadata_records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
 from odradek.protocol.registry import response_class

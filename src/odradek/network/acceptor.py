@@ -17,22 +17,23 @@ import errno
 import logging
 import os
 import socket
-from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from odradek.base.addresses import host_address, host_port, without_scope
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.errors import OdradekError
 from odradek.network import descriptors
 from odradek.network.admission import Admission
-from odradek.network.connection import Answer, Connection
+from odradek.network.connection import Connection
 from odradek.network.eviction import Eviction
+from odradek.network.fairness import Fairness
 from odradek.network.frames import FLOOR_CAPACITY, BufferPool
 from odradek.network.limits import UNLIMITED, AcceptorLimits, QuietLog
-from odradek.network.unsent_bytes import OwedAnswers
+from odradek.network.unsent_bytes import UnsentBytes
 
 if TYPE_CHECKING:
+    from odradek.network.inbound import FrameHandler
     from odradek.network.secure import Handshakes, TlsServing
 
 logger = logging.getLogger(__name__)
@@ -40,14 +41,6 @@ logger = logging.getLogger(__name__)
 _LONGEST_SWEEP_S = 5.0
 _FREE_PORTS = 10
 """Most ports that are tried for a listener with port 0. A port that is free on one address may be in use on the other."""
-_TURN_S = 0.005
-"""Seconds of each loop iteration for the requests of all clients together.
-
-The quorum, heartbeats of brokers and timers wait for one such period. A message between nodes takes several iterations of several loops,
-and nodes wait only a few seconds for an answer.
-"""
-_LINE_S = 0.001
-"""Seconds of each loop iteration for connections that had more than their share."""
 
 
 class ListenError(OdradekError):
@@ -60,32 +53,6 @@ class ListenError(OdradekError):
         known = not isinstance(problem, socket.gaierror) and self.errno > 0
         reason = os.strerror(self.errno) if known else problem.strerror if problem is not None and problem.strerror else str(problem)
         super().__init__(f"listener {listener}: cannot listen on {host_port(host or '*', port)}: {reason}")
-
-
-class FrameHandler(Protocol):
-    """Receiver of the requests of an acceptor's connections."""
-
-    def handle_frame(self, connection: Connection, frame: memoryview) -> Answer:
-        """Answer one request.
-
-        Views of `frame` may be kept; their bytes never change. After an `Applied` answer, later requests of the connection may be served at
-        once.
-
-        Raises ProtocolError to close the connection with a rate-limited log line; any other exception closes the connection with a
-        traceback. NotYetError leaves the request in the receive buffer until the handler calls `Connection.go_on`.
-        """
-        ...
-
-    def may_follow(self, frame: memoryview) -> bool:
-        """Return whether the request may be served before earlier requests of its connection, all of them `Applied`, are answered."""
-        ...
-
-    def goes_first(self, connection: Connection, head: bytes) -> bool:
-        """Return whether to serve a request in a loop iteration whose time for clients is used up.
-
-        `head` is the request's API key in bytes, or empty when no whole request has arrived.
-        """
-        ...
 
 
 class Listener:
@@ -145,7 +112,8 @@ class Acceptor:
         self.pool = BufferPool(limits.request_memory)
         self.login_pool = BufferPool(limits.login_memory, base_capacity=FLOOR_CAPACITY)
         """Receive memory of connections that have not logged in, apart from the memory of clients."""
-        self.owed: OwedAnswers[Connection] = OwedAnswers(limits.response_memory, clock, self._close_debtor)
+        self.unsent: UnsentBytes[Connection] = UnsentBytes(limits.response_memory, clock, self._close_slow)
+        self.fairness = Fairness(loop, clock)
         self.quiet_log = QuietLog(logger, clock)
         self._descriptor_log = QuietLog(logger, clock, burst=1)
         self.on_disconnect: Callable[[str], object] | None = None
@@ -168,15 +136,6 @@ class Acceptor:
         self.ciphertext: memoryview
         self._handshaking: dict[Connection, float] = {}
         """Monotonic seconds when the handshake of each connection began, oldest first; without connections waiting for admission."""
-        self._line: deque[Connection] = deque()
-        """Connections that had more than their share and have further requests."""
-        self._next: deque[Connection] = deque()
-        """Connections that found the clients' time used up before they had their share."""
-        self._turn_until = 0.0  # monotonic seconds; 0 before the first request of a loop iteration
-        self._sending = False  # `_send_answers` is scheduled for the next loop iteration
-        self._line_called = False  # `_serve_line` is scheduled for the next loop iteration, or is running
-        self._ready: list[Connection] = []
-        self._writers: list[Connection] = []
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
         self._index = 0
@@ -269,7 +228,7 @@ class Acceptor:
             server.close()
         self.listeners.remove(bound)
         self.admission.forget_listener(bound.name)
-        self._send_answers()
+        self.fairness.send_responses()
         for connection in [each for each in self.connections if each.listener is bound.listener]:
             connection.close()
 
@@ -285,7 +244,7 @@ class Acceptor:
         Bytes that the sockets already have are still sent when the peers receive them within a second.
         """
         self.close_listeners(scope)
-        self._send_answers()
+        self.fairness.send_responses()
         for connection in self._connections_of(scope):
             connection.close()
         if self._connections_of(scope):
@@ -321,7 +280,7 @@ class Acceptor:
             descriptor = own.fileno()
             transport.set_write_buffer_limits(high=0)
             if transport.get_extra_info("sslcontext") is None:
-                connection.socket = descriptor
+                connection.outbound.socket = descriptor
             if limits.send_buffer > 0:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer)
         self.connections[connection] = None
@@ -360,7 +319,7 @@ class Acceptor:
         if self.on_connect is not None:
             self.on_connect(connection)
         if self.admission.rates is not None:
-            self.admission.connected(connection, transport, descriptor)
+            self.admission.connected(connection, descriptor)
         if self._sweep is None:
             self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
 
@@ -405,77 +364,12 @@ class Acceptor:
         """Number of admitted connections whose handshake is not complete."""
         return len(self._handshaking)
 
-    def turn_over(self) -> bool:
-        """Return whether the clients' time in this loop iteration is used up. The time starts with the first request."""
-        now = self.clock.monotonic()
-        if not self._turn_until:
-            # Schedule `_send_answers` before anything schedules `_serve_line`: the time must be reset before the queues are served.
-            self._schedule_sending()
-            self._turn_until = now + _TURN_S
-        return now > self._turn_until
-
-    def line_up(self, connection: Connection, *, greedy: bool) -> None:
-        """Queue the connection to continue (`Connection.go_on`) after the connections that are queued already.
-
-        Connections that found the clients' time used up continue first in the next iteration, ahead of requests that have just arrived.
-        Connections that had more than their share (`greedy`) share one millisecond of each loop iteration. However many they are, other
-        connections wait for at most one of them.
-        """
-        (self._line if greedy else self._next).append(connection)
-        if not self._line_called:
-            self._line_called = True
-            self.loop.call_soon(self._serve_line)
-
-    def _serve_line(self) -> None:
-        try:
-            for _ in range(len(self._next)):
-                if self.turn_over():
-                    break
-                self._next.popleft().go_on()
-            until = self.clock.monotonic() + _LINE_S
-            for _ in range(len(self._line)):
-                self._line.popleft().go_on()
-                if self.clock.monotonic() > until:
-                    break
-        finally:
-            self._line_called = bool(self._next or self._line)
-            if self._line_called:
-                # The clients' time is reset by `_send_answers`.
-                self._schedule_sending()
-                self.loop.call_soon(self._serve_line)
-
-    def send_soon(self, connection: Connection) -> None:
-        """Schedule `Connection.send_ready` at the end of the loop iteration: it sends the responses that have become ready."""
-        self._schedule_sending()
-        self._ready.append(connection)
-
-    def write_soon(self, connection: Connection) -> None:
-        """Schedule `Connection.turn_over` at the end of the loop iteration."""
-        self._schedule_sending()
-        self._writers.append(connection)
-
-    def _schedule_sending(self) -> None:
-        # To wake a sleeping peer costs more than the rest of a short answer, so a peer that waits for several answers gets them together.
-        if not self._sending:
-            self._sending = True
-            self.loop.call_soon(self._send_answers)
-
-    def _send_answers(self) -> None:
-        self._sending = False
-        self._turn_until = 0.0
-        ready, self._ready = self._ready, []
-        writers, self._writers = self._writers, []
-        for connection in writers:
-            connection.turn_over()
-        for connection in ready:
-            connection.send_ready()
-
-    def _close_debtor(self, connection: Connection, size: int) -> None:
+    def _close_slow(self, connection: Connection, size: int) -> None:
         self.quiet_log.warning(
             "closing %s: it does not take its answer, %d bytes of the %d that all connections may owe",
             connection.connection_id,
             size,
-            self.owed.most,
+            self.unsent.most,
         )
         connection.abort()
 

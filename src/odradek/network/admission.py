@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import select
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.network.connection import Connection
     from odradek.quotas.connections import ConnectionRates
 
-MOST_HELD: Final = 1000
+MOST_CLOSING: Final = 1000
 """Most connections that wait to be closed after a delay; further connections are closed at once."""
 
 
@@ -39,7 +38,7 @@ def _hung_up(descriptors: Iterable[int]) -> set[int]:
     return {descriptor for descriptor, _ in poll.poll(0)}
 
 
-class _Line:
+class _Queue:
     """Queue of one listener: `first` is counted in the rates; the connections behind it wait in order."""
 
     __slots__ = ("descriptor", "first", "is_read", "timer", "waiting")
@@ -65,28 +64,27 @@ class Admission:
         self.rates = rates
         self.protected = protected
         self._clock = clock
-        self._lines: dict[str, _Line] = {}
-        self._held = 0
+        self._queues: dict[str, _Queue] = {}
+        self._closing = 0
 
-    def connected(self, connection: Connection, transport: asyncio.Transport, descriptor: int) -> None:
+    def connected(self, connection: Connection, descriptor: int) -> None:
         """Queue a new connection that exceeds a rate. `descriptor` is the file descriptor of its socket, or -1 without a socket."""
-        line = self._lines.get(connection.listener.name)
-        if line is not None:
-            line.waiting[connection] = descriptor
+        queue = self._queues.get(connection.listener.name)
+        if queue is not None:
+            queue.waiting[connection] = descriptor
         elif self._counted(connection, descriptor, {}):
             return
-        connection.delayed = True
-        transport.pause_reading()
+        connection.delay()
 
     def disconnected(self, connection: Connection) -> None:
         """Remove a closed connection from its queue. When it was the first, give its share of the rates back and advance the queue."""
         name = connection.listener.name
-        line = self._lines.get(name)
-        if line is None:
+        queue = self._queues.get(name)
+        if queue is None:
             return
-        line.waiting.pop(connection, None)
-        if line.first is connection:
-            line.timer.cancel()
+        queue.waiting.pop(connection, None)
+        if queue.first is connection:
+            queue.timer.cancel()
             self._give_back(name, connection)
             self._advance(name)
 
@@ -97,24 +95,24 @@ class Admission:
 
     def sweep(self) -> None:
         """Close waiting connections whose peers are gone. The first of each queue is checked when its delay ends."""
-        for line in self._lines.values():
-            gone = _hung_up(descriptor for descriptor in line.waiting.values() if descriptor >= 0)
-            for connection in [each for each, descriptor in line.waiting.items() if descriptor in gone] if gone else ():
+        for queue in self._queues.values():
+            gone = _hung_up(descriptor for descriptor in queue.waiting.values() if descriptor >= 0)
+            for connection in [each for each, descriptor in queue.waiting.items() if descriptor in gone] if gone else ():
                 connection.abort()
 
-    def _turn(self, name: str) -> None:
+    def _end_delay(self, name: str) -> None:
         """End the delay of the first connection of a listener's queue, and advance the queue."""
-        line = self._lines[name]
-        if self._is_gone(line.first, line.descriptor):
-            self._give_back(name, line.first)
-        elif line.is_read:
-            line.first.start_reading()
+        queue = self._queues[name]
+        if self._is_gone(queue.first, queue.descriptor):
+            self._give_back(name, queue.first)
+        elif queue.is_read:
+            queue.first.start_reading()
         self._advance(name)
 
     def _advance(self, name: str) -> None:
         """Read the connections behind the first one in order, up to a connection that has to wait. That connection becomes the first."""
-        waiting = self._lines.pop(name).waiting
-        while waiting and name not in self._lines:
+        waiting = self._queues.pop(name).waiting
+        while waiting and name not in self._queues:
             connection = next(iter(waiting))
             descriptor = waiting.pop(connection)
             if not self._is_gone(connection, descriptor) and self._counted(connection, descriptor, waiting):
@@ -135,9 +133,9 @@ class Admission:
         name = connection.listener.name
         wait_ms, is_read = self._admit(connection)
         if wait_ms:
-            timer = self._clock.call_later(wait_ms / 1000, self._turn, name)
-            line = self._lines[name] = _Line(connection, descriptor, is_read=is_read, timer=timer)
-            line.waiting = behind
+            timer = self._clock.call_later(wait_ms / 1000, self._end_delay, name)
+            queue = self._queues[name] = _Queue(connection, descriptor, is_read=is_read, timer=timer)
+            queue.waiting = behind
         return is_read and not wait_ms
 
     def _give_back(self, name: str, connection: Connection) -> None:
@@ -155,15 +153,15 @@ class Admission:
         wait_ms, close_after_ms = rates.admit(listener, host, self._now_ms(), protected=listener == self.protected)
         if close_after_ms is None:
             return wait_ms, True
-        if self._held >= MOST_HELD:
+        if self._closing >= MOST_CLOSING:
             connection.abort()
         else:
-            self._held += 1
-            self._clock.call_later(close_after_ms / 1000, self._end_hold, connection)
+            self._closing += 1
+            self._clock.call_later(close_after_ms / 1000, self._close, connection)
         return wait_ms, False
 
-    def _end_hold(self, connection: Connection) -> None:
-        self._held -= 1
+    def _close(self, connection: Connection) -> None:
+        self._closing -= 1
         connection.abort()
 
     def _now_ms(self) -> int:

@@ -368,14 +368,14 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._warn(_reason(error))
             self.abort()
 
-    def _encrypt(self, pieces: Iterable[bytes | bytearray | memoryview], raw: asyncio.Transport) -> None:
+    def _encrypt(self, chunks: Iterable[bytes | bytearray | memoryview], raw: asyncio.Transport) -> None:
         write, outgoing = self._tls.write, self._outgoing
         small: list[bytes | bytearray | memoryview] = []
         size = 0
-        for piece in pieces:
-            if len(piece) < _RECORD:
-                small.append(piece)
-                size += len(piece)
+        for chunk in chunks:
+            if len(chunk) < _RECORD:
+                small.append(chunk)
+                size += len(chunk)
                 if size >= _RECORD:
                     write(b"".join(small))
                     small, size = [], 0
@@ -383,7 +383,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             if small:
                 write(b"".join(small))
                 small, size = [], 0
-            whole = memoryview(piece)
+            whole = memoryview(chunk)
             for at in range(0, len(whole), _STEP):
                 write(whole[at : at + _STEP])
                 if outgoing.pending >= _STEP:

@@ -3,7 +3,7 @@
 Bytes that the kernel takes at once do not count. The rest stays in memory until the peer reads, and counts here. There are two kinds, each
 with half of the budget:
 
-- **Bytes of files** are read in chunks. The chunk size is a 32nd of the free budget, between `SMALLEST_PIECE` and `LARGEST_PIECE`. So peers
+- **Bytes of files** are read in chunks. The chunk size is a 32nd of the free budget, between `SMALLEST_CHUNK` and `LARGEST_CHUNK`. So peers
   that stop reading never use up the whole half, peers that read make progress, and no connection has to be closed.
 - **Bytes made in memory** (a large Metadata response) cannot be split. While they fill more than half of their share, a new response closes
   the connections that have received nothing for `PATIENCE_S` seconds. While they fill more than their whole share, a new response closes
@@ -18,14 +18,14 @@ from typing import Generic, Protocol, TypeVar
 
 from odradek.base.clock import Clock
 
-LARGEST_PIECE = 1024 * 1024
-SMALLEST_PIECE = 4 * 1024
+LARGEST_CHUNK = 1024 * 1024
+SMALLEST_CHUNK = 4 * 1024
 EXEMPT = 8 * 1024
 PATIENCE_S = 3.0
 _SHARE = 32
 
 
-class Debtor(Protocol):
+class Sender(Protocol):
     """Connection that may have unsent bytes."""
 
     def unsent(self) -> int:
@@ -33,61 +33,63 @@ class Debtor(Protocol):
         ...
 
 
-D = TypeVar("D", bound=Debtor)
+S = TypeVar("S", bound=Sender)
 
 
-class _Debt:
-    __slots__ = ("since", "size", "unsent")
+class _Entry:
+    __slots__ = ("since_s", "size", "unsent")
 
-    def __init__(self, size: int, unsent: int, since: float) -> None:
+    def __init__(self, size: int, unsent: int, since_s: float) -> None:
         self.size = size
         self.unsent = unsent
-        self.since = since  # monotonic seconds when the peer was last seen to receive bytes
+        self.since_s = since_s
+        """Monotonic seconds when the peer was last seen to receive bytes."""
 
 
-class OwedAnswers(Generic[D]):
-    """Unsent response bytes by connection. `close(debtor, size)` is called for each connection that has to be closed."""
+class UnsentBytes(Generic[S]):
+    """Unsent response bytes by connection. `close(sender, size)` is called for each connection that has to be closed."""
 
-    def __init__(self, budget: int, clock: Clock, close: Callable[[D, int], object]) -> None:
+    def __init__(self, budget: int, clock: Clock, close: Callable[[S, int], object]) -> None:
         self.most = budget // 2
+        """Bytes that each of the two kinds may have."""
         self.of_files = 0
         self.in_memory = 0
         self._clock = clock
         self._close = close
-        self._debts: dict[D, _Debt] = {}
-        """Debts of bytes made in memory, in the order of `since`."""
+        self._entries: dict[S, _Entry] = {}
+        """Senders with bytes made in memory, in the order of `since_s`."""
 
-    def piece(self) -> int:
+    def chunk_size(self) -> int:
         """Return how many bytes of a file may be read now, to be sent at once."""
-        return max(SMALLEST_PIECE, min(LARGEST_PIECE, (self.most - self.of_files) // _SHARE))
+        return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, (self.most - self.of_files) // _SHARE))
 
-    def owes(self, debtor: D, size: int) -> None:
-        """Set the debtor's unsent bytes that were made in memory to `size`. Close other debtors when the total is too large."""
-        debt = self._debts.pop(debtor, None)
-        if debt is not None:
-            self.in_memory -= debt.size
+    def report(self, sender: S, size: int) -> None:
+        """Set the sender's unsent bytes that were made in memory to `size`. Close other senders when the total is too large."""
+        entry = self._entries.pop(sender, None)
+        if entry is not None:
+            self.in_memory -= entry.size
         if size <= EXEMPT:
             return
-        now = self._clock.monotonic()
-        self._debts[debtor] = _Debt(size, debtor.unsent(), now)
+        now_s = self._clock.monotonic()
+        self._entries[sender] = _Entry(size, sender.unsent(), now_s)
         self.in_memory += size
-        if debt is None or size > debt.size:
-            self._make_room(debtor, now)
+        if entry is None or size > entry.size:
+            self._make_room(sender, now_s)
 
-    def _make_room(self, newest: D, now: float) -> None:
+    def _make_room(self, newest: S, now_s: float) -> None:
         while self.in_memory > self.most // 2:
-            debtor, debt = next(iter(self._debts.items()))
-            if debtor is newest:
+            sender, entry = next(iter(self._entries.items()))
+            if sender is newest:
                 return
-            unsent = debtor.unsent()
-            if unsent < debt.unsent:
-                debt.unsent = unsent
-                debt.since = now
-                self._debts[debtor] = self._debts.pop(debtor)
-                self._debts[newest] = self._debts.pop(newest)
-            elif now - debt.since >= PATIENCE_S or self.in_memory > self.most:
-                del self._debts[debtor]
-                self.in_memory -= debt.size
-                self._close(debtor, debt.size)
+            unsent = sender.unsent()
+            if unsent < entry.unsent:
+                entry.unsent = unsent
+                entry.since_s = now_s
+                self._entries[sender] = self._entries.pop(sender)
+                self._entries[newest] = self._entries.pop(newest)
+            elif now_s - entry.since_s >= PATIENCE_S or self.in_memory > self.most:
+                del self._entries[sender]
+                self.in_memory -= entry.size
+                self._close(sender, entry.size)
             else:
                 return

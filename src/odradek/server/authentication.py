@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from odradek.base.clock import TimerHandle
     from odradek.config.sasl import ListenerSasl
     from odradek.network.acceptor import FrameHandler
-    from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.network.chunks import Answer, Chunk
+    from odradek.network.connection import Connection
     from odradek.server.jobs import Jobs
     from odradek.server.kerberos import KerberosAcceptor
     from odradek.server.services import Services

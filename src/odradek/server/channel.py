@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER, CONTROLLER, TO_CONTROLLER
-from odradek.network.connection import join_chunks
+from odradek.network.chunks import join_chunks
 from odradek.network.peers import Address, Peers
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import encode_request_header
@@ -26,7 +26,7 @@ from odradek.server.controller_requests import ControllerRequests
 
 if TYPE_CHECKING:
     from odradek.base.clock import Clock
-    from odradek.network.connection import Answer, Chunk
+    from odradek.network.chunks import Answer, Chunk
     from odradek.protocol.schema import Message
     from odradek.server.dispatch import Dispatcher
 

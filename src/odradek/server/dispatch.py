@@ -22,7 +22,7 @@ from odradek.handlers.access import declared, required
 from odradek.handlers.scopes import BROKER, CONTROLLER, LOOPBACK
 from odradek.handlers.table import APIS, Api
 from odradek.metrics.requests import Requests
-from odradek.network.connection import NotYetError
+from odradek.network.inbound import NotYetError
 from odradek.protocol.api_keys import API_INFO, ApiKey
 from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import RequestHeader, decode_request_header, encode_response_header
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from odradek.controller.core.result import ControllerResult
     from odradek.handlers.access import Check
     from odradek.metrics.requests import Measured
-    from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.network.chunks import Answer, Chunk
+    from odradek.network.connection import Connection
     from odradek.security.resources import Operation as AclOperation
     from odradek.security.resources import ResourceType
     from odradek.server.long_answers import Entries
@@ -203,7 +204,7 @@ def build_routes(
 
 
 class Dispatcher:
-    """Handler of the frames of all listeners (`network.acceptor.FrameHandler`)."""
+    """Handler of the frames of all listeners (`network.inbound.FrameHandler`)."""
 
     def __init__(self, services: Services, *, unstable_versions: bool = False) -> None:
         self._services = services

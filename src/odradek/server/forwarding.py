@@ -18,7 +18,7 @@ from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import decode_response
 
 if TYPE_CHECKING:
-    from odradek.network.connection import Chunk
+    from odradek.network.chunks import Chunk
     from odradek.protocol.messages.envelope import EnvelopeResponse
     from odradek.protocol.schema import Message
     from odradek.server.channel import InterBrokerChannel

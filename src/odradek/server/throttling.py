@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from odradek.base.clock import Clock
     from odradek.config.broker import BrokerConfig
-    from odradek.network.connection import Answer, Chunk, Connection
+    from odradek.network.chunks import Answer, Chunk
+    from odradek.network.connection import Connection
     from odradek.protocol.schema import Message
     from odradek.quotas.managers import Changes
     from odradek.quotas.mutations import MutationQuota

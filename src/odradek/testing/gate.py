@@ -14,7 +14,7 @@ from odradek.base.deferred import Applied, Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.handlers.scopes import BROKER
 from odradek.metadata.features import VersionRange, supported_features
-from odradek.network.connection import Chunk, join_chunks, release_chunks
+from odradek.network.chunks import Chunk, join_chunks, release_chunks
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.framing import frame_chunks
 from odradek.protocol.headers import decode_request_header, decode_response_header, encode_request_header, encode_response_header
@@ -26,7 +26,8 @@ from odradek.testing.faults import Action, Rule, RuleBook, is_node
 from odradek.testing.partition_split import overlay, partition_errors, says, split
 
 if TYPE_CHECKING:
-    from odradek.network.connection import Answer, Connection
+    from odradek.network.chunks import Answer
+    from odradek.network.connection import Connection
     from odradek.protocol.headers import RequestHeader
     from odradek.protocol.schema import Message
     from odradek.server.dispatch import Dispatcher

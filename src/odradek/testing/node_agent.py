@@ -18,7 +18,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.handlers.scopes import BROKER
-from odradek.network.connection import join_chunks
+from odradek.network.chunks import join_chunks
 from odradek.protocol.headers import decode_response_header, encode_request_header
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse

@@ -2,8 +2,6 @@
 
 ROWS = {
     "network/acceptor.py": [
-        ("now > self._turn_until", "False", "clients keep the quorum waiting"),
-        ("(self._line if greedy else self._next)", "self._next", "a client with one request waits for those that flood"),
         ("self._sweep = None\n        ", "", "idle connections stay once there were none"),
         ("eviction.is_kept(descriptor, connection.listener)", "descriptor < 0", "connections use up the descriptors of logs"),
         ("self.eviction.free_descriptors()", "pass", "idle clients keep descriptors that files need"),
@@ -13,27 +11,9 @@ ROWS = {
         ("now - since < limits.handshake_s", "True", "half a handshake keeps its connection"),
     ],
     "network/admission.py": [
-        ("line.waiting.pop(connection, None)", "pass", "closed connections use up the creation rate"),
+        ("queue.waiting.pop(connection, None)", "pass", "closed connections use up the creation rate"),
     ],
     "network/connection.py": [
-        (
-            "except NotYetError:\n                    receiver.put_back(frame)",
-            "except NotYetError:",
-            "a request that the handler defers is not answered",
-        ),
-        ("                    self._continuing = True\n", "", "a held request is served without room"),
-        ("self._acceptor.handler.goes_first(self, head) or ", "", "nodes wait for clients"),
-        (
-            "if awaited:\n                    self._in_turn(answer, size)",
-            "if False:\n                    self._in_turn(answer, size)",
-            "a ready response overtakes awaited ones",
-        ),
-        ("len(self._awaited) < limits.pipelined_requests\n            and ", "", "requests in flight per connection have no bound"),
-        (
-            "            and self._awaited_bytes + len(frame) <= limits.pipelined_bytes\n",
-            "",
-            "bytes in flight per connection have no bound",
-        ),
         ("self._acceptor.login_pool)", "self._acceptor.pool)", "unauthenticated frames use up the request memory"),
     ],
     "network/eviction.py": [
@@ -48,6 +28,10 @@ ROWS = {
             "eviction closes brokers and controllers",
         ),
     ],
+    "network/fairness.py": [
+        ("now_s > self._clients_until_s", "False", "clients keep the quorum waiting"),
+        ("(self._greedy if greedy else self._waiting)", "self._waiting", "a client with one request waits for those that flood"),
+    ],
     "network/files.py": [
         ("not stat.S_ISREG(os.fstat(descriptor).st_mode)", "False", "a setting that names /dev/zero fills the memory"),
     ],
@@ -55,6 +39,26 @@ ROWS = {
         ("self.overdrawn_by is not owner:", "self.overdrawn_by is None:", "request memory has no bound"),
         ("and self._retained + capacity <= self._retained_limit", "", "a peak of requests keeps its memory"),
         (".settle(self)\n        self._pool", "", "after one login that overdrew no other may"),
+    ],
+    "network/inbound.py": [
+        (
+            "except NotYetError:\n                receiver.put_back(frame)",
+            "except NotYetError:",
+            "a request that the handler defers is not answered",
+        ),
+        ("return DEFERRED", "return WAITING", "a held request is served without room"),
+        ("self._acceptor.handler.goes_first(connection, head) or ", "", "nodes wait for clients"),
+        (
+            "if pending:\n                outbound.queue(answer, size)",
+            "if False:\n                outbound.queue(answer, size)",
+            "a ready response overtakes awaited ones",
+        ),
+        ("len(outbound.pending) < limits.pipelined_requests\n            and ", "", "requests in flight per connection have no bound"),
+        (
+            "            and outbound.pending_bytes + len(frame) <= limits.pipelined_bytes\n",
+            "",
+            "bytes in flight per connection have no bound",
+        ),
     ],
     "network/peers.py": [
         (
@@ -91,7 +95,7 @@ ROWS = {
     ],
     "network/unsent_bytes.py": [
         (" or self.in_memory > self.most", "", "unsent response bytes have no bound"),
-        ("if debtor is newest:", "if False:", "a peer is closed for its first large response"),
+        ("if sender is newest:", "if False:", "a peer is closed for its first large response"),
     ],
     "network/web.py": [
         ("self._watch(sock, self._answer_s)", "self._stop()", "an endless response of a registry or a provider of keys holds a thread"),

@@ -27,7 +27,7 @@ from odradek.security.principal import Principal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from odradek.network.connection import Chunk
+    from odradek.network.chunks import Chunk
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 

@@ -24,7 +24,7 @@ from odradek.replication.reader import PartitionRead, Reads
 
 if TYPE_CHECKING:
     from odradek.metadata.image import TopicsImage
-    from odradek.network.connection import Chunk
+    from odradek.network.chunks import Chunk
     from odradek.server.context import RequestContext
     from odradek.server.services import Services
 
