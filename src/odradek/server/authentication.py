@@ -34,9 +34,9 @@ from odradek.server.sasl_session import Outcome, SaslSession, Step
 if TYPE_CHECKING:
     from odradek.base.clock import TimerHandle
     from odradek.config.sasl import ListenerSasl
-    from odradek.network.acceptor import FrameHandler
     from odradek.network.chunks import Answer, Chunk
     from odradek.network.connection import Connection
+    from odradek.network.inbound import FrameHandler
     from odradek.server.jobs import Jobs
     from odradek.server.kerberos import KerberosAcceptor
     from odradek.server.services import Services

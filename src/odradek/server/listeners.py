@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from odradek.config.sasl import ListenerSasl
     from odradek.controller.core.context import ControllerContext
     from odradek.controller.kraft.node import KRaftNode
-    from odradek.network.acceptor import FrameHandler
+    from odradek.network.inbound import FrameHandler
     from odradek.server.authentication import SaslFrames
     from odradek.server.node import Node
     from odradek.server.registration import BrokerRegistrar

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.broker import BrokerConfig
-    from odradek.network.acceptor import FrameHandler
+    from odradek.network.inbound import FrameHandler
     from odradek.server.dispatch import Dispatcher
     from odradek.server.jobs import Jobs
     from odradek.server.lifecycle import BrokerStateMachine

@@ -34,7 +34,7 @@ from odradek.testing.temporary import HOST
 
 if TYPE_CHECKING:
     from odradek.base.disk import Disk
-    from odradek.network.acceptor import FrameHandler
+    from odradek.network.inbound import FrameHandler
     from odradek.protocol.schema import Message
     from odradek.server.dispatch import Dispatcher
     from odradek.server.services import Services
