@@ -14,6 +14,7 @@ import pytest
 from odradek.cli.cluster import ClusterError, existing_members, planned_members, prepare, properties_of
 from odradek.cli.server_properties import load_server_properties
 from odradek.client import Admin, Consumer, Producer
+from odradek.config.broker import BROKER_CONFIG
 from odradek.storage.disk import OsDisk
 from odradek.storage.meta_properties import read_meta_properties
 from tests.cli.conftest import Command
@@ -57,9 +58,9 @@ def test_copies_are_as_many_as_the_nodes_bear(tmp_path: Path, nodes: int, copies
     path.write_text(properties_of(members[-1], members))
     config = load_server_properties(str(path))
     for key in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-        assert config.integer(key) == copies
+        assert config[BROKER_CONFIG[key]] == copies
     for key in ("min.insync.replicas", "transaction.state.log.min.isr"):
-        assert config.integer(key) == in_sync
+        assert config[BROKER_CONFIG[key]] == in_sync
 
 
 def test_a_cluster_of_another_size_or_port_is_refused(tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
-"""Which configuration keys the sources use: a key counts when its name reaches a call that reads a value, and nowhere else.
+"""Which configuration keys the sources use: a key counts when code reads its constant (`config[THE_KEY]`), and nowhere else.
 
-A name in a docstring, a table, a rule between keys or a default is not a use. Names are followed
-
-- into calls of the accessors of `BrokerConfig` and `DynamicBrokerConfig` (`config.integer("the.key")`),
-- through functions that hand a parameter on to one (`every("name", "the.key", work)`),
-- through module constants that a loop or an unpacking takes them from,
-- through the properties of `BrokerConfig` and the attributes of `TopicConfig`, when something else asks for these.
+A key in a docstring, in a list of keys by name, in a rule between keys or in a default is not a use. A key that a property of
+`BrokerConfig` or an attribute of `TopicConfig` reads counts when another module asks for that property or attribute. `network` may not
+import `config`: there the names count that it gives to the methods of `TlsKeys`.
 """
 
 from __future__ import annotations
@@ -15,27 +12,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ACCESSORS = frozenset({"integer", "optional_integer", "number", "flag", "text", "optional_text", "items"})
+KEYS = "odradek.config.keys."
 NOT_USES = frozenset({"describe.py", "deviations.py", "document.py", "dynamic.py", "rules.py", "unserved.py", "without_effect.py"})
 """Modules of `config` that show, check or list keys."""
 ELSEWHERE = frozenset({"client", "spark", "cli", "testing", "protocol"})
-"""Rooms that have configurations of their own, or none."""
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+"""Packages that have configurations of their own, or none."""
+HOLDERS = ("config/broker.py", "config/topic.py")
+"""Modules whose classes give names to values."""
+TLS_KEYS = frozenset({"text", "items", "_optional", "_type"})
+"""Methods of `network.keystores.TlsKeys` that read a value, and the functions there that pass a name on to them."""
 
 
 class Module(NamedTuple):
     path: str
     tree: ast.Module
-    constants: dict[str, ast.expr]
-
-
-class Place(NamedTuple):
-    """A call and the functions around it, the innermost last."""
-
-    module: Module
-    call: ast.Call
-    around: tuple[Function, ...]
+    keys: dict[str, str]
+    """Name of the key by the name that the module has for its constant."""
 
 
 def modules(source: Path) -> Iterator[Module]:
@@ -49,114 +41,44 @@ def modules(source: Path) -> Iterator[Module]:
 
 def module(path: str, text: str) -> Module:
     tree = ast.parse(text)
-    constants: dict[str, ast.expr] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            constants[statement.targets[0].id] = statement.value
-        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value is not None:
-            constants[statement.target.id] = statement.value
-    return Module(path, tree, constants)
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(KEYS))
+    return Module(path, tree, {each.asname or each.name: each.name for node in imports for each in node.names})
+
+
+def constant(name: str) -> str:
+    """The name of a key's constant."""
+    return name.upper().replace(".", "_")
 
 
 def used_keys(sources: Iterable[Module], names: Iterable[str]) -> dict[str, set[str]]:
     """Key -> the modules that use it; `names` are the keys there are."""
-    known = set(names)
-    found: dict[str, set[str]] = {}
+    known = {constant(name): name for name in names}
     everything = list(sources)
-    places = [place for each in everything for place in _calls(each, each.tree, ())]
-    forwarders: dict[str, set[int | str]] = {
-        "effective_topic_value": {0, "name"},
-        "listener_value": {2, "key"},
-        "own_value": {2, "key"},
-    }
-    before = -1
-    while before != sum(map(len, forwarders.values())):
-        before = sum(map(len, forwarders.values()))
-        for place in places:
-            for argument in _key_arguments(place.call, forwarders):
-                for text in _texts(argument, place, forwarders):
-                    if text in known and place.module.path not in ("config/broker.py", "config/topic.py"):
-                        found.setdefault(text, set()).add(place.module.path)
-    attributes, properties = _attributes(everything), _properties(everything)
+    found: dict[str, set[str]] = {}
     for each in everything:
-        for (path, name), keys in properties.items():
-            if each.path != path and name in attributes.get(each.path, ()):
-                for key in keys & known:
-                    found.setdefault(key, set()).add(each.path)
+        used = _tls_names(each) if each.path.startswith("network/") else () if each.path in HOLDERS else _read_in(each, each.tree)
+        for name in used:
+            if name in known:
+                found.setdefault(known[name], set()).add(each.path)
+    attributes = {each.path: _attributes(each) for each in everything}
+    for (path, attribute), keys in _properties(everything).items():
+        for other, asked in attributes.items():
+            if other != path and attribute in asked:
+                for name in keys & known.keys():
+                    found.setdefault(known[name], set()).add(other)
     return found
 
 
-def _calls(where: Module, node: ast.AST, around: tuple[Function, ...]) -> Iterator[Place]:
-    inner = (*around, node) if isinstance(node, Function) else around
-    if isinstance(node, ast.Call):
-        yield Place(where, node, inner)
-    for child in ast.iter_child_nodes(node):
-        yield from _calls(where, child, inner)
+def _read_in(where: Module, node: ast.AST) -> set[str]:
+    """The constants of keys in an expression or a function."""
+    return {where.keys[each.id] for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in where.keys}
 
 
-def _key_arguments(call: ast.Call, forwarders: dict[str, set[int | str]]) -> Iterator[ast.expr]:
-    """The arguments of a call that are read as names of keys."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
-    if name in ACCESSORS and isinstance(call.func, ast.Attribute | ast.Name) and len(call.args) == 1 and not call.keywords:
-        yield call.args[0]
-    for position in forwarders.get(name, ()):
-        if isinstance(position, int) and position < len(call.args):
-            yield call.args[position]
-        yield from (keyword.value for keyword in call.keywords if keyword.arg == position)
-
-
-def _texts(node: ast.expr, place: Place, forwarders: dict[str, set[int | str]]) -> Iterator[str]:
-    """The texts that an expression may be; a parameter makes its function one that hands it on."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
-    if isinstance(node, ast.Starred):
-        yield from _texts(node.value, place, forwarders)
-    if not isinstance(node, ast.Name):
-        return
-    if node.id in place.module.constants:
-        yield from _strings(place.module.constants[node.id])
-    for function in reversed(place.around):
-        parameters = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-        if node.id in parameters:
-            offset = 1 if parameters[0] in ("self", "cls") else 0
-            forwarders.setdefault(function.name, set()).update({parameters.index(node.id) - offset, node.id})
-        elif node.id in [argument.arg for argument in function.args.kwonlyargs]:
-            forwarders.setdefault(function.name, set()).add(node.id)
-        elif function.args.vararg is not None and node.id == function.args.vararg.arg:
-            forwarders.setdefault(function.name, set()).update(range(len(parameters), 8))
-        else:
-            for source in _bound(function, node.id):
-                yield from _strings_of(source, place)
-
-
-def _bound(function: Function, name: str) -> Iterator[ast.expr]:
-    """The expressions that a local name gets its value from."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            targets, value = node.targets, node.value
-        elif isinstance(node, ast.For | ast.comprehension):
-            targets, value = [node.target], node.iter
-        else:
-            continue
-        if any(isinstance(each, ast.Name) and each.id == name for target in targets for each in ast.walk(target)):
-            yield value
-
-
-def _strings_of(node: ast.expr, place: Place, depth: int = 4) -> Iterator[str]:
-    """The texts in the constants and local names that an expression is made of."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name) and each.id in place.module.constants:
-            yield from _strings(place.module.constants[each.id])
-        elif isinstance(each, ast.Name) and depth:
-            for function in place.around:
-                for source in _bound(function, each.id):
-                    yield from _strings_of(source, place, depth - 1)
-    if isinstance(node, ast.Tuple | ast.List):
-        yield from _strings(node)
-
-
-def _strings(node: ast.AST) -> Iterator[str]:
-    yield from (each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+def _tls_names(where: Module) -> Iterator[str]:
+    for node in ast.walk(where.tree):
+        name = "" if not isinstance(node, ast.Call) else getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if isinstance(node, ast.Call) and name in TLS_KEYS:
+            yield from (constant(each.value) for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
 def _properties(sources: list[Module]) -> dict[tuple[str, str], set[str]]:
@@ -164,19 +86,20 @@ def _properties(sources: list[Module]) -> dict[tuple[str, str], set[str]]:
     keys: dict[tuple[str, str], set[str]] = {}
     others: dict[tuple[str, str], set[str]] = {}
     for each in sources:
-        if each.path not in ("config/broker.py", "config/topic.py"):
+        if each.path not in HOLDERS:
             continue
         for body in (node for node in ast.walk(each.tree) if isinstance(node, ast.ClassDef)):
             for function in (node for node in body.body if isinstance(node, ast.FunctionDef)):
                 for name, value in [(function.name, function), *_assigned(function)]:
                     parts = [value, *(bound for local in _names(value) for bound in _bound(function, local))]
-                    keys.setdefault((each.path, name), set()).update(*map(_read_in, parts))
+                    for part in parts:
+                        keys.setdefault((each.path, name), set()).update(_read_in(each, part))
                     others.setdefault((each.path, name), set()).update(_self_attributes(value) - {name})
     for _ in range(4):
         for where, names in others.items():
             for name in names:
                 keys[where] |= keys.get((where[0], name), set())
-    return {where: found for where, found in keys.items() if where[1] not in ("__init__", *ACCESSORS)}
+    return {where: found for where, found in keys.items() if where[1] != "__init__"}
 
 
 def _assigned(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
@@ -189,16 +112,11 @@ def _assigned(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
                 yield each.attr, node.value
 
 
-def _read_in(node: ast.AST) -> set[str]:
-    found: set[str] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and each.args:
-            name = each.func.attr if isinstance(each.func, ast.Attribute) else each.func.id if isinstance(each.func, ast.Name) else ""
-            if name in ACCESSORS | {"get"} and isinstance(each.args[0], ast.Constant):
-                found.add(str(each.args[0].value))
-        elif isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant):
-            found.add(str(each.slice.value))
-    return found
+def _bound(function: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
+    """The expressions that a local name gets its value from."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name for each in node.targets):
+            yield node.value
 
 
 def _self_attributes(node: ast.AST) -> set[str]:
@@ -209,13 +127,12 @@ def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def _attributes(sources: list[Module]) -> dict[str, set[str]]:
-    """Module -> the attributes that it reads of something that is called a configuration."""
-    found: dict[str, set[str]] = {}
-    for each in sources:
-        for node in ast.walk(each.tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                owner = ast.unparse(node.value)
-                if any(word in owner for word in ("config", "current", "static", "old", "new")):
-                    found.setdefault(each.path, set()).add(node.attr)
+def _attributes(where: Module) -> set[str]:
+    """The attributes that a module reads of something that is called a configuration."""
+    found: set[str] = set()
+    for node in ast.walk(where.tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            owner = ast.unparse(node.value)
+            if any(word in owner for word in ("config", "current", "static", "old", "new")):
+                found.add(node.attr)
     return found

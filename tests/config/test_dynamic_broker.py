@@ -12,6 +12,9 @@ from odradek.config.broker import BROKER_CONFIG, standalone_config
 from odradek.config.describe import BrokerLayers, describe_broker
 from odradek.config.dynamic import DYNAMIC_KEYS, NEVER_IN_A_FILE, RELOADED_FOR_LISTENERS, THREAD_COUNTS, without_effect_at_run_time
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
+from odradek.config.keys.cluster import NUM_PARTITIONS
+from odradek.config.keys.log import LOG_RETENTION_MS, MESSAGE_MAX_BYTES
+from odradek.config.keys.network import MAX_CONNECTIONS
 from odradek.config.topic import SOURCE_DYNAMIC_BROKER, SYNONYMS
 from odradek.config.unserved import UNSERVED
 from odradek.server.reconfiguration import acceptor_limits
@@ -24,11 +27,11 @@ def dynamic(**static: str) -> DynamicBrokerConfig:
 
 def test_the_broker_outdoes_the_cluster_which_outdoes_the_file() -> None:
     config = dynamic(message_max_bytes="1000")
-    assert config.integer("message.max.bytes") == 1000
+    assert config[MESSAGE_MAX_BYTES] == 1000
     assert config.update({}, {"message.max.bytes": "2000"}) == []
-    assert config.integer("message.max.bytes") == 2000
+    assert config[MESSAGE_MAX_BYTES] == 2000
     config.update({"message.max.bytes": "3000"}, {"message.max.bytes": "2000"})
-    assert config.integer("message.max.bytes") == 3000
+    assert config[MESSAGE_MAX_BYTES] == 3000
     assert config.topic_config({}).max_message_bytes == 3000
     assert config.topic_config({"max.message.bytes": "4000"}).max_message_bytes == 4000
     config.update({}, {})
@@ -56,8 +59,8 @@ def test_topics_with_equal_settings_share_their_configuration() -> None:
 def test_subscribers_hear_of_their_keys_only() -> None:
     config = dynamic()
     heard: list[str] = []
-    config.subscribe(("max.connections",), lambda: heard.append("connections"))
-    config.subscribe(("log.retention.ms", "message.max.bytes"), lambda: heard.append(f"retention {config.current.log_retention_ms}"))
+    config.subscribe((MAX_CONNECTIONS,), lambda: heard.append("connections"))
+    config.subscribe((LOG_RETENTION_MS, MESSAGE_MAX_BYTES), lambda: heard.append(f"retention {config.current.log_retention_ms}"))
     config.update({"max.connections": "5"}, {})
     assert heard == ["connections"]
     config.update({"max.connections": "5", "log.retention.ms": "9"}, {})
@@ -67,13 +70,13 @@ def test_subscribers_hear_of_their_keys_only() -> None:
     config.update({}, {"max.connections": "5"})
     assert heard == ["connections", "retention 9", "retention 604800000"]
     with pytest.raises(KeyError):
-        config.subscribe(("num.partitions",), lambda: None)
+        config.subscribe((NUM_PARTITIONS,), lambda: None)
 
 
 def test_a_subscriber_that_raises_keeps_the_change_from_nobody() -> None:
     config, heard = dynamic(), list[str]()
-    config.subscribe(("max.connections",), lambda: 1 / 0)
-    config.subscribe(("max.connections",), lambda: heard.append("second"))
+    config.subscribe((MAX_CONNECTIONS,), lambda: 1 / 0)
+    config.subscribe((MAX_CONNECTIONS,), lambda: heard.append("second"))
     config.on_set += [lambda: 1 / 0, lambda: heard.append("set")]
     assert config.update({"max.connections": "5"}, {}) == []
     assert heard == ["second", "set"]
@@ -226,7 +229,7 @@ def test_what_a_listener_was_made_with_is_neither_added_nor_changed_nor_taken_ba
 
 def test_limits_of_a_listener_are_set_for_one_broker_or_for_all() -> None:
     config, heard = dynamic(max_connections="100"), []
-    config.subscribe(("max.connections",), lambda: heard.append(dict(acceptor_limits(config.current).max_connections_of)))
+    config.subscribe((MAX_CONNECTIONS,), lambda: heard.append(dict(acceptor_limits(config.current).max_connections_of)))
     name = "listener.name.plaintext.max.connections"
     for for_node in (False, True):
         config.check({name: "5"}, for_node=for_node)
@@ -270,7 +273,7 @@ def test_every_key_that_may_be_set_at_run_time_is_followed() -> None:
     used = used_keys(modules(Path(odradek.__file__).parent), accepted)
     # What the providers of references are is asked before there is a configuration (odradek.providers).
     assert accepted - topic_keys - used.keys() - UNSERVED.keys() - {"config.providers"} == set()
-    assert set(THREAD_COUNTS) <= DYNAMIC_KEYS
+    assert {key.name for key in THREAD_COUNTS} <= DYNAMIC_KEYS
 
 
 def test_a_key_may_be_given_the_value_that_does_without_the_feature() -> None:

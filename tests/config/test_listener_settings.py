@@ -5,26 +5,27 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ConfigError
-from odradek.config.broker import standalone_config
+from odradek.config.broker import BROKER_CONFIG, standalone_config
+from odradek.config.keys.security import SSL_CLIENT_AUTH, SSL_ENABLED_PROTOCOLS
 from odradek.config.listener_settings import is_set_for, key_of, listener_key, listener_value, own_value, parse_listener_key
 
 
 def test_a_setting_of_a_listener_stands_over_the_one_of_all() -> None:
     config = standalone_config({"listener.name.controller.ssl.client.auth": "requested"})
-    assert listener_value(config, "CONTROLLER", "ssl.client.auth") == "requested"
-    assert listener_value(config, "PLAINTEXT", "ssl.client.auth") == "none"
-    assert own_value(config, "controller", "ssl.client.auth") == "requested"
-    assert own_value(config, "PLAINTEXT", "ssl.client.auth") is None
-    assert listener_value(config, "PLAINTEXT", "ssl.enabled.protocols") == ["TLSv1.2", "TLSv1.3"]
-    assert is_set_for(config, "Controller", "ssl.client.auth")
-    assert not is_set_for(config, "PLAINTEXT", "ssl.client.auth")
+    assert listener_value(config, "CONTROLLER", SSL_CLIENT_AUTH) == "requested"
+    assert listener_value(config, "PLAINTEXT", SSL_CLIENT_AUTH) == "none"
+    assert own_value(config, "controller", SSL_CLIENT_AUTH) == "requested"
+    assert own_value(config, "PLAINTEXT", SSL_CLIENT_AUTH) is None
+    assert listener_value(config, "PLAINTEXT", SSL_ENABLED_PROTOCOLS) == ["TLSv1.2", "TLSv1.3"]
+    assert is_set_for(config, "Controller", SSL_CLIENT_AUTH)
+    assert not is_set_for(config, "PLAINTEXT", SSL_CLIENT_AUTH)
 
 
 @pytest.mark.parametrize(("key", "own", "value"), [("connections.max.reauth.ms", "0", 0), ("ssl.cipher.suites", "", [])])
 def test_a_setting_of_a_listener_that_says_none_stands_over_the_one_of_all(key: str, own: str, value: object) -> None:
     config = standalone_config({key: "5", f"listener.name.plaintext.{key}": own})
-    assert listener_value(config, "PLAINTEXT", key) == value
-    assert listener_value(config, "CONTROLLER", key) in (5, ["5"])
+    assert listener_value(config, "PLAINTEXT", BROKER_CONFIG[key]) == value
+    assert listener_value(config, "CONTROLLER", BROKER_CONFIG[key]) in (5, ["5"])
 
 
 def test_the_name_says_listener_mechanism_and_key() -> None:

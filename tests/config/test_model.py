@@ -6,14 +6,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from odradek.config.broker import standalone_config
+from odradek.config.broker import BROKER_CONFIG, standalone_config
+from odradek.config.dynamic import NEVER_IN_A_FILE
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.config.keys.topics import RETENTION_MS
 from odradek.config.topic import (
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
     SOURCE_DYNAMIC_DEFAULT_BROKER,
     SOURCE_STATIC_BROKER,
     SOURCE_TOPIC,
+    TOPIC_CONFIG,
     effective_topic_value,
 )
 
@@ -43,7 +46,7 @@ class Layers(RuleBasedStateMachine):
         self.expected = dict.fromkeys(STARTS, 0)
         self.sets = self.expected_sets = 0
         for key in STARTS:
-            self.config.subscribe((key,), lambda key=key: self.hears(key))  # type: ignore[misc]
+            self.config.subscribe((BROKER_CONFIG[key],), lambda key=key: self.hears(key))  # type: ignore[misc]
         self.config.on_set.append(self.is_set)
 
     def hears(self, key: str) -> None:
@@ -51,7 +54,7 @@ class Layers(RuleBasedStateMachine):
         self.heard[key] += 1
 
     def read(self, key: str) -> int:
-        return self.config.current.log_retention_ms if key == "log.retention.ms" else self.config.integer(key)
+        return self.config.current.log_retention_ms if key == "log.retention.ms" else self.config[BROKER_CONFIG[key]]
 
     def is_set(self) -> None:
         self.sets += 1
@@ -110,8 +113,8 @@ class Layers(RuleBasedStateMachine):
         for key in STARTS:
             assert self.read(key) == self.value(key)
             if (topic_key := TOPIC_KEYS.get(key)) is not None:
-                assert topic.get(topic_key) == self.value(key)
-                assert own.get(topic_key) == (5 if topic_key == "retention.ms" else self.value(key))
+                assert topic[TOPIC_CONFIG[topic_key]] == self.value(key)
+                assert own[TOPIC_CONFIG[topic_key]] == (5 if topic_key == "retention.ms" else self.value(key))
         assert self.heard == self.expected
         assert self.sets == self.expected_sets
 
@@ -123,11 +126,11 @@ TestLayers.settings = settings(max_examples=80, stateful_step_count=12)
 def test_a_rate_that_no_file_has_is_that_of_the_broker_else_of_all() -> None:
     key = "leader.replication.throttled.rate"
     config = DynamicBrokerConfig(standalone_config({"node.id": "1", "log.dirs": "/data"}))
-    unlimited = config.integer(key)
+    unlimited = config[NEVER_IN_A_FILE[key]]
     for node, cluster, rate in (("5", "6", 5), (None, "6", 6), ("5", None, 5), (None, None, unlimited), (None, "7", 7)):
         layers = [{} if text is None else {key: text} for text in (node, cluster)]
         assert config.update(layers[0], layers[1]) == []
-        assert config.integer(key) == rate
+        assert config[NEVER_IN_A_FILE[key]] == rate
 
 
 def test_more_topics_than_are_remembered_have_their_own_settings_all_the_same() -> None:
@@ -145,11 +148,11 @@ def test_a_topics_value_comes_from_the_strongest_layer_and_there_from_the_finest
     for static in given:
         for cluster in given:
             for node in given:
-                found = effective_topic_value("retention.ms", static, cluster, node, {})
+                found = effective_topic_value(RETENTION_MS, static, cluster, node, {})
                 expected = (str(7 * 24 * 3_600_000), SOURCE_DEFAULT)
                 for name, layer in (("static", static), ("cluster", cluster), ("node", node)):
                     finest = next((key for key in factors if key in layer), None)
                     if finest is not None:
                         expected = (str(int(layer[finest]) * factors[finest]), sources[name])
                 assert found == expected
-                assert effective_topic_value("retention.ms", static, cluster, node, {"retention.ms": "5"}) == ("5", SOURCE_TOPIC)
+                assert effective_topic_value(RETENTION_MS, static, cluster, node, {"retention.ms": "5"}) == ("5", SOURCE_TOPIC)

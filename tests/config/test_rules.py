@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from odradek.base.errors import ConfigError
-from odradek.config.broker import BrokerConfig, standalone_config
+from odradek.config.broker import BROKER_CONFIG, BrokerConfig, standalone_config
 from odradek.config.definition import INT, LIST, at_least, between, format_double, invalid, parse_value
 from odradek.config.describe import BrokerLayers, DescribedConfig, describe_broker, describe_cluster_default, describe_topic
+from odradek.config.dynamic import NEVER_IN_A_FILE
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
 from odradek.config.group import check_group_overrides
+from odradek.config.keys.cluster import BROKER_ID, NODE_ID
+from odradek.config.keys.groups import GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS
+from odradek.config.keys.log import CORDONED_LOG_DIRS
+from odradek.config.keys.topics import RETENTION_MS
 from odradek.config.listeners import Endpoint
 from odradek.config.properties import parse_properties
 from odradek.config.topic import TopicConfig, check_topic_overrides, effective_topic_value
@@ -112,8 +117,8 @@ def test_a_node_knows_its_quorum_and_whether_it_votes() -> None:
 
 def test_an_id_by_its_old_name_is_an_id() -> None:
     given = {key: value for key, value in {**BROKER, **QUORUM}.items() if key != "node.id"}
-    assert BrokerConfig({**given, "broker.id": "7"}).integer("node.id") == 7
-    assert BrokerConfig({**given, "node.id": "7"}).integer("broker.id") == 7
+    assert BrokerConfig({**given, "broker.id": "7"})[NODE_ID] == 7
+    assert BrokerConfig({**given, "node.id": "7"})[BROKER_ID] == 7
     refused({"broker.id": "7"}, "broker.id must be the same as node.id")
 
 
@@ -175,8 +180,8 @@ _BOUNDED = [
 def test_a_groups_setting_lies_between_its_bounds(name: str) -> None:
     least, value, most = name.format("min."), name.format(""), name.format("max.")
     parsed = standalone_config({})
-    at = parsed.integer(value)
-    assert parsed.integer(least) <= at <= parsed.integer(most)
+    at = parsed[BROKER_CONFIG[value]]
+    assert parsed[BROKER_CONFIG[least]] <= at <= parsed[BROKER_CONFIG[most]]
     standalone_config({least: str(at), most: str(at)})
     refused({least: str(at), value: str(at - 1)}, value, least)
     refused({most: str(at), value: str(at + 1)}, value, most)
@@ -195,7 +200,7 @@ def test_a_pause_after_a_failed_login_ends_before_an_idle_connection_does() -> N
 def test_cordoned_directories_are_some_or_all(cordoned: str, fits: bool) -> None:
     settings = {"log.dirs": "/a,/b", "cordoned.log.dirs": cordoned}
     if fits:
-        assert standalone_config(settings).items("cordoned.log.dirs") == cordoned.split(",")
+        assert standalone_config(settings)[CORDONED_LOG_DIRS] == cordoned.split(",")
     else:
         refused(settings, "cordoned.log.dirs")
 
@@ -292,7 +297,7 @@ def test_lags_may_be_equal_and_roll_what_is_compacted() -> None:
 
 
 def test_hours_of_the_broker_are_milliseconds_of_a_topic() -> None:
-    assert effective_topic_value("retention.ms", {"log.retention.hours": "2"}, {}, {}, {}).value == "7200000"
+    assert effective_topic_value(RETENTION_MS, {"log.retention.hours": "2"}, {}, {}, {}).value == "7200000"
     forever = standalone_config({"log.retention.hours": "-1"})
     assert TopicConfig.build(forever, {}).retention_ms == -1
 
@@ -306,7 +311,7 @@ def test_what_is_set_for_a_broker_outdoes_what_is_set_for_all_in_a_topic() -> No
 
 def test_a_group_may_go_to_the_brokers_bounds() -> None:
     broker = standalone_config()
-    low = str(broker.integer("group.consumer.min.session.timeout.ms"))
+    low = str(broker[GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS])
     check_group_overrides({"consumer.session.timeout.ms": low}, broker)
     with pytest.raises(ConfigError, match=r"greater than or equal to group.consumer.min.session.timeout.ms"):
         check_group_overrides({"consumer.session.timeout.ms": str(int(low) - 1)}, broker)
@@ -336,11 +341,11 @@ def test_a_pool_of_five_may_shrink_to_two() -> None:
 def test_a_limit_that_no_file_knows_is_taken_from_the_nearest_layer() -> None:
     key = "replica.alter.log.dirs.io.max.bytes.per.second"
     config = DynamicBrokerConfig(standalone_config())
-    assert config.integer(key) == 2**63 - 1
+    assert config[NEVER_IN_A_FILE[key]] == 2**63 - 1
     config.update({}, {key: "7"})
-    assert config.integer(key) == 7
+    assert config[NEVER_IN_A_FILE[key]] == 7
     config.update({key: "5"}, {key: "7"})
-    assert config.integer(key) == 5
+    assert config[NEVER_IN_A_FILE[key]] == 5
 
 
 def test_configurations_of_topics_that_came_and_went_are_not_kept_for_ever() -> None:

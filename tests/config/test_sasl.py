@@ -6,9 +6,8 @@ import pytest
 
 from odradek.base.errors import ConfigError
 from odradek.config.broker import standalone_config
+from odradek.config.keys.security import SASL_MECHANISM_CONTROLLER_PROTOCOL, SASL_MECHANISM_INTER_BROKER_PROTOCOL
 from odradek.config.sasl import (
-    ALLOWED_FILES,
-    ALLOWED_URLS,
     SIGNED_HANDLER,
     UNSECURED_HANDLER,
     BearerSettings,
@@ -43,10 +42,10 @@ def test_a_listener_has_its_mechanisms_users_and_limits() -> None:
 def test_a_node_logs_in_by_the_line_of_its_listener() -> None:
     settings = {"inter.broker.listener.name": "OUT", "sasl.mechanism.inter.broker.protocol": "PLAIN"}
     config = standalone_config({**LISTENERS, **PLAIN, **settings})
-    login = node_login(config, "OUT", "sasl.mechanism.inter.broker.protocol")
+    login = node_login(config, "OUT", SASL_MECHANISM_INTER_BROKER_PROTOCOL)
     assert login == NodeLogin("PLAIN", "node", "node-secret")
     assert "secret" not in repr(login)
-    assert node_login(config, "CONTROLLER", "sasl.mechanism.controller.protocol") is None
+    assert node_login(config, "CONTROLLER", SASL_MECHANISM_CONTROLLER_PROTOCOL) is None
 
 
 KERBEROS = "listener.name.out.gssapi.sasl.jaas.config"
@@ -66,6 +65,8 @@ HANDLER = "listener.name.out.oauthbearer.sasl.server.callback.handler.class"
 BEARER_LINE = "listener.name.out.oauthbearer.sasl.jaas.config"
 BEARER_MODULE = f"{JAVA}.oauthbearer.OAuthBearerLoginModule"
 URL = "sasl.oauthbearer.jwks.endpoint.url"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 JAAS = "listener.name.out.plain.sasl.jaas.config"
 
 
@@ -206,7 +207,7 @@ def test_a_key_of_tokens_sets_what_it_says_and_nothing_else(where: str, name: st
 
 def test_kerberos() -> None:
     config = standalone_config({**LISTENERS, **GSSAPI, **krb5(""), LOCAL_RULES: "RULE:[1:$1],DEFAULT", "inter.broker.listener.name": "OUT"})
-    sasl, login = listener_sasl(config, "OUT"), node_login(config, "OUT", "sasl.mechanism.inter.broker.protocol")
+    sasl, login = listener_sasl(config, "OUT"), node_login(config, "OUT", SASL_MECHANISM_INTER_BROKER_PROTOCOL)
     assert sasl.kerberos == ("kafka/host@REALM", "/a/keytab", ("RULE:[1:$1]", "DEFAULT"))
     assert login is not None
     assert (login.mechanism, login.name, login.service, login.kerberos) == ("GSSAPI", "kafka/host@REALM", "kafka", sasl.kerberos)

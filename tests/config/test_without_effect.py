@@ -52,38 +52,42 @@ def test_what_is_listed_exists_and_is_used_nowhere(used: Mapping[str, set[str]])
     assert sum(len(names) for names in WITHOUT_EFFECT_BY_REASON.values()) == len(WITHOUT_EFFECT)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"""Waits for the.key."""',
-        'TABLE = {"the.key": 5, "other": "the.key"}',
-        'DEFAULT_S = 30.0\n"""the.key of Kafka."""\ndef f(config): return config.integer("other.key")',
-        'def every(name, key): return config.integer(key)\nevery("the.key", "other.key")',
-        'KEYS = ("the.key",)\ndef f(config):\n    for key in KEYS:\n        print(key)',
-        'print("the.key")',
-        'del given["the.key"]',
-    ],
-)
-def test_a_name_alone_is_no_use(text: str) -> None:
-    assert used_keys([module("server/x.py", text)], ["the.key"]) == {}
+IMPORTED = "from odradek.config.keys.network import THE_KEY\n"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("path", "text"),
     [
-        'def f(config): return config.integer("the.key") / 1000',
-        'def every(name, key): return config.integer(key)\nevery("name", "the.key")',
-        'def every(name, *, key=""): return again(key)\ndef again(key): return config.flag(key)\nevery("name", key="the.key")',
-        'KEYS = ("the.key", "another.key")\ndef f(config):\n    for key in KEYS:\n        print(config.text(key))',
-        'TABLE = {"a": ("the.key", 5)}\ndef f(config):\n    row = TABLE.get("a")\n    key, _ = row\n    return config.items(key)',
+        ("server/x.py", '"""Waits for the.key."""'),
+        ("server/x.py", 'KEYS = ("the.key",)\ndef f(config): return [config.given[name] for name in KEYS]'),
+        ("server/x.py", "from odradek.server.numbers import THE_KEY\ndef f(config): return config[THE_KEY]"),
+        ("server/x.py", IMPORTED),
+        ("server/x.py", "from odradek.config.keys.network import OTHER_KEY, THE_KEY\ndef f(config): return config[OTHER_KEY]"),
+        ("network/x.py", 'def f(keys): return keys.shown("the.key")'),
     ],
 )
-def test_a_name_that_a_value_is_read_by_is_a_use(text: str) -> None:
-    assert used_keys([module("server/x.py", text)], ["the.key"]) == {"the.key": {"server/x.py"}}
+def test_a_name_alone_is_no_use(path: str, text: str) -> None:
+    assert used_keys([module(path, text)], ["the.key"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("server/x.py", IMPORTED + "def f(config): return config[THE_KEY] / 1000"),
+        ("server/x.py", IMPORTED + 'TABLE = {"a": (THE_KEY, 5)}'),
+        (
+            "server/x.py",
+            "def f(config):\n    from odradek.config.keys.network import THE_KEY as key\n    return own_value(config, 'A', key)",
+        ),
+        ("network/x.py", 'def f(keys): return keys.text("the.key")'),
+    ],
+)
+def test_a_constant_in_code_is_a_use(path: str, text: str) -> None:
+    assert used_keys([module(path, text)], ["the.key"]) == {"the.key": {path}}
 
 
 def test_a_property_is_a_use_when_somebody_asks_for_it() -> None:
-    class_text = "class BrokerConfig:\n    @property\n    def a_value(self):\n        return self.integer('the.key')\n"
+    class_text = IMPORTED + "class BrokerConfig:\n    @property\n    def a_value(self):\n        return self[THE_KEY]\n"
     definition = module("config/broker.py", class_text)
     assert used_keys([definition], ["the.key"]) == {}
     assert used_keys([definition, module("server/x.py", "print(services.config.a_value)")], ["the.key"]) == {"the.key": {"server/x.py"}}

@@ -13,6 +13,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.ids import TopicPartition
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.config.keys.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from odradek.handlers.scopes import BROKER
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataProvenance
@@ -79,7 +80,7 @@ class Broker:
         services.disk = self.disk
         services.node_id = node
         services.metadata = MetadataCache(EMPTY)
-        verify = services.config.flag("transaction.partition.verification.enable")
+        verify = services.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
         services.log_manager = LogManager(
             self.disk,
             self.clock,

@@ -9,6 +9,8 @@ import pytest
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode
+from odradek.config.keys.groups import OFFSETS_TOPIC_NUM_PARTITIONS
+from odradek.config.keys.transactions import TRANSACTION_STATE_LOG_MIN_ISR
 from odradek.handlers.admin.auto_creation import create_topics
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -159,12 +161,12 @@ class TestCreation:
         broker, controller = world()
         create_topics(broker.services, ["__consumer_offsets", "__transaction_state"], "me")
         offsets, state = controller.requests[0].topics
-        assert offsets.num_partitions == broker.services.config.integer("offsets.topic.num.partitions")
+        assert offsets.num_partitions == broker.services.config[OFFSETS_TOPIC_NUM_PARTITIONS]
         configs = {config.name: config.value for config in offsets.configs}
         assert (configs["cleanup.policy"], configs["compression.type"]) == ("compact", "producer")
         configs = {config.name: config.value for config in state.configs}
         assert (configs["compression.type"], configs["unclean.leader.election.enable"]) == ("uncompressed", "false")
-        assert configs["min.insync.replicas"] == str(broker.services.config.integer("transaction.state.log.min.isr"))
+        assert configs["min.insync.replicas"] == str(broker.services.config[TRANSACTION_STATE_LOG_MIN_ISR])
 
 
 class TestBrokers:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.client.common_keys import CLIENT_ID, SSL_KEY_PASSWORD, SSL_KEYSTORE_PASSWORD
 from odradek.client.config import ADMIN_CONFIG, ClientConfig
 from odradek.config.broker import standalone_config
 from odradek.config.properties import parse_properties
@@ -30,8 +31,8 @@ def test_a_broker_takes_the_settings_of_the_page(tmp_path: Path, monkeypatch: py
     settings = parse_properties(first.replace("/etc/odradek", str(tmp_path / "odradek")).replace("/run/secrets", str(tmp_path)))
     config = standalone_config(resolve_broker(settings))
     assert config.rack == "north"
-    assert config.text("ssl.keystore.password") == "hunter2"
-    assert config.text("ssl.key.password") == "swordfish"
+    assert config[SSL_KEYSTORE_PASSWORD] == "hunter2"
+    assert config[SSL_KEY_PASSWORD] == "swordfish"
     assert sum(map(has_reference, settings.values())) == 3
     assert list(parse_properties(second)) == [AUTOMATIC]
     assert AUTOMATIC_VARIABLE in PAGE
@@ -45,4 +46,4 @@ def test_the_client_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(code.replace("localhost:9092", broker.bootstrap_servers), "page", "exec"), names)
     settings = names["settings"]
     assert isinstance(settings, dict)
-    assert ClientConfig(ADMIN_CONFIG, settings).text("client.id") == "of-the-page"
+    assert ClientConfig(ADMIN_CONFIG, settings)[CLIENT_ID] == "of-the-page"

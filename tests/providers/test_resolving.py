@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from odradek.base.errors import ConfigError
+from odradek.client.common_keys import CLIENT_ID
 from odradek.client.config import ADMIN_CONFIG, ClientConfig
 from odradek.client.consumer.aio import AsyncConsumer
 from odradek.client.producer.hooks import producer_settings
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig, check_setting
+from odradek.config.keys.log import MESSAGE_MAX_BYTES
 from odradek.config.references import hide
 from odradek.config.without_effect import ineffective
 from odradek.providers.resolving import AUTOMATIC, AUTOMATIC_VARIABLE, resolve, resolve_broker
@@ -217,7 +219,7 @@ def test_a_number_may_be_a_reference_to_a_provider_that_is_set_with_it(tmp_path:
     config = DynamicBrokerConfig(standalone_config(), follow_references)
     config.check({**only("file"), **setting}, for_node=False)
     assert config.update({}, {**only("file"), **setting}) == []
-    assert (config.integer("message.max.bytes"), config.topic_config({}).max_message_bytes) == (7, 7)
+    assert (config[MESSAGE_MAX_BYTES], config.topic_config({}).max_message_bytes) == (7, 7)
     of_file = DynamicBrokerConfig(standalone_config(resolve_broker(only("file"))), follow_references)
     with pytest.raises(ConfigError, match="Not a number of type INT"):
         of_file.check(setting, for_node=True)
@@ -277,23 +279,23 @@ def test_the_file_of_a_broker_limits_what_is_read_at_run_time(tmp_path: Path) ->
 def test_clients_follow_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = secrets(tmp_path)
     text = f"${{file:{file}:password}}"
-    assert ClientConfig(ADMIN_CONFIG, {**only("file"), "client.id": text}).text("client.id") == "hunter2"
-    assert ClientConfig(ADMIN_CONFIG, only("file"), client_id=text).text("client.id") == "hunter2"
+    assert ClientConfig(ADMIN_CONFIG, {**only("file"), "client.id": text})[CLIENT_ID] == "hunter2"
+    assert ClientConfig(ADMIN_CONFIG, only("file"), client_id=text)[CLIENT_ID] == "hunter2"
     keywords = {"config_providers": "file", "config_providers_file_class": FILE, "client_id": text}
-    assert ClientConfig(ADMIN_CONFIG, None, **keywords).text("client.id") == "hunter2"
-    assert producer_settings({**only("file"), "client.id": text}, {}).config.text("client.id") == "hunter2"
+    assert ClientConfig(ADMIN_CONFIG, None, **keywords)[CLIENT_ID] == "hunter2"
+    assert producer_settings({**only("file"), "client.id": text}, {}).config[CLIENT_ID] == "hunter2"
     AsyncConsumer({**only("file"), "auto.offset.reset": f"${{dir:x:y}}{'earliest'}"[-8:], "value.deserializer": "string"})
     with pytest.raises(ConfigError) as refused:
         AsyncConsumer({**only("file"), "auto.offset.reset": text})
     assert (text in str(refused.value), "hunter2" in str(refused.value)) == (True, False)
     with pytest.raises(ConfigError, match="is given twice"):
         ClientConfig(ADMIN_CONFIG, {**only("file"), "client.id": text}, client_id="x")
-    assert ClientConfig(ADMIN_CONFIG, {"client.id": text}).text("client.id") == text, "without a provider it is text"
+    assert ClientConfig(ADMIN_CONFIG, {"client.id": text})[CLIENT_ID] == text, "without a provider it is text"
     monkeypatch.setenv(AUTOMATIC_VARIABLE, "none")
     with pytest.raises(ConfigError, match="is not allowed"):
         ClientConfig(ADMIN_CONFIG, {**only("file"), "client.id": text})
     monkeypatch.setenv(AUTOMATIC_VARIABLE, f"{ENV}, {FILE}")
-    assert ClientConfig(ADMIN_CONFIG, {**only("file"), "client.id": text}).text("client.id") == "hunter2"
+    assert ClientConfig(ADMIN_CONFIG, {**only("file"), "client.id": text})[CLIENT_ID] == "hunter2"
 
 
 def test_what_an_object_of_a_producer_is_configured_with_is_followed(tmp_path: Path) -> None:

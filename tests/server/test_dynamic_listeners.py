@@ -22,6 +22,7 @@ from odradek.base.errors import ConfigError, ErrorCode, KafkaError
 from odradek.client import Admin, ConfigChange, ConfigResource
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.config.keys.security import SASL_MECHANISM_INTER_BROKER_PROTOCOL, SSL_TRUSTSTORE_TYPE
 from odradek.network.acceptor import Listener, ListenError
 from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import NodeLogins
@@ -335,7 +336,7 @@ def test_the_mechanism_between_brokers_changes_for_new_connections() -> None:
     with pytest.raises(ConfigError, match=r"listener.name.in.scram-sha-512.sasl.jaas.config is missing"):
         config.check({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512"}, for_node=True)
     config.check({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, for_node=True)
-    config.subscribe(("sasl.mechanism.inter.broker.protocol",), lambda: logins.read(config.current))
+    config.subscribe((SASL_MECHANISM_INTER_BROKER_PROTOCOL,), lambda: logins.read(config.current))
     assert config.update({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, {}) == []
     assert str(logins.principal("IN")) == "User:other"
 
@@ -373,7 +374,7 @@ def test_stores_that_change_while_a_new_listener_reads_them_are_read_again() -> 
         async def serve(listener: object) -> None:
             served.append(listener)
 
-        tls = SimpleNamespace(read=lambda config, name: config.text("ssl.truststore.type"), serve=lambda name, made: f"{name} with {made}")
+        tls = SimpleNamespace(read=lambda config, name: config[SSL_TRUSTSTORE_TYPE], serve=lambda name, made: f"{name} with {made}")
         services = SimpleNamespace(dynamic_config=config, tls=tls)
         there = SimpleNamespace(name="PLAINTEXT", scope="broker", host="localhost", listener=SimpleNamespace(port=1))
         acceptor = SimpleNamespace(bind=bind, serve=serve)

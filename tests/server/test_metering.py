@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from odradek.base.ids import TopicPartition
+from odradek.config.keys.transactions import TRANSACTION_MAX_TIMEOUT_MS
 from odradek.consensus.states import Role as RaftRole
 from odradek.coordinator.group.group import GroupType
 from odradek.metrics.catalogue import CATALOGUE
@@ -94,11 +95,11 @@ class Replicas:
         self.clock = ManualClock(now_s=100.0)
         self.partitions: dict[TopicPartition, Any] = {}
         self.moving: set[TopicPartition] = set()
-        self.settings = {"transaction.max.timeout.ms": 900_000}
+        self.settings = {TRANSACTION_MAX_TIMEOUT_MS: 900_000}
         self.manager: Any = SimpleNamespace(
             partitions=SimpleNamespace(by_name=self.partitions),
             cluster=SimpleNamespace(is_reassigning=self.moving.__contains__),
-            dynamic_config=SimpleNamespace(integer=self.settings.__getitem__),
+            dynamic_config=self.settings,
             traffic=Traffic(),
         )
         self.registry = registry()
@@ -195,7 +196,7 @@ def test_a_transaction_is_late_five_minutes_after_the_longest_time_that_it_may_t
         return world.total("PartitionsWithLateTransactionsCount") == 1
 
     assert [is_late(seconds) for seconds in (0, 301, 901, 1200, 1201)] == [False, False, False, False, True]
-    world.settings["transaction.max.timeout.ms"] = 1_000_000
+    world.settings[TRANSACTION_MAX_TIMEOUT_MS] = 1_000_000
     assert [is_late(seconds) for seconds in (1203, 1300, 1301)] == [False, False, True]
 
 

@@ -13,7 +13,7 @@ import pytest
 from odradek.base.errors import ConfigError, ErrorCode
 from odradek.config.broker import standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig
-from odradek.config.sasl import ALLOWED_URLS, SIGNED_HANDLER
+from odradek.config.sasl import SIGNED_HANDLER
 from odradek.controller.core.scram import alter_user_scram_credentials
 from odradek.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -23,7 +23,7 @@ from odradek.security.sasl.scram_client import ScramClient
 from odradek.security.sasl.server import PlainServer
 from odradek.server.process import run_loop
 from odradek.server.sasl_session import Outcome, SaslSession
-from tests.config.test_sasl import BEARER, HANDLER, LISTENERS, PLAIN, URL
+from tests.config.test_sasl import ALLOWED_URLS, BEARER, HANDLER, LISTENERS, PLAIN, URL
 from tests.controller.harness import Controller
 from tests.network.support import peer
 from tests.security.test_bearer_tokens import signed, unsigned, validate

@@ -12,6 +12,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.config.broker import BrokerConfig, standalone_config
 from odradek.config.dynamic_broker import DynamicBrokerConfig, SettingsRead
+from odradek.config.keys.log import MESSAGE_MAX_BYTES
 from odradek.consensus.messages import LeaderAndEpoch
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY, MetadataImage, MetadataProvenance
@@ -51,7 +52,7 @@ class Files:
         self.image = EMPTY
 
     def read(self, config: BrokerConfig) -> Callable[[], object]:
-        size = config.integer(SIZE)
+        size = config[MESSAGE_MAX_BYTES]
         self.steps.append(("read", size))
         return lambda: self.steps.append(("taken", size))
 
@@ -69,7 +70,7 @@ class Files:
 
     @property
     def size(self) -> int:
-        return self.config.integer(SIZE)
+        return self.config[MESSAGE_MAX_BYTES]
 
 
 STEPS = ("settings", "throttles", "logs", "configured", "roles", "coordinators", "published")
@@ -93,7 +94,7 @@ def test_a_step_that_fails_keeps_the_image_from_no_other(broken: str) -> None:
         return run
 
     config = DynamicBrokerConfig(standalone_config({}))
-    config.subscribe(("message.max.bytes",), step("settings"))
+    config.subscribe((MESSAGE_MAX_BYTES,), step("settings"))
     publisher = BrokerPublisher(
         config,
         MetadataCache(EMPTY, 0),

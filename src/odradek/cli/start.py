@@ -264,8 +264,10 @@ def warn(broker: Broker) -> None:
     ports = {each.name: each.port for each in broker.bound_listeners}
     advertised = [each for each in broker.config.advertised_listeners if each.listener in reachable]
     addresses = ", ".join(str(each._replace(host=each.host or _host_name(), port=each.port or ports[each.listener])) for each in advertised)
+    from odradek.config.keys.security import AUTHORIZER_CLASS_NAME
+
     unauthenticated = [name for name in reachable if not _authenticates(broker, name)]
-    if unauthenticated and not broker.config.text("authorizer.class.name"):
+    if unauthenticated and not broker.config[AUTHORIZER_CLASS_NAME]:
         reason = f"listener {unauthenticated[0]} does not authenticate clients, and authorizer.class.name is not set"
         print(f"odradek start: every client that can reach this machine can read, write and delete all data: {reason}", file=sys.stderr)
     print(
@@ -278,10 +280,11 @@ def warn(broker: Broker) -> None:
 
 def _authenticates(broker: Broker, listener: str) -> bool:
     """Return whether the listener serves only clients that authenticate with a password, a token or a certificate."""
+    from odradek.config.keys.security import SSL_CLIENT_AUTH
     from odradek.config.listener_settings import listener_value
 
     protocol = broker.config.listener_security_protocols[listener]
-    return protocol.startswith("SASL") or (protocol == "SSL" and listener_value(broker.config, listener, "ssl.client.auth") == "required")
+    return protocol.startswith("SASL") or (protocol == "SSL" and listener_value(broker.config, listener, SSL_CLIENT_AUTH) == "required")
 
 
 def is_loopback(host: str) -> bool:

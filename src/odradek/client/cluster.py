@@ -15,6 +15,17 @@ from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
 from odradek.client.addresses import canonical_servers
 from odradek.client.clock import ClientClock
+from odradek.client.common_keys import (
+    CLIENT_DNS_LOOKUP,
+    CLIENT_ID,
+    DEFAULT_API_TIMEOUT_MS,
+    METADATA_MAX_AGE_MS,
+    METADATA_RECOVERY_REBOOTSTRAP_TRIGGER_MS,
+    METADATA_RECOVERY_STRATEGY,
+    REQUEST_TIMEOUT_MS,
+    RETRY_BACKOFF_MAX_MS,
+    RETRY_BACKOFF_MS,
+)
 from odradek.client.config import ClientConfig
 from odradek.client.connections import BOOTSTRAP, Channel, Connections, Node
 from odradek.client.core.backoff import Backoff
@@ -23,6 +34,7 @@ from odradek.client.core.node_states import held_back_ms
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable, as_kafka_error
 from odradek.client.metrics import MetricName
 from odradek.client.origin import Origin
+from odradek.client.producer_keys import METADATA_MAX_IDLE_MS, RETRIES
 from odradek.client.settling import settled
 from odradek.network.transport import ConnectionLost, RequestTimedOut
 from odradek.protocol.api_keys import ApiKey
@@ -55,14 +67,14 @@ class Cluster:
         self.clock = clock or ClientClock(asyncio.get_running_loop())
         self.config = config
         self.rng = rng or random.Random()
-        self.client_id = config.text("client.id")
-        self.request_timeout_s = config.integer("request.timeout.ms") / 1000
-        idle_ms = config.integer("metadata.max.idle.ms") if config.has("metadata.max.idle.ms") else None
-        self.metadata = MetadataCache(config.integer("metadata.max.age.ms"), idle_ms)
-        self.backoff = Backoff(config.integer("retry.backoff.ms"), config.integer("retry.backoff.max.ms"), self.rng)
+        self.client_id = config[CLIENT_ID]
+        self.request_timeout_s = config[REQUEST_TIMEOUT_MS] / 1000
+        idle_ms = config[METADATA_MAX_IDLE_MS] if METADATA_MAX_IDLE_MS in config.definition else None
+        self.metadata = MetadataCache(config[METADATA_MAX_AGE_MS], idle_ms)
+        self.backoff = Backoff(config[RETRY_BACKOFF_MS], config[RETRY_BACKOFF_MAX_MS], self.rng)
         self._connections = Connections(config, self.clock, self.rng)
-        self._rebootstraps = config.text("metadata.recovery.strategy").lower() == "rebootstrap"
-        self._rebootstrap_trigger_ms = config.integer("metadata.recovery.rebootstrap.trigger.ms")
+        self._rebootstraps = config[METADATA_RECOVERY_STRATEGY].lower() == "rebootstrap"
+        self._rebootstrap_trigger_ms = config[METADATA_RECOVERY_REBOOTSTRAP_TRIGGER_MS]
         self._learned: dict[int, Broker] = {}
         self._refreshing: asyncio.Task[ClusterView] | None = None
         self._closed = False
@@ -111,7 +123,7 @@ class Cluster:
     async def _servers_of(self, node_id: int) -> list[tuple[str, int]]:
         if node_id == BOOTSTRAP:
             servers = self.config.bootstrap_servers()
-            if self.config.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only":
+            if self.config[CLIENT_DNS_LOOKUP] == "resolve_canonical_bootstrap_servers_only":
                 servers = await canonical_servers(servers)
             self.rng.shuffle(servers)
             return servers
@@ -203,9 +215,9 @@ class Cluster:
 
         After `timeout_ms` milliseconds (default.api.timeout.ms), and in an admin client after `retries` retries, raises the last error.
         """
-        limit = self.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
+        limit = self.config[DEFAULT_API_TIMEOUT_MS] if timeout_ms is None else timeout_ms
         deadline = self.now_ms() + limit
-        most = self.config.integer("retries") if self.config.kind == "admin-client" else limit
+        most = self.config[RETRIES] if self.config.kind == "admin-client" else limit
         failures = 0
         while True:
             try:

@@ -21,6 +21,18 @@ from odradek.base.errors import KafkaError, ProtocolError
 from odradek.client import connection_attempts
 from odradek.client.addresses import addresses_of
 from odradek.client.authentication import Authenticator
+from odradek.client.common_keys import (
+    CLIENT_ID,
+    CONNECTIONS_MAX_IDLE_MS,
+    RECEIVE_BUFFER_BYTES,
+    RECONNECT_BACKOFF_MAX_MS,
+    RECONNECT_BACKOFF_MS,
+    REQUEST_TIMEOUT_MS,
+    SECURITY_PROTOCOL,
+    SEND_BUFFER_BYTES,
+    SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS,
+    SOCKET_CONNECTION_SETUP_TIMEOUT_MS,
+)
 from odradek.client.config import ClientConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.node_states import NodeStates
@@ -76,15 +88,15 @@ class Connections:
         self._config = config
         self._clock = clock
         self._rng = rng
-        self._client_id = config.text("client.id")
-        self._request_timeout_s = config.integer("request.timeout.ms") / 1000
-        self._max_idle_s = config.integer("connections.max.idle.ms") / 1000
+        self._client_id = config[CLIENT_ID]
+        self._request_timeout_s = config[REQUEST_TIMEOUT_MS] / 1000
+        self._max_idle_s = config[CONNECTIONS_MAX_IDLE_MS] / 1000
         self._tls = tls_context(config)
         self._authenticator = Authenticator.of(config, clock, rng)
-        setup_ms = config.integer("socket.connection.setup.timeout.ms")
+        setup_ms = config[SOCKET_CONNECTION_SETUP_TIMEOUT_MS]
         self.states = NodeStates(
-            Backoff(config.integer("reconnect.backoff.ms"), config.integer("reconnect.backoff.max.ms"), rng),
-            Backoff(setup_ms, max(setup_ms, config.integer("socket.connection.setup.timeout.max.ms")), rng),
+            Backoff(config[RECONNECT_BACKOFF_MS], config[RECONNECT_BACKOFF_MAX_MS], rng),
+            Backoff(setup_ms, max(setup_ms, config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS]), rng),
         )
         self.metrics = ClientMetrics(config)
         self._nodes: dict[tuple[int, Channel], Node] = {}
@@ -169,7 +181,7 @@ class Connections:
         """
         if self._authenticator is not None or node.connection.answers > 2:
             return error
-        protocol = self._config.text("security.protocol").upper()
+        protocol = self._config[SECURITY_PROTOCOL].upper()
         return ConnectionLost(f"{node.address}: {error} at the first request; is security.protocol={protocol} what it speaks there?")
 
     def _use(self, node: Node) -> None:
@@ -225,8 +237,8 @@ class Connections:
                     max_queued=MAX_QUEUED,
                     max_response=_MAX_FIRST_RESPONSE,
                     tls=self._tls,
-                    send_buffer=self._config.integer("send.buffer.bytes"),
-                    receive_buffer=self._config.integer("receive.buffer.bytes"),
+                    send_buffer=self._config[SEND_BUFFER_BYTES],
+                    receive_buffer=self._config[RECEIVE_BUFFER_BYTES],
                 )
             except TlsFailed as error:
                 raise self._explained(error, host_port(host, port)) from None
@@ -257,7 +269,7 @@ class Connections:
         elif isinstance(error, ProtocolError):
             return ConnectionLost(f"{where} does not speak Kafka: {error}")
         elif isinstance(error, ConnectionLost) and not isinstance(error, RequestTimedOut):
-            protocol = self._config.text("security.protocol").upper()
+            protocol = self._config[SECURITY_PROTOCOL].upper()
             hint = f"is security.protocol={protocol} what it speaks there"
             if self._tls is not None and not has_certificate(self._config):
                 hint += ", and does it not demand a certificate of the client (ssl.keystore.location)"

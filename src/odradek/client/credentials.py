@@ -6,9 +6,30 @@ A missing or invalid key raises ConfigError, in one line that names the key; no 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from odradek.base.errors import ConfigError
+from odradek.client.common_keys import (
+    SASL_JAAS_CONFIG,
+    SASL_KERBEROS_DOMAIN_NAME,
+    SASL_KERBEROS_KEYTAB,
+    SASL_KERBEROS_PRINCIPAL,
+    SASL_KERBEROS_SERVICE_NAME,
+    SASL_LOGIN_CONNECT_TIMEOUT_MS,
+    SASL_LOGIN_READ_TIMEOUT_MS,
+    SASL_LOGIN_RETRY_BACKOFF_MAX_MS,
+    SASL_LOGIN_RETRY_BACKOFF_MS,
+    SASL_MECHANISM,
+    SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID,
+    SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET,
+    SASL_OAUTHBEARER_HEADER_URLENCODE,
+    SASL_OAUTHBEARER_SCOPE,
+    SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL,
+    SASL_OAUTHBEARER_TOKEN_PROVIDER,
+    SASL_PASSWORD,
+    SASL_USERNAME,
+    SECURITY_PROTOCOL,
+)
 from odradek.client.config import ClientConfig
 from odradek.config.kerberos import check_options, flag, service_name
 from odradek.security.jaas import LoginModule, parse_jaas
@@ -27,24 +48,24 @@ _MODULES = {
 }
 _JAAS = "sasl.jaas.config"
 _UNSECURED = "unsecuredLogin"
-_OF_KERBEROS = ("sasl.kerberos.keytab", "sasl.kerberos.principal", "sasl.kerberos.domain.name", "sasl.kerberos.service.name")
-TOKEN_PROVIDER = "sasl.oauthbearer.token.provider"
-TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
-CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
-CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
-SCOPE = "sasl.oauthbearer.scope"
-OF_TOKEN_ENDPOINT = (
+_OF_KERBEROS: Final = (SASL_KERBEROS_KEYTAB, SASL_KERBEROS_PRINCIPAL, SASL_KERBEROS_DOMAIN_NAME, SASL_KERBEROS_SERVICE_NAME)
+TOKEN_PROVIDER: Final = SASL_OAUTHBEARER_TOKEN_PROVIDER
+TOKEN_ENDPOINT: Final = SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL
+CLIENT_ID: Final = SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID
+CLIENT_SECRET: Final = SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_SECRET
+SCOPE: Final = SASL_OAUTHBEARER_SCOPE
+OF_TOKEN_ENDPOINT: Final = (
     CLIENT_ID,
     CLIENT_SECRET,
     SCOPE,
-    "sasl.oauthbearer.header.urlencode",
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.login.retry.backoff.max.ms",
+    SASL_OAUTHBEARER_HEADER_URLENCODE,
+    SASL_LOGIN_CONNECT_TIMEOUT_MS,
+    SASL_LOGIN_READ_TIMEOUT_MS,
+    SASL_LOGIN_RETRY_BACKOFF_MS,
+    SASL_LOGIN_RETRY_BACKOFF_MAX_MS,
 )
 """Keys that say how to ask an authorization server for tokens."""
-_OF_BEARER = (TOKEN_PROVIDER, TOKEN_ENDPOINT, *OF_TOKEN_ENDPOINT)
+_OF_BEARER: Final = (TOKEN_PROVIDER, TOKEN_ENDPOINT, *OF_TOKEN_ENDPOINT)
 
 
 class KerberosLogin(NamedTuple):
@@ -77,26 +98,27 @@ class Credentials(NamedTuple):
 
 def credentials_of(config: ClientConfig) -> Credentials | None:
     """Return the credentials; None if the security protocol has no SASL. Raises ConfigError for missing or contradictory keys."""
-    protocol = config.text("security.protocol").upper()
+    protocol = config[SECURITY_PROTOCOL].upper()
     if not protocol.startswith("SASL_"):
-        for name in ("sasl.username", "sasl.password", "sasl.jaas.config", *_OF_KERBEROS, *_OF_BEARER):
-            if config.was_given(name):
+        for key in (SASL_USERNAME, SASL_PASSWORD, SASL_JAAS_CONFIG, *_OF_KERBEROS, *_OF_BEARER):
+            if config.is_set(key):
                 raise ConfigError(
-                    f"Configuration {name} has no effect with security.protocol={protocol}: it needs SASL_SSL or SASL_PLAINTEXT"
+                    f"Configuration {key} has no effect with security.protocol={protocol}: it needs SASL_SSL or SASL_PLAINTEXT"
                 )
         return None
-    mechanism = config.text("sasl.mechanism")
+    mechanism = config[SASL_MECHANISM]
     if mechanism not in MECHANISMS:
         raise ConfigError(f"Invalid value {mechanism} for configuration sasl.mechanism: it must be one of {', '.join(MECHANISMS)}")
-    module = parse_jaas(config.text("sasl.jaas.config")) if config.was_given("sasl.jaas.config") else None
+    line = config[SASL_JAAS_CONFIG]
+    module = None if line is None else parse_jaas(line)
     if module is not None:
         _check_module(module, mechanism)
     if mechanism == "GSSAPI":
         _check_not_of_bearer(config, mechanism)
         return Credentials(mechanism, kerberos=_kerberos(config, module))
-    for name in _OF_KERBEROS:
-        if config.was_given(name):
-            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism={mechanism}: it is of GSSAPI")
+    for key in _OF_KERBEROS:
+        if config.is_set(key):
+            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism={mechanism}: it is of GSSAPI")
     if mechanism == "OAUTHBEARER":
         return _bearer(config, module)
     _check_not_of_bearer(config, mechanism)
@@ -104,9 +126,9 @@ def credentials_of(config: ClientConfig) -> Credentials | None:
 
 
 def _check_not_of_bearer(config: ClientConfig, mechanism: str) -> None:
-    for name in _OF_BEARER:
-        if config.was_given(name):
-            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism={mechanism}: it is of OAUTHBEARER")
+    for key in _OF_BEARER:
+        if config.is_set(key):
+            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism={mechanism}: it is of OAUTHBEARER")
 
 
 def _check_module(module: LoginModule, mechanism: str) -> None:
@@ -119,15 +141,16 @@ def _check_module(module: LoginModule, mechanism: str) -> None:
 
 def _named(config: ClientConfig, mechanism: str, module: LoginModule | None) -> Credentials:
     if module is None:
-        for name in ("sasl.username", "sasl.password"):
-            if not config.was_given(name):
-                raise ConfigError(
-                    f"sasl.mechanism={mechanism} needs sasl.username and sasl.password, or sasl.jaas.config: {name} is missing"
-                )
-        return Credentials(mechanism, config.text("sasl.username"), config.text("sasl.password"))
-    for name in ("sasl.username", "sasl.password"):
-        if config.was_given(name):
-            raise ConfigError(f"Configuration {name} is given beside sasl.jaas.config: one of them will do")
+        username, password = config[SASL_USERNAME], config[SASL_PASSWORD]
+        if username is None or password is None:
+            missing = SASL_USERNAME if username is None else SASL_PASSWORD
+            raise ConfigError(
+                f"sasl.mechanism={mechanism} needs sasl.username and sasl.password, or sasl.jaas.config: {missing} is missing"
+            )
+        return Credentials(mechanism, username, password)
+    for key in (SASL_USERNAME, SASL_PASSWORD):
+        if config.is_set(key):
+            raise ConfigError(f"Configuration {key} is given beside sasl.jaas.config: one of them will do")
     options = dict(module.options)
     username, password = options.pop("username", None), options.pop("password", None)
     if username is None or password is None:
@@ -139,9 +162,9 @@ def _named(config: ClientConfig, mechanism: str, module: LoginModule | None) -> 
 
 
 def _bearer(config: ClientConfig, module: LoginModule | None) -> Credentials:
-    for name in ("sasl.username", "sasl.password"):
-        if config.was_given(name):
-            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism=OAUTHBEARER: give {TOKEN_PROVIDER}")
+    for key in (SASL_USERNAME, SASL_PASSWORD):
+        if config.is_set(key):
+            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism=OAUTHBEARER: give {TOKEN_PROVIDER}")
     provider = config.callable(TOKEN_PROVIDER)
     options = dict(module.options) if module is not None else {}
     unsecured = {name: value for name, value in options.items() if name.startswith(_UNSECURED)}
@@ -159,22 +182,22 @@ def _bearer(config: ClientConfig, module: LoginModule | None) -> Credentials:
 
 
 def _kerberos(config: ClientConfig, module: LoginModule | None) -> KerberosLogin:
-    for name in ("sasl.username", "sasl.password"):
-        if config.was_given(name):
-            default = "" if config.was_given("sasl.mechanism") else ", which is the default"
-            raise ConfigError(f"Configuration {name} has no effect with sasl.mechanism=GSSAPI{default}")
-    host = config.text("sasl.kerberos.domain.name") if config.was_given("sasl.kerberos.domain.name") else ""
-    keytab, principal = (config.text(name) if config.was_given(name) else "" for name in _OF_KERBEROS[:2])
+    for key in (SASL_USERNAME, SASL_PASSWORD):
+        if config.is_set(key):
+            default = "" if config.is_set(SASL_MECHANISM) else ", which is the default"
+            raise ConfigError(f"Configuration {key} has no effect with sasl.mechanism=GSSAPI{default}")
+    host = config[SASL_KERBEROS_DOMAIN_NAME] or ""
+    keytab, principal = config[SASL_KERBEROS_KEYTAB] or "", config[SASL_KERBEROS_PRINCIPAL] or ""
     if module is None:
         if keytab and not principal:
             raise ConfigError("sasl.kerberos.keytab needs sasl.kerberos.principal, whose key it has")
-        return KerberosLogin(config.text("sasl.kerberos.service.name"), host, principal, keytab)
-    for name in _OF_KERBEROS[:2]:
-        if config.was_given(name):
-            raise ConfigError(f"Configuration {name} is given beside sasl.jaas.config: one of them will do")
+        return KerberosLogin(config[SASL_KERBEROS_SERVICE_NAME], host, principal, keytab)
+    for key in _OF_KERBEROS[:2]:
+        if config.is_set(key):
+            raise ConfigError(f"Configuration {key} is given beside sasl.jaas.config: one of them will do")
     options = dict(module.options)
-    default_holds = config.was_given("sasl.kerberos.service.name") or "serviceName" not in options
-    service = service_name(module, _JAAS, config.text("sasl.kerberos.service.name") if default_holds else None)
+    default_holds = config.is_set(SASL_KERBEROS_SERVICE_NAME) or "serviceName" not in options
+    service = service_name(module, _JAAS, config[SASL_KERBEROS_SERVICE_NAME] if default_holds else None)
     options.pop("serviceName", None)
     flag(options, "storeKey", _JAAS)
     with_keytab, with_cache = flag(options, "useKeyTab", _JAAS), flag(options, "useTicketCache", _JAAS)

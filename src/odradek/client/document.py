@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from odradek.client.common_keys import COMMON_KEYS, SPELLINGS
 from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, NOT_SERVED_YET, PRODUCER_CONFIG
-from odradek.config.definition import ConfigDef, Key
+from odradek.config.definition import ConfigDef, ConfigValue, Key
 
 _HEAD = """# Configuration of the clients
 
@@ -62,16 +62,16 @@ def _keys() -> Iterator[str]:
         yield from _rows(_own(definition, common))
 
 
-def _own(definition: ConfigDef, common: dict[str, Key]) -> list[Key]:
+def _own(definition: ConfigDef, common: dict[str, Key[ConfigValue]]) -> list[Key[ConfigValue]]:
     return [key for key in definition if common.get(key.name) is not key]
 
 
-def _rows(keys: Iterable[Key]) -> Iterator[str]:
+def _rows(keys: Iterable[Key[ConfigValue]]) -> Iterator[str]:
     rows = ((f"`{key.name}`", key.type.name.lower(), _default(key), key.doc.replace("|", "\\|")) for key in keys)
     yield from _table(("Key", "Type", "Default", "What it does"), rows)
 
 
-def _default(key: Key) -> str:
+def _default(key: Key[ConfigValue]) -> str:
     return "" if key.default is None else f"`{key.default}`" if key.default else "empty"
 
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from odradek.client.common_keys import CLIENT_ID, METRICS_NUM_SAMPLES, METRICS_SAMPLE_WINDOW_MS
 from odradek.client.config import ClientConfig
 from odradek.protocol.api_keys import ApiKey
 
@@ -134,9 +135,9 @@ class ClientMetrics:
     """Metrics of one client; recorded in its loop."""
 
     def __init__(self, config: ClientConfig) -> None:
-        self._keep = config.integer("metrics.num.samples")
-        self._window_s = config.integer("metrics.sample.window.ms") / 1000
-        self._client_id = config.text("client.id")
+        self._keep = config[METRICS_NUM_SAMPLES]
+        self._window_s = config[METRICS_SAMPLE_WINDOW_MS] / 1000
+        self._client_id = config[CLIENT_ID]
         self._kind = config.kind
         self._nodes: dict[int, NodeMeter] = {}
         self._created = 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import ssl
+from typing import cast
 
 from odradek.base.errors import ConfigError, ErrorCode
+from odradek.client.common_keys import SECURITY_PROTOCOL, SSL_KEYSTORE_CERTIFICATE_CHAIN, SSL_KEYSTORE_LOCATION
 from odradek.client.config import ClientConfig
 from odradek.client.failures import AuthenticationFailed
 from odradek.network.tls import client_context
@@ -14,7 +16,7 @@ from odradek.network.transport import TlsFailed
 
 def tls_context(config: ClientConfig) -> ssl.SSLContext | None:
     """Return the TLS context of connections; None if the security protocol has no TLS. Raises ConfigError for keys that cannot be used."""
-    protocol = config.text("security.protocol").upper()
+    protocol = config[SECURITY_PROTOCOL].upper()
     if not protocol.endswith("SSL"):
         given = next((name for name in config.given() if name.startswith("ssl.")), None)
         if given is not None:
@@ -30,14 +32,14 @@ class _Keys:
         self._config = config
 
     def text(self, key: str) -> str | None:
-        value = self._config.get(key)
+        value: object = self._config[self._config.definition[key]]
         return None if value is None else str(value)
 
     def items(self, key: str) -> list[str]:
-        return self._config.items(key)
+        return cast("list[str]", self._config[self._config.definition[key]])
 
     def given(self, key: str) -> bool:
-        return self._config.was_given(key)
+        return self._config.is_set(self._config.definition[key])
 
     def shown(self, key: str) -> str:
         return key
@@ -45,7 +47,7 @@ class _Keys:
 
 def has_certificate(config: ClientConfig) -> bool:
     """Return whether the client has a TLS certificate."""
-    return config.was_given("ssl.keystore.location") or config.was_given("ssl.keystore.certificate.chain")
+    return config.is_set(SSL_KEYSTORE_LOCATION) or config.is_set(SSL_KEYSTORE_CERTIFICATE_CHAIN)
 
 
 def explained(failed: TlsFailed, where: str, *, has_certificate: bool) -> AuthenticationFailed:

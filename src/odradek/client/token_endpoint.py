@@ -18,6 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
 
 from odradek.base.errors import ConfigError
+from odradek.client.common_keys import (
+    SASL_LOGIN_CONNECT_TIMEOUT_MS,
+    SASL_LOGIN_READ_TIMEOUT_MS,
+    SASL_LOGIN_RETRY_BACKOFF_MAX_MS,
+    SASL_LOGIN_RETRY_BACKOFF_MS,
+    SASL_OAUTHBEARER_HEADER_URLENCODE,
+)
 from odradek.client.credentials import CLIENT_ID, CLIENT_SECRET, OF_TOKEN_ENDPOINT, SCOPE, TOKEN_ENDPOINT
 from odradek.security.sasl.client import OAuthToken
 from odradek.security.sasl.errors import SaslError
@@ -123,40 +130,40 @@ def endpoint_of(config: ClientConfig, options: Mapping[str, str]) -> Endpoint | 
 
     Raises ConfigError for missing or contradictory keys.
     """
-    given = {name: config.text(name) for name in (CLIENT_ID, CLIENT_SECRET, SCOPE) if config.was_given(name)}
+    given = {key: text for key in (CLIENT_ID, CLIENT_SECRET, SCOPE) if (text := config[key]) is not None}
     for option, value in options.items():
-        name = _IN_JAAS.get(option)
-        if name is None:
+        named = _IN_JAAS.get(option)
+        if named is None:
             raise ConfigError(f"sasl.jaas.config has an option that this client does not know: {option}")
-        if name in given:
-            raise ConfigError(f"Configuration {name} is given beside {option} in sasl.jaas.config: one of them will do")
-        given[name] = value
-    of_addresses = [name for name in OF_TOKEN_ENDPOINT if name in given or config.was_given(name)]
-    if not config.was_given(TOKEN_ENDPOINT):
-        for name in of_addresses:
-            raise ConfigError(f"Configuration {name} has no effect without {TOKEN_ENDPOINT}")
+        if named in given:
+            raise ConfigError(f"Configuration {named} is given beside {option} in sasl.jaas.config: one of them will do")
+        given[named] = value
+    of_addresses = [key for key in OF_TOKEN_ENDPOINT if key in given or config.is_set(key)]
+    url = config[TOKEN_ENDPOINT]
+    if url is None:
+        for key in of_addresses:
+            raise ConfigError(f"Configuration {key} has no effect without {TOKEN_ENDPOINT}")
         return None
-    url = config.text(TOKEN_ENDPOINT)
     parts = urlsplit(url)
     if parts.scheme == "file":
-        for name in of_addresses:
-            raise ConfigError(f"Configuration {name} has no effect where {TOKEN_ENDPOINT} is a file")
+        for key in of_addresses:
+            raise ConfigError(f"Configuration {key} has no effect where {TOKEN_ENDPOINT} is a file")
         return TokenFile(_path_of(parts))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ConfigError(f"Invalid value for configuration {TOKEN_ENDPOINT}: it must be an address with file:, http: or https:")
-    for name in (CLIENT_ID, CLIENT_SECRET):
-        if not given.get(name, "").strip():
-            raise ConfigError(f"{TOKEN_ENDPOINT} needs {name}, the client's own at the authorization server")
+    for own in (CLIENT_ID, CLIENT_SECRET):
+        if not given.get(own, "").strip():
+            raise ConfigError(f"{TOKEN_ENDPOINT} needs {own}, the client's own at the authorization server")
     return Endpoint(
         url,
         given[CLIENT_ID].strip(),
         given[CLIENT_SECRET].strip(),
         given.get(SCOPE, "").strip(),
-        config.flag("sasl.oauthbearer.header.urlencode"),
-        config.integer("sasl.login.connect.timeout.ms") / 1000,
-        config.integer("sasl.login.read.timeout.ms") / 1000,
-        config.integer("sasl.login.retry.backoff.ms") / 1000,
-        config.integer("sasl.login.retry.backoff.max.ms") / 1000,
+        config[SASL_OAUTHBEARER_HEADER_URLENCODE],
+        config[SASL_LOGIN_CONNECT_TIMEOUT_MS] / 1000,
+        config[SASL_LOGIN_READ_TIMEOUT_MS] / 1000,
+        config[SASL_LOGIN_RETRY_BACKOFF_MS] / 1000,
+        config[SASL_LOGIN_RETRY_BACKOFF_MAX_MS] / 1000,
     )
 
 

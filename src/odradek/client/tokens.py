@@ -9,6 +9,12 @@ from typing import cast
 
 from odradek.base.clock import Clock
 from odradek.base.errors import ConfigError
+from odradek.client.common_keys import (
+    SASL_LOGIN_REFRESH_BUFFER_SECONDS,
+    SASL_LOGIN_REFRESH_MIN_PERIOD_SECONDS,
+    SASL_LOGIN_REFRESH_WINDOW_FACTOR,
+    SASL_LOGIN_REFRESH_WINDOW_JITTER,
+)
 from odradek.client.config import ClientConfig
 from odradek.client.credentials import TOKEN_ENDPOINT, TOKEN_PROVIDER, Credentials, TokenProvider
 from odradek.security.sasl.client import OAuthToken, refresh_ms, unsecured_token
@@ -23,11 +29,11 @@ class TokenSource:
     def __init__(self, credentials: Credentials, config: ClientConfig, clock: Clock, rng: random.Random) -> None:
         self._credentials = credentials
         self._clock = clock
-        factor = config.number("sasl.login.refresh.window.factor")
-        self._factor = factor + rng.uniform(0, config.number("sasl.login.refresh.window.jitter"))
-        self._min_period_s = config.integer("sasl.login.refresh.min.period.seconds")
-        self._buffer_s = config.integer("sasl.login.refresh.buffer.seconds")
-        self._source = TOKEN_ENDPOINT if config.was_given(TOKEN_ENDPOINT) else TOKEN_PROVIDER
+        factor = config[SASL_LOGIN_REFRESH_WINDOW_FACTOR]
+        self._factor = factor + rng.uniform(0, config[SASL_LOGIN_REFRESH_WINDOW_JITTER])
+        self._min_period_s = config[SASL_LOGIN_REFRESH_MIN_PERIOD_SECONDS]
+        self._buffer_s = config[SASL_LOGIN_REFRESH_BUFFER_SECONDS]
+        self._source = TOKEN_ENDPOINT if config.is_set(TOKEN_ENDPOINT) else TOKEN_PROVIDER
         self._token: OAuthToken | None = None
         self._refresh_ms = 0
         self._asking: asyncio.Task[OAuthToken] | None = None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import cast
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigDef, ConfigValue, invalid
+from odradek.config.definition import Config, ConfigDef, ConfigValue, Key, invalid
 from odradek.config.keys import (
     authorizer,
     cluster,
@@ -22,6 +21,39 @@ from odradek.config.keys import (
     share,
     transactions,
 )
+from odradek.config.keys.cluster import (
+    AUTO_CREATE_TOPICS_ENABLE,
+    BROKER_HEARTBEAT_INTERVAL_MS,
+    BROKER_RACK,
+    BROKER_SESSION_TIMEOUT_MS,
+    CONTROLLER_LISTENER_NAMES,
+    CONTROLLER_QUORUM_BOOTSTRAP_SERVERS,
+    CONTROLLER_QUORUM_VOTERS,
+    DELETE_TOPIC_ENABLE,
+    METADATA_LOG_DIR,
+    NODE_ID,
+    NUM_PARTITIONS,
+    PROCESS_ROLES,
+)
+from odradek.config.keys.log import (
+    CORDONED_LOG_DIRS,
+    LOG_DIR,
+    LOG_DIRS,
+    LOG_FLUSH_INTERVAL_MS,
+    LOG_FLUSH_SCHEDULER_INTERVAL_MS,
+    LOG_RETENTION_HOURS,
+    LOG_RETENTION_MINUTES,
+    LOG_RETENTION_MS,
+    LOG_ROLL_HOURS,
+    LOG_ROLL_JITTER_HOURS,
+    LOG_ROLL_JITTER_MS,
+    LOG_ROLL_MS,
+    MIN_INSYNC_REPLICAS,
+)
+from odradek.config.keys.network import ADVERTISED_LISTENERS, INTER_BROKER_LISTENER_NAME, LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
+from odradek.config.keys.odradek_only import ODRADEK_CLIENT_TELEMETRY, ODRADEK_METRICS_LISTENER
+from odradek.config.keys.replication import DEFAULT_REPLICATION_FACTOR
+from odradek.config.keys.security import SECURITY_INTER_BROKER_PROTOCOL
 from odradek.config.listeners import Endpoint, parse_listeners, parse_security_protocol_map
 from odradek.config.references import PROVIDERS, Resolved, hide
 from odradek.config.validators import parse_host_port, parse_quorum_voters
@@ -45,15 +77,13 @@ MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 3_600_000
 
 
-class BrokerConfig:
+class BrokerConfig(Config):
     """Configuration of a node, parsed and checked once, then immutable.
 
     `given` are the settings of file and command line as text, with references resolved.
     """
 
     __slots__ = (
-        "_defaults",
-        "_values",
         "advertised_controller_listeners",
         "advertised_listeners",
         "found",
@@ -95,10 +125,9 @@ class BrokerConfig:
                 self.given[other] = given[name]  # two names for one key; setting either sets both
         check_names(self.given)
         check_required(self.given)
-        self._values: dict[str, ConfigValue] = BROKER_CONFIG.parse(self.given)
-        self._defaults: dict[str, ConfigValue] = {}
+        super().__init__(BROKER_CONFIG, BROKER_CONFIG.parse(self.given))
         self.listener_security_protocols: dict[str, str] = self._protocols()
-        self.listeners = parse_listeners("listeners", self.items("listeners"), self.listener_security_protocols)
+        self.listeners = parse_listeners("listeners", self[LISTENERS], self.listener_security_protocols)
         self.advertised_listeners, self.advertised_controller_listeners = self._advertise()
         check(self)
 
@@ -106,84 +135,40 @@ class BrokerConfig:
         """Return the line without values from a configuration provider."""
         return hide(self.found, line) if self.found else line
 
-    # -- by name ----------------------------------------------------------------------------------------------------------------------
+    def _default(self, key: Key[ConfigValue]) -> ConfigValue:
+        from odradek.config.deviations import OWN_DEFAULTS
 
-    def get(self, name: str) -> ConfigValue:
-        """Return the typed value: the given one, else the default.
-
-        Raises KeyError for an unknown key, ConfigError for a required key that was not given.
-        """
-        if name in self._values:
-            return self._values[name]
-        try:
-            return self._defaults[name]
-        except KeyError:
-            from odradek.config.deviations import OWN_DEFAULTS
-
-            key = BROKER_CONFIG[name]
-            own = OWN_DEFAULTS.get(name)
-            value = key.default_value() if own is None else key.parse(own.default)
-            self._defaults[name] = value
-            return value
-
-    def is_set(self, name: str) -> bool:
-        """Return whether the key was given rather than defaulted."""
-        return name in self._values
-
-    def integer(self, name: str) -> int:
-        """Return the value of a key of type INT, SHORT or LONG that always has a value."""
-        return self.get(name)  # type: ignore[return-value]  # No cast: requests read some of these keys.
-
-    def optional_integer(self, name: str) -> int | None:
-        return cast("int | None", self.get(name))
-
-    def number(self, name: str) -> float:
-        """Return the value of a key of type DOUBLE."""
-        return cast(float, self.get(name))
-
-    def flag(self, name: str) -> bool:
-        """Return the value of a key of type BOOLEAN."""
-        return cast(bool, self.get(name))
-
-    def text(self, name: str) -> str:
-        """Return the value of a key of type STRING that always has a value."""
-        return cast(str, self.get(name))
-
-    def optional_text(self, name: str) -> str | None:
-        return cast("str | None", self.get(name))
-
-    def items(self, name: str) -> list[str]:
-        """Return the value of a key of type LIST; empty when it is not set."""
-        return cast("list[str] | None", self.get(name)) or []
+        own = OWN_DEFAULTS.get(key.name)
+        return super()._default(key) if own is None else key.parse(own.default)
 
     # -- roles and the quorum ---------------------------------------------------------------------------------------------------------
 
     @property
     def node_id(self) -> int:
-        return self.integer("node.id")
+        return self[NODE_ID]
 
     @property
     def is_broker(self) -> bool:
-        return "broker" in self.items("process.roles")
+        return "broker" in self[PROCESS_ROLES]
 
     @property
     def is_controller(self) -> bool:
-        return "controller" in self.items("process.roles")
+        return "controller" in self[PROCESS_ROLES]
 
     @property
     def controller_quorum_voters(self) -> dict[int, tuple[str, int]]:
         """(host, port) of each voter id in controller.quorum.voters; empty with a dynamic quorum."""
-        return parse_quorum_voters("controller.quorum.voters", self.items("controller.quorum.voters"))
+        return parse_quorum_voters("controller.quorum.voters", self[CONTROLLER_QUORUM_VOTERS])
 
     @property
     def controller_quorum_bootstrap_servers(self) -> list[tuple[str, int]]:
-        name = "controller.quorum.bootstrap.servers"
-        return [parse_host_port(name, entry) for entry in self.items(name)]
+        key = CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
+        return [parse_host_port(key.name, entry) for entry in self[key]]
 
     @property
     def metrics_listener(self) -> tuple[str, int] | None:
         """(host, port) of odradek.metrics.listener, None without a value. Raises ConfigError naming the key."""
-        text = self.text("odradek.metrics.listener").strip()
+        text = self[ODRADEK_METRICS_LISTENER].strip()
         if not text:
             return None
         return parse_host_port("odradek.metrics.listener", f"127.0.0.1:{text}" if text.isdecimal() else text)
@@ -191,7 +176,7 @@ class BrokerConfig:
     @property
     def client_telemetry(self) -> str | None:
         """Destination of clients' metrics (odradek.client.telemetry), None when clients do not push. Raises ConfigError naming the key."""
-        text = self.text("odradek.client.telemetry").strip()
+        text = self[ODRADEK_CLIENT_TELEMETRY].strip()
         if text and text != "counted" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
             raise invalid("odradek.client.telemetry", text, "it must be counted, or http(s)://HOST:PORT/PATH of an OTLP receiver")
         return text or None
@@ -207,12 +192,12 @@ class BrokerConfig:
     @property
     def controller_listener_names(self) -> list[str]:
         """Names in upper case and in the order given; this node sends its requests to controllers through the first."""
-        return [name.upper() for name in self.items("controller.listener.names")]
+        return [name.upper() for name in self[CONTROLLER_LISTENER_NAMES]]
 
     @property
     def inter_broker_listener_name(self) -> str:
         """Listener between brokers: inter.broker.listener.name, else the one with the name of security.inter.broker.protocol."""
-        return (self.optional_text("inter.broker.listener.name") or self.text("security.inter.broker.protocol")).upper()
+        return (self[INTER_BROKER_LISTENER_NAME] or self[SECURITY_INTER_BROKER_PROTOCOL]).upper()
 
     @property
     def controller_listeners(self) -> list[Endpoint]:
@@ -225,8 +210,8 @@ class BrokerConfig:
         return [endpoint for endpoint in self.listeners if endpoint.listener not in names]
 
     def _protocols(self) -> dict[str, str]:
-        protocols = parse_security_protocol_map("listener.security.protocol.map", self.text("listener.security.protocol.map"))
-        if not self.is_set("listener.security.protocol.map"):
+        protocols = parse_security_protocol_map("listener.security.protocol.map", self[LISTENER_SECURITY_PROTOCOL_MAP])
+        if not self.is_set(LISTENER_SECURITY_PROTOCOL_MAP):
             # KafkaConfig.effectiveListenerSecurityProtocolMap: without a map, controller listeners are plaintext
             for name in self.controller_listener_names:
                 protocols.setdefault(name, "PLAINTEXT")
@@ -235,7 +220,8 @@ class BrokerConfig:
     def _advertise(self) -> tuple[list[Endpoint], list[Endpoint]]:
         """Return the listeners advertised to clients and brokers, and to controllers (KafkaConfig.effectiveAdvertised*Listeners)."""
         protocols = self.listener_security_protocols
-        given = parse_listeners("advertised.listeners", self.items("advertised.listeners"), protocols, distinct_ports=False)
+        entries = self[ADVERTISED_LISTENERS]
+        given = parse_listeners("advertised.listeners", entries or [], protocols, distinct_ports=False)
         names = self.controller_listener_names
         brokers = [endpoint for endpoint in given or self.listeners if endpoint.listener not in names]
         advertised = {endpoint.listener: endpoint for endpoint in given}
@@ -246,79 +232,79 @@ class BrokerConfig:
     @property
     def log_dirs(self) -> list[str]:
         """Value of log.dirs, else log.dir."""
-        return self.items("log.dirs") or self.items("log.dir")
+        return self[LOG_DIRS] or self[LOG_DIR]
 
     @property
     def cordoned_log_dirs(self) -> list[str]:
         """Value of cordoned.log.dirs, where `*` stands for all log dirs."""
-        given = self.items("cordoned.log.dirs")
+        given = self[CORDONED_LOG_DIRS]
         return self.log_dirs if "*" in given else given
 
     @property
     def metadata_log_dir(self) -> str:
         """Value of metadata.log.dir, else the first of the log dirs."""
-        return self.optional_text("metadata.log.dir") or self.log_dirs[0]
+        return self[METADATA_LOG_DIR] or self.log_dirs[0]
 
     @property
     def log_roll_ms(self) -> int:
         """Value of log.roll.ms, else log.roll.hours, in milliseconds."""
-        given = self.optional_integer("log.roll.ms")
-        return given if given is not None else self.integer("log.roll.hours") * MS_PER_HOUR
+        given = self[LOG_ROLL_MS]
+        return given if given is not None else self[LOG_ROLL_HOURS] * MS_PER_HOUR
 
     @property
     def log_roll_jitter_ms(self) -> int:
         """Value of log.roll.jitter.ms, else log.roll.jitter.hours, in milliseconds."""
-        given = self.optional_integer("log.roll.jitter.ms")
-        return given if given is not None else self.integer("log.roll.jitter.hours") * MS_PER_HOUR
+        given = self[LOG_ROLL_JITTER_MS]
+        return given if given is not None else self[LOG_ROLL_JITTER_HOURS] * MS_PER_HOUR
 
     @property
     def log_retention_ms(self) -> int:
         """Value of log.retention.ms, else .minutes, else .hours, in milliseconds; -1 without limit."""
-        retention = self.optional_integer("log.retention.ms")
+        retention = self[LOG_RETENTION_MS]
         if retention is None:
-            minutes = self.optional_integer("log.retention.minutes")
-            retention = minutes * MS_PER_MINUTE if minutes is not None else self.integer("log.retention.hours") * MS_PER_HOUR
+            minutes = self[LOG_RETENTION_MINUTES]
+            retention = minutes * MS_PER_MINUTE if minutes is not None else self[LOG_RETENTION_HOURS] * MS_PER_HOUR
         return -1 if retention < 0 else retention
 
     @property
     def log_flush_interval_ms(self) -> int:
         """Value of log.flush.interval.ms, else log.flush.scheduler.interval.ms, in milliseconds."""
-        given = self.optional_integer("log.flush.interval.ms")
-        return given if given is not None else self.integer("log.flush.scheduler.interval.ms")
+        given = self[LOG_FLUSH_INTERVAL_MS]
+        return given if given is not None else self[LOG_FLUSH_SCHEDULER_INTERVAL_MS]
 
     # -- used often -------------------------------------------------------------------------------------------------------------------
 
     @property
     def num_partitions(self) -> int:
-        return self.integer("num.partitions")
+        return self[NUM_PARTITIONS]
 
     @property
     def default_replication_factor(self) -> int:
-        return self.integer("default.replication.factor")
+        return self[DEFAULT_REPLICATION_FACTOR]
 
     @property
     def auto_create_topics_enable(self) -> bool:
-        return self.flag("auto.create.topics.enable")
+        return self[AUTO_CREATE_TOPICS_ENABLE]
 
     @property
     def delete_topic_enable(self) -> bool:
-        return self.flag("delete.topic.enable")
+        return self[DELETE_TOPIC_ENABLE]
 
     @property
     def rack(self) -> str | None:
-        return self.optional_text("broker.rack")
+        return self[BROKER_RACK]
 
     @property
     def broker_heartbeat_interval_ms(self) -> int:
-        return self.integer("broker.heartbeat.interval.ms")
+        return self[BROKER_HEARTBEAT_INTERVAL_MS]
 
     @property
     def broker_session_timeout_ms(self) -> int:
-        return self.integer("broker.session.timeout.ms")
+        return self[BROKER_SESSION_TIMEOUT_MS]
 
     @property
     def min_insync_replicas(self) -> int:
-        return self.integer("min.insync.replicas")
+        return self[MIN_INSYNC_REPLICAS]
 
 
 STANDALONE = {

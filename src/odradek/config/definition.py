@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, overload
 
 from odradek.base.errors import ConfigError
 
 ConfigValue = bool | int | float | str | list[str] | None
 """BOOLEAN -> bool; INT, SHORT, LONG -> int; DOUBLE -> float; STRING, CLASS, PASSWORD -> str; LIST -> list[str]; None: not set."""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 Validator = Callable[[str, ConfigValue], None]
 """Function of the key's name and its parsed value; raises ConfigError."""
@@ -40,9 +43,23 @@ class Importance(IntEnum):
     LOW = 2
 
 
-BOOLEAN, STRING, INT, SHORT, LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT, ConfigType.LONG
-DOUBLE, LIST, CLASS, PASSWORD = ConfigType.DOUBLE, ConfigType.LIST, ConfigType.CLASS, ConfigType.PASSWORD
+BOOLEAN: Final = ConfigType.BOOLEAN
+STRING: Final = ConfigType.STRING
+INT: Final = ConfigType.INT
+SHORT: Final = ConfigType.SHORT
+LONG: Final = ConfigType.LONG
+DOUBLE: Final = ConfigType.DOUBLE
+LIST: Final = ConfigType.LIST
+CLASS: Final = ConfigType.CLASS
+PASSWORD: Final = ConfigType.PASSWORD
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+if TYPE_CHECKING:
+    _Boolean = Literal[ConfigType.BOOLEAN]
+    _Integer = Literal[ConfigType.INT, ConfigType.SHORT, ConfigType.LONG]
+    _Double = Literal[ConfigType.DOUBLE]
+    _Text = Literal[ConfigType.STRING, ConfigType.CLASS, ConfigType.PASSWORD]
+    _List = Literal[ConfigType.LIST]
 
 REQUIRED = "\0required"
 """Default of a key that must be given."""
@@ -50,10 +67,43 @@ REQUIRED = "\0required"
 _INTEGER_BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
 
 
-class Key:
-    """Configuration key. `default` is text as in a properties file, None for "not set", or REQUIRED."""
+class Key(Generic[T_co]):
+    """Configuration key, generic over the Python type of its values (`ConfigValue`); that of a key without a default includes None.
+
+    `default` is text as in a properties file, None for "not set", or REQUIRED.
+    """
 
     __slots__ = ("default", "doc", "importance", "internal", "name", "type", "validator")
+
+    # fmt: off
+    @overload
+    def __init__(self: Key[bool], name: str, type: _Boolean, default: str, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self: Key[int], name: str, type: _Integer, default: str, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self: Key[int | None], name: str, type: _Integer, default: None, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self: Key[float], name: str, type: _Double, default: str, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self: Key[str], name: str, type: _Text, default: str, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self: Key[str | None], name: str, type: _Text, default: None, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self: Key[list[str]], name: str, type: _List, default: str, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self: Key[list[str] | None], name: str, type: _List, default: None, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    @overload
+    def __init__(self, name: str, type: ConfigType, default: str | None, importance: Importance, doc: str,
+                 validator: Validator | None = None, *, internal: bool = False) -> None: ...
+    # fmt: on
 
     def __init__(
         self,
@@ -74,22 +124,34 @@ class Key:
         self.validator = validator
         self.internal = internal
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def required(self) -> bool:
         return self.default is REQUIRED
 
-    def parse(self, text: str | None) -> ConfigValue:
-        """Return the validated value of `text`. Raises ConfigError, one line naming the key, for an invalid value."""
-        value = None if text is None else parse_value(self.name, self.type, text)
-        if self.validator is not None:
-            self.validator(self.name, value)
-        return value
+    def parse(self, text: str | None, *, setting: str | None = None) -> T_co:
+        """Return the validated value of `text`. Raises ConfigError for an invalid value.
 
-    def default_value(self) -> ConfigValue:
+        The error is one line that names the key, or `setting`, the key's full name with the prefix of a listener.
+        """
+        name = setting or self.name
+        value = None if text is None else parse_value(name, self.type, text)
+        if self.validator is not None:
+            self.validator(name, value)
+        return cast("T_co", value)
+
+    def default_value(self) -> T_co:
         """Return the parsed default. Raises ConfigError when the key is required."""
         if self.required:
             raise ConfigError(f'Missing required configuration "{self.name}" which has no default value.')
         return self.parse(self.default)
+
+
+def keys_in(names: Mapping[str, object]) -> tuple[Key[Any], ...]:
+    """Return the keys of a module, `globals()`, in the order in which it defines them."""
+    return tuple(value for value in names.values() if isinstance(value, Key))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 class ConfigDef:
@@ -97,22 +159,53 @@ class ConfigDef:
 
     __slots__ = ("keys",)
 
-    def __init__(self, *groups: Iterable[Key]) -> None:
-        self.keys: dict[str, Key] = {key.name: key for group in groups for key in group}
+    def __init__(self, *groups: Iterable[Key[ConfigValue]]) -> None:
+        self.keys: dict[str, Key[ConfigValue]] = {key.name: key for group in groups for key in group}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.keys
+    def __contains__(self, key: str | Key[object]) -> bool:
+        return (key if isinstance(key, str) else key.name) in self.keys
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[Key[ConfigValue]]:
         return iter(self.keys.values())
 
-    def __getitem__(self, name: str) -> Key:
+    def __getitem__(self, name: str) -> Key[ConfigValue]:
         return self.keys[name]
 
     def parse(self, given: Mapping[str, str | None]) -> dict[str, ConfigValue]:
         """Parse the given values; undefined keys are left out (the caller decides what an unknown key means)."""
         keys = self.keys
         return {name: keys[name].parse(text) for name, text in given.items() if name in keys}
+
+
+class Config:
+    """Values of the keys of a definition: the given ones, else the defaults, which are parsed when they are first read.
+
+    `config[LOG_RETENTION_MS]` has the type of the key. Reading a key that the definition does not have raises KeyError, and reading a
+    required key that was not given raises ConfigError.
+    """
+
+    __slots__ = ("_given", "_values", "definition")
+
+    def __init__(self, definition: ConfigDef, values: Mapping[str, ConfigValue]) -> None:
+        """Hold `values`, which `definition` has parsed."""
+        self.definition = definition
+        self._given = dict.fromkeys(values)
+        self._values: dict[str, ConfigValue] = dict(values)
+
+    def __getitem__(self, key: Key[T]) -> T:
+        try:
+            return self._values[key.name]  # type: ignore[return-value]  # No cast: requests read some of these keys.
+        except KeyError:
+            value = self._values[key.name] = self._default(self.definition[key.name])
+            return cast("T", value)
+
+    def _default(self, key: Key[ConfigValue]) -> ConfigValue:
+        """Return the value of a key of the definition that was not given."""
+        return key.default_value()
+
+    def is_set(self, key: Key[object]) -> bool:
+        """Return whether the key was given rather than defaulted."""
+        return key.name in self._given
 
 
 def invalid(name: str, value: object, why: str = "") -> ConfigError:

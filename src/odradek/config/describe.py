@@ -100,7 +100,7 @@ def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str], keys: Col
     for key in TOPIC_CONFIG:
         if (key.internal and key.name not in overrides) or (keys is not None and key.name not in keys):
             continue
-        value = format_value(key.type, effective.get(key.name))
+        value = format_value(key.type, effective[key])
         broker_key = SYNONYMS.get(key.name)
         synonyms = layers.synonyms(broker_key[0][0], sensitive=False) if broker_key else ()
         if key.name in overrides:
@@ -164,9 +164,9 @@ def _broker_value(layers: BrokerLayers, name: str) -> str | None:
     if name in layers.dynamic or name in layers.dynamic_default:
         return _set_value(layers, name)
     key = BROKER_CONFIG[name]
-    if key.required and not layers.config.is_set(name):
+    if key.required and not layers.config.is_set(key):
         return None
-    return format_value(key.type, layers.config.get(name))
+    return format_value(key.type, layers.config[key])
 
 
 def describe_cluster_default(layers: BrokerLayers, keys: Collection[str] | None = None) -> list[DescribedConfig]:

@@ -10,7 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import LONG, MEDIUM, Key, at_least
+from odradek.config.definition import Key
+from odradek.config.keys import run_time
+from odradek.config.keys.log import LOG_CLEANER_THREADS, NUM_RECOVERY_THREADS_PER_DATA_DIR
+from odradek.config.keys.network import BACKGROUND_THREADS, NUM_IO_THREADS, NUM_NETWORK_THREADS
+from odradek.config.keys.replication import NUM_REPLICA_FETCHERS
 from odradek.config.listener_settings import LISTENER_PREFIX, MECHANISM_KEYS, ListenerSetting, parse_listener_key
 from odradek.config.policies import is_of_plugins
 from odradek.config.unserved import UNSERVED_PREFIXES, UNSERVED_SECURITY
@@ -167,43 +171,16 @@ LIMITS_OF_LISTENERS: frozenset[str] = frozenset({"max.connections", "max.connect
 _FOR_ONE_BROKER = frozenset({"listener.security.protocol.map", "listeners", "principal.builder.class"})
 """Keys that can be set for one broker only, besides those of TLS and SASL (DynamicBrokerConfig.PER_BROKER_CONFIGS)."""
 
-_UNLIMITED = str(0x7FFF_FFFF_FFFF_FFFF)
-
-NEVER_IN_A_FILE: dict[str, Key] = {
-    "follower.replication.throttled.rate": Key(
-        "follower.replication.throttled.rate",
-        LONG,
-        _UNLIMITED,
-        MEDIUM,
-        "Bytes per second that the throttled replicas of this broker together may fetch.",
-        at_least(0),
-    ),
-    "leader.replication.throttled.rate": Key(
-        "leader.replication.throttled.rate",
-        LONG,
-        _UNLIMITED,
-        MEDIUM,
-        "Bytes per second that this broker may send of throttled partitions to replicas that are not in sync.",
-        at_least(0),
-    ),
-    "replica.alter.log.dirs.io.max.bytes.per.second": Key(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        LONG,
-        _UNLIMITED,
-        MEDIUM,
-        "Bytes per second that all moves of replicas between log directories together may copy.",
-        at_least(0),
-    ),
-}
+NEVER_IN_A_FILE: dict[str, Key[int]] = {key.name: key for key in run_time.KEYS}
 """Keys that can be set at run time only (QuotaConfig.brokerQuotaConfigs); they are unknown in a broker's file."""
 
-THREAD_COUNTS = (
-    "background.threads",
-    "log.cleaner.threads",
-    "num.io.threads",
-    "num.network.threads",
-    "num.recovery.threads.per.data.dir",
-    "num.replica.fetchers",
+THREAD_COUNTS: tuple[Key[int], ...] = (
+    BACKGROUND_THREADS,
+    LOG_CLEANER_THREADS,
+    NUM_IO_THREADS,
+    NUM_NETWORK_THREADS,
+    NUM_RECOVERY_THREADS_PER_DATA_DIR,
+    NUM_REPLICA_FETCHERS,
 )
 """Thread counts that may at most double or halve in one step (kafka.server.DynamicThreadPool, LogCleaner.validateReconfiguration)."""
 
@@ -271,11 +248,11 @@ def check_existing(old: BrokerConfig, new: BrokerConfig) -> None:
 
 def check_thread_count(current: BrokerConfig, new: BrokerConfig) -> None:
     """Raise ConfigError when a pool would grow or shrink too much at once."""
-    for name in THREAD_COUNTS:
-        old_count, count = current.integer(name), new.integer(name)
+    for key in THREAD_COUNTS:
+        old_count, count = current[key], new[key]
         if count == old_count:
             continue
-        problem = f"Dynamic thread count update validation failed for {name}={count}"
+        problem = f"Dynamic thread count update validation failed for {key}={count}"
         if count < 1:
             raise ConfigError(f"{problem}, value should be at least 1")
         if count < old_count // 2:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from odradek.base.errors import ConfigError
 from odradek.base.notify import tell_each
 from odradek.config.broker import BROKER_CONFIG, BrokerConfig
+from odradek.config.definition import Key, T
 from odradek.config.dynamic import (
     DYNAMIC_KEYS,
     LIMITS_OF_LISTENERS,
@@ -103,28 +104,12 @@ class DynamicBrokerConfig:
 
     # -- current values ---------------------------------------------------------------------------------------------------------------
 
-    def integer(self, name: str) -> int:
-        """Return the current value as `BrokerConfig.integer` does."""
+    def __getitem__(self, key: Key[T]) -> T:
+        """Return the current value as `BrokerConfig` does."""
+        name = key.name
         if name in NEVER_IN_A_FILE:
-            key = NEVER_IN_A_FILE[name]
-            return cast(int, key.parse(self.node.get(name, self.cluster.get(name, key.default))))
-        return self.current.integer(name)
-
-    def number(self, name: str) -> float:
-        """Return the current value as `BrokerConfig.number` does."""
-        return self.current.number(name)
-
-    def flag(self, name: str) -> bool:
-        """Return the current value as `BrokerConfig.flag` does."""
-        return self.current.flag(name)
-
-    def text(self, name: str) -> str:
-        """Return the current value as `BrokerConfig.text` does."""
-        return self.current.text(name)
-
-    def items(self, name: str) -> list[str]:
-        """Return the current value as `BrokerConfig.items` does."""
-        return self.current.items(name)
+            return key.parse(self.node.get(name, self.cluster.get(name, key.default)))
+        return self.current[key]
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """Return the configuration of a topic with the settings `overrides` over the current broker's. Equal settings share one object.
@@ -143,15 +128,15 @@ class DynamicBrokerConfig:
 
     # -- changes ----------------------------------------------------------------------------------------------------------------------
 
-    def subscribe(self, keys: Iterable[str], callback: Callable[[], object]) -> None:
+    def subscribe(self, keys: Iterable[Key[object]], callback: Callable[[], object]) -> None:
         """Call `callback`, on the loop, after each update in which one of the keys got another value.
 
         Raises KeyError for a key that cannot change at run time.
         """
-        wanted = frozenset(keys)
-        for key in wanted:
-            if key not in DYNAMIC_KEYS:
-                raise KeyError(key)
+        wanted = frozenset(key.name for key in keys)
+        for name in wanted:
+            if name not in DYNAMIC_KEYS:
+                raise KeyError(name)
         self._subscribers.append((wanted, callback))
 
     def update(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> list[str]:
@@ -348,7 +333,7 @@ def _ineffective(before: Mapping[str, str], after: Mapping[str, str], whose: str
 
 def _value(config: BrokerConfig, name: str) -> object:
     """Return the values that a subscriber to `name` watches: its own, those of synonyms, and those of single listeners."""
-    found = [config.get(synonym) for synonym in broker_synonyms(name)]
+    found: list[object] = [config[BROKER_CONFIG[synonym]] for synonym in broker_synonyms(name)]
     if name in LIMITS_OF_LISTENERS:
-        found += [own_value(config, listener, name) for listener in config.listener_security_protocols]
+        found += [own_value(config, listener, BROKER_CONFIG[name]) for listener in config.listener_security_protocols]
     return tuple(found)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigDef
-from odradek.config.keys import group_resources
+from odradek.config.definition import ConfigDef, Key
+from odradek.config.keys import group_resources, groups
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -23,6 +23,8 @@ GROUP_SYNONYMS: dict[str, str] = {
 
 _BOUNDED = ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms", "consumer.assignment.interval.ms")
 
+_BROKER_KEYS: dict[str, Key[int]] = {key.name: key for key in groups.KEYS}
+
 
 def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
     """Raise ConfigError for unknown keys, invalid values, values out of the broker's bounds, or groups that are not served yet."""
@@ -33,10 +35,10 @@ def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) ->
             raise ConfigError(f"{name} is for {name.partition('.')[0]} groups, which are not served yet")
     values = {name: GROUP_CONFIG[name].parse(text) for name, text in overrides.items()}
     for name in _BOUNDED:
-        value = values.setdefault(name, broker.integer(GROUP_SYNONYMS[name]))
+        value = values.setdefault(name, broker[_BROKER_KEYS[GROUP_SYNONYMS[name]]])
         own = name.removeprefix("consumer.")
         for bound, words in (("min", "greater"), ("max", "less")):
-            limit = broker.integer(f"group.consumer.{bound}.{own}")
+            limit = broker[_BROKER_KEYS[f"group.consumer.{bound}.{own}"]]
             if name in overrides and isinstance(value, int) and (value < limit if bound == "min" else value > limit):
                 raise ConfigError(f"{name} must be {words} than or equal to group.consumer.{bound}.{own}")
     session, heartbeat = values["consumer.session.timeout.ms"], values["consumer.heartbeat.interval.ms"]

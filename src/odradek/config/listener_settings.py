@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigValue, Key, invalid
+from odradek.config.definition import ConfigValue, Key, T, invalid
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -68,7 +68,7 @@ def parse_listener_key(name: str) -> ListenerSetting | None:
     raise ConfigError(f"Unknown configuration key {name}: {rest} is no key that a listener has")
 
 
-def key_of(name: str) -> Key | None:
+def key_of(name: str) -> Key[ConfigValue] | None:
     """Return the definition of a setting, with or without the prefix of a listener; None for an unknown name."""
     from odradek.config.broker import BROKER_CONFIG
 
@@ -90,33 +90,32 @@ def listener_synonyms(name: str) -> tuple[str, ...]:
     return () if setting is None else (name, setting.key)
 
 
-def listener_value(config: BrokerConfig, listener: str, key: str) -> ConfigValue:
+def listener_value(config: BrokerConfig, listener: str, key: Key[T]) -> T:
     """Return the value for the listener (its name in any case): the listener's own value, else the general one.
 
-    Raises KeyError for an unknown key, and ConfigError, naming the setting, for an invalid value (`check` has validated all of them).
+    Raises ConfigError, naming the setting, for an invalid value (`check` has validated all of them).
     """
     own = own_value(config, listener, key)
-    return config.get(key) if own is None else own
+    return config[key] if own is None else own
 
 
-def own_value(config: BrokerConfig, listener: str, key: str, mechanism: str = "") -> ConfigValue:
+def own_value(config: BrokerConfig, listener: str, key: Key[T], mechanism: str = "") -> T | None:
     """Return the value set for the listener itself, or for a mechanism there; None when it is not set. Raises as `listener_value`."""
-    name = listener_key(listener, key, mechanism)
+    name = listener_key(listener, key.name, mechanism)
     text = config.given.get(name)
-    return None if text is None else parse_setting(name, key, text)
+    return None if text is None else key.parse(text, setting=name)
 
 
-def is_set_for(config: BrokerConfig, listener: str, key: str) -> bool:
+def is_set_for(config: BrokerConfig, listener: str, key: Key[object]) -> bool:
     """Return whether the key was given for the listener or in general."""
-    return listener_key(listener, key) in config.given or config.is_set(key)
+    return listener_key(listener, key.name) in config.given or config.is_set(key)
 
 
 def parse_setting(name: str, key: str, text: str) -> ConfigValue:
     """Return the value of a listener's setting by its key's definition. Raises ConfigError with the whole name."""
     from odradek.config.broker import BROKER_CONFIG
 
-    defined = BROKER_CONFIG[key]
-    return Key(name, defined.type, defined.default, defined.importance, defined.doc, defined.validator).parse(text)
+    return BROKER_CONFIG[key].parse(text, setting=name)
 
 
 def check_listener_settings(config: BrokerConfig) -> None:

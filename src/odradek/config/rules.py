@@ -7,6 +7,53 @@ from typing import TYPE_CHECKING
 
 from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
 from odradek.base.errors import ConfigError
+from odradek.config.definition import Key
+from odradek.config.keys.authorizer import SUPER_USERS
+from odradek.config.keys.cluster import BROKER_ID, NODE_ID
+from odradek.config.keys.groups import (
+    GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_ASSIGNORS,
+    GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
+    GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
+    GROUP_CONSUMER_SESSION_TIMEOUT_MS,
+    GROUP_COORDINATOR_REBALANCE_PROTOCOLS,
+    GROUP_MAX_SESSION_TIMEOUT_MS,
+    GROUP_MIN_SESSION_TIMEOUT_MS,
+    GROUP_SHARE_HEARTBEAT_INTERVAL_MS,
+    GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS,
+    GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS,
+    GROUP_SHARE_MAX_SESSION_TIMEOUT_MS,
+    GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS,
+    GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS,
+    GROUP_SHARE_MIN_SESSION_TIMEOUT_MS,
+    GROUP_SHARE_RECORD_LOCK_DURATION_MS,
+    GROUP_SHARE_SESSION_TIMEOUT_MS,
+    GROUP_STREAMS_HEARTBEAT_INTERVAL_MS,
+    GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS,
+    GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS,
+    GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS,
+    GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS,
+    GROUP_STREAMS_SESSION_TIMEOUT_MS,
+    OFFSETS_TOPIC_COMPRESSION_CODEC,
+)
+from odradek.config.keys.log import CORDONED_LOG_DIRS, LOG_CLEANER_DEDUPE_BUFFER_SIZE, LOG_CLEANER_THREADS
+from odradek.config.keys.network import (
+    ADVERTISED_LISTENERS,
+    CONNECTION_FAILED_AUTHENTICATION_DELAY_MS,
+    CONNECTIONS_MAX_IDLE_MS,
+    INTER_BROKER_LISTENER_NAME,
+    MAX_CONNECTIONS_PER_IP,
+    MAX_CONNECTIONS_PER_IP_OVERRIDES,
+    QUEUED_MAX_REQUEST_BYTES,
+    SOCKET_REQUEST_MAX_BYTES,
+)
+from odradek.config.keys.replication import REPLICA_FETCH_WAIT_MAX_MS, REPLICA_LAG_TIME_MAX_MS, REPLICA_SOCKET_TIMEOUT_MS
+from odradek.config.keys.security import AUTHORIZER_CLASS_NAME, EARLY_START_LISTENERS, SECURITY_INTER_BROKER_PROTOCOL
 from odradek.config.listener_settings import check_listener_settings, parse_listener_key
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.policies import is_of_plugins
@@ -46,7 +93,7 @@ def check_required(given: Mapping[str, str]) -> None:
 
 def check(config: BrokerConfig) -> None:
     """Raise ConfigError, one line naming the key, when keys contradict each other or require a feature that is not served."""
-    if config.is_set("broker.id") and config.is_set("node.id") and config.integer("broker.id") != config.integer("node.id"):
+    if config.is_set(BROKER_ID) and config.is_set(NODE_ID) and config[BROKER_ID] != config[NODE_ID]:
         raise ConfigError("broker.id must be the same as node.id where both are set")
     check_listener_settings(config)
     check_served(config)
@@ -74,7 +121,7 @@ def _check_listener_names(config: BrokerConfig) -> None:
     for name in config.controller_listener_names:
         if name not in config.listener_security_protocols:
             raise ConfigError(f"controller.listener.names: the listener {name} has no entry in listener.security.protocol.map")
-    if config.is_set("inter.broker.listener.name") and config.is_set("security.inter.broker.protocol"):
+    if config.is_set(INTER_BROKER_LISTENER_NAME) and config.is_set(SECURITY_INTER_BROKER_PROTOCOL):
         raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
 
 
@@ -113,15 +160,15 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def _check_authorizer(config: BrokerConfig) -> None:
-    name = config.text("authorizer.class.name").strip()
+    name = config[AUTHORIZER_CLASS_NAME].strip()
     if name not in ("", STANDARD_AUTHORIZER):
         raise ConfigError(f"authorizer.class.name={name}: there is no such authorizer here, only {STANDARD_AUTHORIZER}")
     try:
-        parse_super_users(config.text("super.users"))
+        parse_super_users(config[SUPER_USERS])
     except ValueError as error:
         raise ConfigError(f"super.users: {error}") from None
     known = {endpoint.listener for endpoint in config.listeners} | set(config.controller_listener_names)
-    for listener in config.items("early.start.listeners"):
+    for listener in config[EARLY_START_LISTENERS] or ():
         if listener.upper() not in known:
             raise ConfigError(
                 f"early.start.listeners contains listener {listener.upper()}, but this is not contained in listeners "
@@ -146,7 +193,7 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
         if endpoint.listener not in bound:
             raise ConfigError(f"advertised.listeners: the listener {endpoint.listener} is not one of listeners")
         if endpoint.host == "0.0.0.0":
-            if config.is_set("advertised.listeners"):
+            if config.is_set(ADVERTISED_LISTENERS):
                 raise ConfigError("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.")
             raise ConfigError(
                 f"listeners: {endpoint} listens on all addresses, and clients must be told one; "
@@ -175,27 +222,27 @@ def _check_times(config: BrokerConfig) -> None:
         raise ConfigError("log.roll.jitter.ms must be greater than or equal to 0")
     if config.log_retention_ms == 0:
         raise ConfigError("log.retention.ms must be unlimited (-1) or, equal or greater than 1")
-    wait = config.integer("replica.fetch.wait.max.ms")
-    if wait > config.integer("replica.socket.timeout.ms"):
+    wait = config[REPLICA_FETCH_WAIT_MAX_MS]
+    if wait > config[REPLICA_SOCKET_TIMEOUT_MS]:
         raise ConfigError("replica.socket.timeout.ms must not be less than replica.fetch.wait.max.ms")
-    if wait > config.integer("replica.lag.time.max.ms"):
+    if wait > config[REPLICA_LAG_TIME_MAX_MS]:
         raise ConfigError("replica.fetch.wait.max.ms must not be more than replica.lag.time.max.ms")
 
 
 def _check_limits(config: BrokerConfig) -> None:
-    queued = config.integer("queued.max.request.bytes")
-    if 0 < queued < config.integer("socket.request.max.bytes") and config.is_set("queued.max.request.bytes"):
+    queued = config[QUEUED_MAX_REQUEST_BYTES]
+    if 0 < queued < config[SOCKET_REQUEST_MAX_BYTES] and config.is_set(QUEUED_MAX_REQUEST_BYTES):
         raise ConfigError("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
-    if config.integer("max.connections.per.ip") == 0 and not config.text("max.connections.per.ip.overrides"):
+    if config[MAX_CONNECTIONS_PER_IP] == 0 and not config[MAX_CONNECTIONS_PER_IP_OVERRIDES]:
         raise ConfigError("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides is set.")
-    if config.integer("offsets.topic.compression.codec") not in range(5):
+    if config[OFFSETS_TOPIC_COMPRESSION_CODEC] not in range(5):
         raise ConfigError("offsets.topic.compression.codec must be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)")
-    threads = config.integer("log.cleaner.threads")
-    if threads > 0 and config.integer("log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
+    threads = config[LOG_CLEANER_THREADS]
+    if threads > 0 and config[LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads <= 1024 * 1024:
         raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1 MiB for each of log.cleaner.threads")
-    _check_overrides(config.text("max.connections.per.ip.overrides"))
-    idle = config.integer("connections.max.idle.ms")
-    if 0 <= idle <= config.integer("connection.failed.authentication.delay.ms"):
+    _check_overrides(config[MAX_CONNECTIONS_PER_IP_OVERRIDES])
+    idle = config[CONNECTIONS_MAX_IDLE_MS]
+    if 0 <= idle <= config[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS]:
         raise ConfigError(f"connection.failed.authentication.delay.ms must be less than connections.max.idle.ms={idle}, to be of any use")
 
 
@@ -206,44 +253,44 @@ def _check_overrides(text: str) -> None:
             raise ConfigError(f"Invalid value {text} for configuration max.connections.per.ip.overrides: {entry} is not host:count")
 
 
-_ORDERED = (
-    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
-    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
-    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
-    ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
-    ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
-    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
-    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
-    ("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"),
-    ("group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
-    ("group.share.min.session.timeout.ms", "group.share.session.timeout.ms"),
-    ("group.share.session.timeout.ms", "group.share.max.session.timeout.ms"),
-    ("group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"),
-    ("group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
-    ("group.streams.min.heartbeat.interval.ms", "group.streams.heartbeat.interval.ms"),
-    ("group.streams.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"),
-    ("group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"),
-    ("group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"),
+_ORDERED: tuple[tuple[Key[int], Key[int]], ...] = (
+    (GROUP_MIN_SESSION_TIMEOUT_MS, GROUP_MAX_SESSION_TIMEOUT_MS),
+    (GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS),
+    (GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS),
+    (GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS),
+    (GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS),
+    (GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS, GROUP_CONSUMER_SESSION_TIMEOUT_MS),
+    (GROUP_CONSUMER_SESSION_TIMEOUT_MS, GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS),
+    (GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS, GROUP_SHARE_HEARTBEAT_INTERVAL_MS),
+    (GROUP_SHARE_HEARTBEAT_INTERVAL_MS, GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS),
+    (GROUP_SHARE_MIN_SESSION_TIMEOUT_MS, GROUP_SHARE_SESSION_TIMEOUT_MS),
+    (GROUP_SHARE_SESSION_TIMEOUT_MS, GROUP_SHARE_MAX_SESSION_TIMEOUT_MS),
+    (GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS, GROUP_SHARE_RECORD_LOCK_DURATION_MS),
+    (GROUP_SHARE_RECORD_LOCK_DURATION_MS, GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS),
+    (GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS, GROUP_STREAMS_HEARTBEAT_INTERVAL_MS),
+    (GROUP_STREAMS_HEARTBEAT_INTERVAL_MS, GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS),
+    (GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS, GROUP_STREAMS_SESSION_TIMEOUT_MS),
+    (GROUP_STREAMS_SESSION_TIMEOUT_MS, GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS),
 )
 """Pairs of keys; the value of the first must not exceed that of the second."""
 
 
 def _check_groups(config: BrokerConfig) -> None:
     for smaller, larger in _ORDERED:
-        if (config.is_set(smaller) or config.is_set(larger)) and config.integer(smaller) > config.integer(larger):
+        if (config.is_set(smaller) or config.is_set(larger)) and config[smaller] > config[larger]:
             raise ConfigError(f"{larger} must be greater than or equal to {smaller}")
-    if config.integer("group.consumer.heartbeat.interval.ms") >= config.integer("group.consumer.session.timeout.ms"):
+    if config[GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS] >= config[GROUP_CONSUMER_SESSION_TIMEOUT_MS]:
         raise ConfigError("group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms")
-    if "classic" not in [name.lower() for name in config.items("group.coordinator.rebalance.protocols")]:
+    if "classic" not in [name.lower() for name in config[GROUP_COORDINATOR_REBALANCE_PROTOCOLS]]:
         raise ConfigError("Disabling the 'classic' protocol is not supported.")
-    for name in config.items("group.consumer.assignors"):
+    for name in config[GROUP_CONSUMER_ASSIGNORS]:
         if CLASS_NAMES.get(name, name) not in ASSIGNORS:
             raise ConfigError(f"group.consumer.assignors names {name}, which is none of {', '.join(ASSIGNORS)}")
 
 
 def _check_cordoned(config: BrokerConfig) -> None:
     """Raise ConfigError unless cordoned.log.dirs names log directories, or only `*` (KafkaConfig.validateCordonedLogDirs)."""
-    given = config.items("cordoned.log.dirs")
+    given = config[CORDONED_LOG_DIRS]
     if "*" in given and len(given) > 1:
         raise ConfigError("cordoned.log.dirs: when it is set to *, it must not contain other values")
     unknown = [path for path in given if path != "*" and path not in config.log_dirs]

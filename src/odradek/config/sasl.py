@@ -8,12 +8,37 @@ quotes no secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigValue
+from odradek.config.definition import Key, T
 from odradek.config.kerberos import KerberosSettings, kerberos_settings, service_name
+from odradek.config.keys.odradek_only import ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_FILES, ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS
+from odradek.config.keys.security import (
+    CONNECTIONS_MAX_REAUTH_MS,
+    SASL_ENABLED_MECHANISMS,
+    SASL_JAAS_CONFIG,
+    SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES,
+    SASL_KERBEROS_SERVICE_NAME,
+    SASL_LOGIN_CALLBACK_HANDLER_CLASS,
+    SASL_LOGIN_CONNECT_TIMEOUT_MS,
+    SASL_LOGIN_READ_TIMEOUT_MS,
+    SASL_MECHANISM_CONTROLLER_PROTOCOL,
+    SASL_MECHANISM_INTER_BROKER_PROTOCOL,
+    SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS,
+    SASL_OAUTHBEARER_EXPECTED_AUDIENCE,
+    SASL_OAUTHBEARER_EXPECTED_ISSUER,
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS,
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS,
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS,
+    SASL_OAUTHBEARER_JWKS_ENDPOINT_URL,
+    SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS,
+    SASL_OAUTHBEARER_SCOPE_CLAIM_NAME,
+    SASL_OAUTHBEARER_SUB_CLAIM_NAME,
+    SASL_SERVER_CALLBACK_HANDLER_CLASS,
+    SASL_SERVER_MAX_RECEIVE_SIZE,
+)
 from odradek.config.listener_settings import listener_key, listener_value, own_value, parse_listener_key
 from odradek.config.listeners import SASL_PROTOCOLS
 from odradek.security.jaas import LoginModule, parse_jaas
@@ -28,9 +53,7 @@ PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER, GSSAPI)
 """Mechanisms that are served."""
 
-_JAAS = "sasl.jaas.config"
-_SERVER_HANDLER = "sasl.server.callback.handler.class"
-_LOGIN_HANDLER = "sasl.login.callback.handler.class"
+_OF_MECHANISMS = (SASL_JAAS_CONFIG.name, SASL_SERVER_CALLBACK_HANDLER_CLASS.name, SASL_LOGIN_CALLBACK_HANDLER_CLASS.name)
 _JAVA = "org.apache.kafka.common.security"
 _MODULES = {
     PLAIN: f"{_JAVA}.plain.PlainLoginModule",
@@ -45,8 +68,6 @@ _WAIT_MS = 10_000
 UNSECURED_HANDLER = f"{_JAVA}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 SIGNED_HANDLER = f"{_JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 _JWT_VALIDATORS = (f"{_JAVA}.oauthbearer.DefaultJwtValidator", f"{_JAVA}.oauthbearer.BrokerJwtValidator")
-ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 _SERVER_HANDLERS = {
     OAUTHBEARER: (UNSECURED_HANDLER, SIGNED_HANDLER),
     PLAIN: (f"{_JAVA}.plain.internals.PlainServerCallbackHandler",),
@@ -112,50 +133,49 @@ class NodeLogin(NamedTuple):
         return f"NodeLogin({self.mechanism}, {self.name})"
 
 
-def sasl_value(config: BrokerConfig, listener: str, mechanism: str, key: str) -> ConfigValue:
+def sasl_value(config: BrokerConfig, listener: str, mechanism: str, key: Key[T]) -> T:
     """Return the value that applies to a mechanism of a listener."""
     for each in (mechanism, ""):
         own = own_value(config, listener, key, each)
         if own is not None:
             return own
-    return config.get(key)
+    return config[key]
 
 
 def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
     """Return the settings of a listener that requires SASL. Raises ConfigError."""
-    name = "sasl.enabled.mechanisms"
-    own = own_value(config, listener, name)
-    mechanisms = tuple(cast("list[str]", own if own is not None else config.get(name)))
-    if own is not None:
-        name = listener_key(listener, name)
+    own = own_value(config, listener, SASL_ENABLED_MECHANISMS)
+    mechanisms = tuple(own if own is not None else config[SASL_ENABLED_MECHANISMS])
+    name = SASL_ENABLED_MECHANISMS.name if own is None else listener_key(listener, SASL_ENABLED_MECHANISMS.name)
     if not mechanisms:
         raise ConfigError(f"{name} is empty, and the listener {listener} asks for SASL; it may have {', '.join(MECHANISMS)}")
     for mechanism in mechanisms:
         if mechanism not in MECHANISMS:
-            hint = "" if own is not None or config.is_set(name) else f" (Kafka's default); set it to some of {', '.join(MECHANISMS)}"
+            chosen = own is not None or config.is_set(SASL_ENABLED_MECHANISMS)
+            hint = "" if chosen else f" (Kafka's default); set it to some of {', '.join(MECHANISMS)}"
             raise ConfigError(f"{name}: the listener {listener} offers {mechanism}{hint}, which Odradek does not serve")
     return ListenerSasl(
         listener,
         mechanisms,
-        cast(int, listener_value(config, listener, "sasl.server.max.receive.size")),
-        {each: cast(int, sasl_value(config, listener, each, "connections.max.reauth.ms")) for each in mechanisms},
+        listener_value(config, listener, SASL_SERVER_MAX_RECEIVE_SIZE),
+        {each: sasl_value(config, listener, each, CONNECTIONS_MAX_REAUTH_MS) for each in mechanisms},
         _users(config, listener) if PLAIN in mechanisms else {},
         _bearer(config, listener) if OAUTHBEARER in mechanisms else None,
         _kerberos(config, listener) if GSSAPI in mechanisms else None,
     )
 
 
-def node_login(config: BrokerConfig, listener: str, mechanism_key: str) -> NodeLogin | None:
+def node_login(config: BrokerConfig, listener: str, mechanism_key: Key[str]) -> NodeLogin | None:
     """Return the login of this node at `listener` of other nodes, by the mechanism in `mechanism_key`; None without SASL. Raises
     ConfigError.
     """
     if config.listener_security_protocols.get(listener) not in SASL_PROTOCOLS:
         return None
-    mechanism = config.text(mechanism_key)
+    mechanism = config[mechanism_key]
     if mechanism not in MECHANISMS:
         hint = "" if config.is_set(mechanism_key) else f" (Kafka's default); set it to one of {', '.join(MECHANISMS)}"
         raise ConfigError(f"{mechanism_key}={mechanism}{hint}: the listener {listener} asks for SASL, and {mechanism} is not served")
-    key = listener_key(listener, _JAAS, mechanism)
+    key = listener_key(listener, SASL_JAAS_CONFIG.name, mechanism)
     module = _module(config, listener, mechanism)
     if module is None:
         raise ConfigError(f"{key} is missing: it says as whom this node logs in to the listener {listener} of others")
@@ -183,19 +203,21 @@ def check_sasl(config: BrokerConfig) -> None:
 
 
 def _check_inter_broker(config: BrokerConfig) -> None:
-    name = "sasl.mechanism.inter.broker.protocol"
     listener = config.inter_broker_listener_name
     if config.listener_security_protocols.get(listener) in SASL_PROTOCOLS:
-        enabled = own_value(config, listener, "sasl.enabled.mechanisms") or config.items("sasl.enabled.mechanisms")
-        if config.text(name) not in cast("list[str]", enabled):
-            raise ConfigError(f"{name} must be included in sasl.enabled.mechanisms when SASL is used for inter-broker communication")
+        enabled = own_value(config, listener, SASL_ENABLED_MECHANISMS) or config[SASL_ENABLED_MECHANISMS]
+        if config[SASL_MECHANISM_INTER_BROKER_PROTOCOL] not in enabled:
+            raise ConfigError(
+                "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used for "
+                "inter-broker communication"
+            )
 
 
-def _login_listeners(config: BrokerConfig) -> list[tuple[str, str]]:
+def _login_listeners(config: BrokerConfig) -> list[tuple[str, Key[str]]]:
     """Return the listeners of other nodes that this node connects to, and the keys of their mechanisms."""
-    found = [(name, "sasl.mechanism.controller.protocol") for name in config.controller_listener_names[:1]]
+    found = [(name, SASL_MECHANISM_CONTROLLER_PROTOCOL) for name in config.controller_listener_names[:1]]
     if config.is_broker:
-        found.append((config.inter_broker_listener_name, "sasl.mechanism.inter.broker.protocol"))
+        found.append((config.inter_broker_listener_name, SASL_MECHANISM_INTER_BROKER_PROTOCOL))
     return found
 
 
@@ -203,14 +225,14 @@ def _check_jaas_names(config: BrokerConfig) -> None:
     for name in config.given:
         setting = parse_listener_key(name)
         key = name if setting is None else setting.key
-        if key in (_JAAS, _SERVER_HANDLER, _LOGIN_HANDLER) and (setting is None or not setting.mechanism):
+        if key in _OF_MECHANISMS and (setting is None or not setting.mechanism):
             raise ConfigError(f"{name} has no effect: it is written for a mechanism of a listener, {listener_key('NAME', key, 'plain')}")
         if setting is not None and setting.mechanism and setting.mechanism.upper() not in MECHANISMS:
             raise ConfigError(f"{name}: {setting.mechanism.upper()} is not served; the mechanisms are {', '.join(MECHANISMS)}")
-        if setting is not None and key == _JAAS:
+        if setting is not None and key == SASL_JAAS_CONFIG.name:
             _module(config, setting.listener, setting.mechanism.upper())
-        elif setting is not None and key == _SERVER_HANDLER:
-            given = cast(str, own_value(config, setting.listener, _SERVER_HANDLER, setting.mechanism))
+        elif setting is not None and key == SASL_SERVER_CALLBACK_HANDLER_CLASS.name:
+            given = own_value(config, setting.listener, SASL_SERVER_CALLBACK_HANDLER_CLASS, setting.mechanism) or ""
             _check_handler(name, given, _SERVER_HANDLERS[setting.mechanism.upper()])
 
 
@@ -220,11 +242,11 @@ def _check_handler(name: str, given: str, served: tuple[str, ...]) -> None:
 
 
 def _module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule | None:
-    key = listener_key(listener, _JAAS, mechanism)
-    line = own_value(config, listener, _JAAS, mechanism)
+    key = listener_key(listener, SASL_JAAS_CONFIG.name, mechanism)
+    line = own_value(config, listener, SASL_JAAS_CONFIG, mechanism)
     if line is None:
         return None
-    module = parse_jaas(cast(str, line), key)
+    module = parse_jaas(line, key)
     wanted = _MODULES[mechanism]
     if f"{module.package}.{module.name}" != wanted:
         raise ConfigError(f"{key} must name the login module {wanted}")
@@ -234,28 +256,30 @@ def _module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule 
 def _users(config: BrokerConfig, listener: str) -> dict[str, str]:
     module = _module(config, listener, PLAIN)
     if module is None:
-        raise ConfigError(f"{listener_key(listener, _JAAS, PLAIN)} is missing: the listener {listener} offers PLAIN and knows no users")
+        raise ConfigError(
+            f"{listener_key(listener, SASL_JAAS_CONFIG.name, PLAIN)} is missing: the listener {listener} offers PLAIN and knows no users"
+        )
     return {name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)}
 
 
 def _kerberos(config: BrokerConfig, listener: str) -> KerberosSettings:
-    key = listener_key(listener, _JAAS, GSSAPI)
+    key = listener_key(listener, SASL_JAAS_CONFIG.name, GSSAPI)
     module = _module(config, listener, GSSAPI)
     if module is None:
         raise ConfigError(f"{key} is missing: the listener {listener} offers GSSAPI and has no key")
     _service(config, listener, module)
-    rules = cast("list[str]", sasl_value(config, listener, GSSAPI, "sasl.kerberos.principal.to.local.rules"))
+    rules = sasl_value(config, listener, GSSAPI, SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES)
     return kerberos_settings(module, key, rules)
 
 
 def _service(config: BrokerConfig, listener: str, module: LoginModule) -> str:
-    given = cast("str | None", sasl_value(config, listener, GSSAPI, "sasl.kerberos.service.name"))
-    return service_name(module, listener_key(listener, _JAAS, GSSAPI), given)
+    given = sasl_value(config, listener, GSSAPI, SASL_KERBEROS_SERVICE_NAME)
+    return service_name(module, listener_key(listener, SASL_JAAS_CONFIG.name, GSSAPI), given)
 
 
 def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
-    handler_key = listener_key(listener, _SERVER_HANDLER, OAUTHBEARER)
-    handler = own_value(config, listener, _SERVER_HANDLER, OAUTHBEARER)
+    handler_key = listener_key(listener, SASL_SERVER_CALLBACK_HANDLER_CLASS.name, OAUTHBEARER)
+    handler = own_value(config, listener, SASL_SERVER_CALLBACK_HANDLER_CLASS, OAUTHBEARER)
     if handler is None:
         raise ConfigError(
             f"{handler_key} is missing: OAUTHBEARER with signed tokens needs {SIGNED_HANDLER}; Kafka's default takes tokens that nobody "
@@ -266,31 +290,31 @@ def _bearer(config: BrokerConfig, listener: str) -> BearerSettings:
         try:
             return BearerSettings(unsecured=unsecured_rules({} if module is None else module.options))
         except ValueError as error:
-            raise ConfigError(f"{listener_key(listener, _JAAS, OAUTHBEARER)}: {error}") from None
-    validator = sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwt.validator.class")
+            raise ConfigError(f"{listener_key(listener, SASL_JAAS_CONFIG.name, OAUTHBEARER)}: {error}") from None
+    validator = sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_JWT_VALIDATOR_CLASS)
     if validator not in _JWT_VALIDATORS:
         raise ConfigError(
             f"sasl.oauthbearer.jwt.validator.class={validator}: classes of Java cannot run here; there is {_JWT_VALIDATORS[0]}"
         )
-    url = cast("str | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.url"))
+    url = sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_JWKS_ENDPOINT_URL)
     if not url:
         raise ConfigError(
             f"sasl.oauthbearer.jwks.endpoint.url is missing: the listener {listener} could not check the signatures of tokens"
         )
     _check_allowed(config, url)
-    audiences = cast("list[str] | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.expected.audience"))
-    connect_ms = cast("int | None", sasl_value(config, listener, OAUTHBEARER, "sasl.login.connect.timeout.ms"))
-    read_ms = cast("int | None", sasl_value(config, listener, OAUTHBEARER, "sasl.login.read.timeout.ms"))
+    audiences = sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_EXPECTED_AUDIENCE)
+    connect_ms = sasl_value(config, listener, OAUTHBEARER, SASL_LOGIN_CONNECT_TIMEOUT_MS)
+    read_ms = sasl_value(config, listener, OAUTHBEARER, SASL_LOGIN_READ_TIMEOUT_MS)
     return BearerSettings(
         url=url,
-        issuer=cast("str | None", sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.expected.issuer")),
+        issuer=sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_EXPECTED_ISSUER),
         audiences=tuple(audiences or ()),
-        skew_s=float(cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.clock.skew.seconds"))),
-        scope_claim=cast(str, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.scope.claim.name")),
-        subject_claim=cast(str, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.sub.claim.name")),
-        refresh_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.refresh.ms")) / 1000,
-        retry_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")) / 1000,
-        retry_max_s=cast(int, sasl_value(config, listener, OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")) / 1000,
+        skew_s=float(sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS)),
+        scope_claim=sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_SCOPE_CLAIM_NAME),
+        subject_claim=sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_SUB_CLAIM_NAME),
+        refresh_s=sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS) / 1000,
+        retry_s=sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS) / 1000,
+        retry_max_s=sasl_value(config, listener, OAUTHBEARER, SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MAX_MS) / 1000,
         connect_s=(connect_ms or _WAIT_MS) / 1000,
         read_s=(read_ms or _WAIT_MS) / 1000,
     )
@@ -301,7 +325,12 @@ def _check_allowed(config: BrokerConfig, url: str) -> None:
     scheme = urlsplit(url).scheme.lower()
     if scheme not in ("file", "http", "https"):
         raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: it must begin with file:, http: or https:")
-    if url not in config.items(ALLOWED_URLS):
-        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url} cannot be accessed due to restrictions; add it to {ALLOWED_URLS}")
-    if scheme == "file" and unquote(urlsplit(url).path) not in config.items(ALLOWED_FILES):
-        raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: the file is not named in {ALLOWED_FILES}")
+    if url not in config[ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS]:
+        raise ConfigError(
+            f"sasl.oauthbearer.jwks.endpoint.url={url} cannot be accessed due to restrictions; "
+            f"add it to {ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_URLS}"
+        )
+    if scheme == "file" and unquote(urlsplit(url).path) not in config[ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_FILES]:
+        raise ConfigError(
+            f"sasl.oauthbearer.jwks.endpoint.url={url}: the file is not named in {ORG_APACHE_KAFKA_SASL_OAUTHBEARER_ALLOWED_FILES}"
+        )

@@ -6,8 +6,38 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigDef, ConfigValue, format_value
+from odradek.config.definition import Config, ConfigDef, ConfigValue, Key, format_value
 from odradek.config.keys import topics
+from odradek.config.keys.topics import (
+    CLEANUP_POLICY,
+    COMPRESSION_GZIP_LEVEL,
+    COMPRESSION_LZ4_LEVEL,
+    COMPRESSION_TYPE,
+    COMPRESSION_ZSTD_LEVEL,
+    DELETE_RETENTION_MS,
+    FILE_DELETE_DELAY_MS,
+    FLUSH_MESSAGES,
+    FLUSH_MS,
+    FOLLOWER_REPLICATION_THROTTLED_REPLICAS,
+    INDEX_INTERVAL_BYTES,
+    INTERNAL_SEGMENT_BYTES,
+    LEADER_REPLICATION_THROTTLED_REPLICAS,
+    MAX_COMPACTION_LAG_MS,
+    MAX_MESSAGE_BYTES,
+    MESSAGE_TIMESTAMP_AFTER_MAX_MS,
+    MESSAGE_TIMESTAMP_BEFORE_MAX_MS,
+    MESSAGE_TIMESTAMP_TYPE,
+    MIN_CLEANABLE_DIRTY_RATIO,
+    MIN_COMPACTION_LAG_MS,
+    MIN_INSYNC_REPLICAS,
+    PREALLOCATE,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+    SEGMENT_INDEX_BYTES,
+    SEGMENT_JITTER_MS,
+    SEGMENT_MS,
+)
 from odradek.config.references import has_reference
 
 if TYPE_CHECKING:
@@ -73,30 +103,28 @@ class EffectiveValue(NamedTuple):
 
 
 def effective_topic_value(
-    name: str, static: Mapping[str, str], cluster: Mapping[str, str], node: Mapping[str, str], own: Mapping[str, str]
+    key: Key[ConfigValue], static: Mapping[str, str], cluster: Mapping[str, str], node: Mapping[str, str], own: Mapping[str, str]
 ) -> EffectiveValue:
     """Return a topic key's value as the controller resolves it (KafkaConfigSchema.resolveEffectiveTopicConfig).
 
     `own` are the topic's overrides; `node`, `cluster` and `static` are a broker's dynamic keys, those of all brokers, and its file.
     """
-    if name in own:
-        return EffectiveValue(own[name], SOURCE_TOPIC)
+    if key.name in own:
+        return EffectiveValue(own[key.name], SOURCE_TOPIC)
     layers = ((node, SOURCE_DYNAMIC_BROKER), (cluster, SOURCE_DYNAMIC_DEFAULT_BROKER), (static, SOURCE_STATIC_BROKER))
     for layer, source in layers:
-        for synonym, factor in SYNONYMS.get(name, ()):
+        for synonym, factor in SYNONYMS.get(key.name, ()):
             # Only the broker that resolves a reference knows its value; the controller ignores the key.
             if synonym in layer and not has_reference(layer[synonym]):
                 text = layer[synonym]
                 return EffectiveValue(text if factor == 1 else str(int(text) * factor), source)
-    key = TOPIC_CONFIG[name]
     return EffectiveValue(format_value(key.type, key.default_value()), SOURCE_DEFAULT)
 
 
-class TopicConfig:
+class TopicConfig(Config):
     """Configuration of one topic, immutable. Sizes are bytes, times milliseconds; `overrides` are the topic's own settings as text."""
 
     __slots__ = (
-        "_values",
         "cleanup_policy",
         "compact",
         "compression_gzip_level",
@@ -132,51 +160,43 @@ class TopicConfig:
 
     def __init__(self, values: Mapping[str, ConfigValue], overrides: Mapping[str, str]) -> None:
         """`values` holds every topic key; use `build`."""
-        self._values = dict(values)
+        super().__init__(TOPIC_CONFIG, values)
         self.overrides = dict(overrides)
-        integer = self._integer
-        internal = cast("int | None", values.get("internal.segment.bytes"))
-        self.segment_bytes: int = internal if internal is not None else integer("segment.bytes")
-        self.segment_ms: int = integer("segment.ms")
-        self.segment_jitter_ms: int = integer("segment.jitter.ms")
-        self.segment_index_bytes: int = integer("segment.index.bytes")
-        self.index_interval_bytes: int = integer("index.interval.bytes")
-        self.flush_messages: int = integer("flush.messages")
-        self.flush_ms: int = integer("flush.ms")
-        self.retention_ms: int = integer("retention.ms")
-        self.retention_bytes: int = integer("retention.bytes")
-        self.max_message_bytes: int = integer("max.message.bytes")
-        self.file_delete_delay_ms: int = integer("file.delete.delay.ms")
-        self.delete_retention_ms: int = integer("delete.retention.ms")
-        self.min_compaction_lag_ms: int = integer("min.compaction.lag.ms")
-        self.max_compaction_lag_ms: int = integer("max.compaction.lag.ms")
-        self.min_cleanable_dirty_ratio: float = cast(float, values["min.cleanable.dirty.ratio"])
-        self.cleanup_policy: tuple[str, ...] = tuple(cast("list[str]", values["cleanup.policy"]))
+        internal = self[INTERNAL_SEGMENT_BYTES]
+        self.segment_bytes: int = internal if internal is not None else self[SEGMENT_BYTES]
+        self.segment_ms: int = self[SEGMENT_MS]
+        self.segment_jitter_ms: int = self[SEGMENT_JITTER_MS]
+        self.segment_index_bytes: int = self[SEGMENT_INDEX_BYTES]
+        self.index_interval_bytes: int = self[INDEX_INTERVAL_BYTES]
+        self.flush_messages: int = self[FLUSH_MESSAGES]
+        self.flush_ms: int = self[FLUSH_MS]
+        self.retention_ms: int = self[RETENTION_MS]
+        self.retention_bytes: int = self[RETENTION_BYTES]
+        self.max_message_bytes: int = self[MAX_MESSAGE_BYTES]
+        self.file_delete_delay_ms: int = self[FILE_DELETE_DELAY_MS]
+        self.delete_retention_ms: int = self[DELETE_RETENTION_MS]
+        self.min_compaction_lag_ms: int = self[MIN_COMPACTION_LAG_MS]
+        self.max_compaction_lag_ms: int = self[MAX_COMPACTION_LAG_MS]
+        self.min_cleanable_dirty_ratio: float = self[MIN_CLEANABLE_DIRTY_RATIO]
+        self.cleanup_policy: tuple[str, ...] = tuple(self[CLEANUP_POLICY])
         self.compact: bool = "compact" in self.cleanup_policy
         self.delete: bool = "delete" in self.cleanup_policy
         self.max_segment_ms: int = self._max_segment_ms()
-        self.compression_type: str = cast(str, values["compression.type"])
-        self.compression_gzip_level: int = integer("compression.gzip.level")
-        self.compression_lz4_level: int = integer("compression.lz4.level")
-        self.compression_zstd_level: int = integer("compression.zstd.level")
-        self.min_insync_replicas: int = integer("min.insync.replicas")
-        self.message_timestamp_type: str = cast(str, values["message.timestamp.type"])
-        self.message_timestamp_before_max_ms: int = integer("message.timestamp.before.max.ms")
-        self.message_timestamp_after_max_ms: int = integer("message.timestamp.after.max.ms")
-        self.preallocate: bool = cast(bool, values["preallocate"])
-        self.leader_throttled_replicas: list[str] = cast("list[str]", values["leader.replication.throttled.replicas"])
-        self.follower_throttled_replicas: list[str] = cast("list[str]", values["follower.replication.throttled.replicas"])
+        self.compression_type: str = self[COMPRESSION_TYPE]
+        self.compression_gzip_level: int = self[COMPRESSION_GZIP_LEVEL]
+        self.compression_lz4_level: int = self[COMPRESSION_LZ4_LEVEL]
+        self.compression_zstd_level: int = self[COMPRESSION_ZSTD_LEVEL]
+        self.min_insync_replicas: int = self[MIN_INSYNC_REPLICAS]
+        self.message_timestamp_type: str = self[MESSAGE_TIMESTAMP_TYPE]
+        self.message_timestamp_before_max_ms: int = self[MESSAGE_TIMESTAMP_BEFORE_MAX_MS]
+        self.message_timestamp_after_max_ms: int = self[MESSAGE_TIMESTAMP_AFTER_MAX_MS]
+        self.preallocate: bool = self[PREALLOCATE]
+        self.leader_throttled_replicas: list[str] = self[LEADER_REPLICATION_THROTTLED_REPLICAS]
+        self.follower_throttled_replicas: list[str] = self[FOLLOWER_REPLICATION_THROTTLED_REPLICAS]
 
     def _max_segment_ms(self) -> int:
         """Return the time (ms) after which the active segment rolls, so that its records are compacted in time (LogConfig.maxSegmentMs)."""
         return min(self.max_compaction_lag_ms, self.segment_ms) if self.compact and self.max_compaction_lag_ms > 0 else self.segment_ms
-
-    def _integer(self, name: str) -> int:
-        return cast(int, self._values[name])
-
-    def get(self, name: str) -> ConfigValue:
-        """Return the effective value of a key. Raises KeyError for an unknown key."""
-        return self._values[name]
 
     @classmethod
     def build(cls, broker: BrokerConfig | None, overrides: Mapping[str, str], dynamic: Sequence[Mapping[str, str]] = ()) -> TopicConfig:
@@ -241,7 +261,7 @@ def _dynamic_values(layer: Mapping[str, str]) -> dict[str, ConfigValue]:
     """Return the topic keys that get their value from broker keys set at run time."""
     found: dict[str, ConfigValue] = {}
     for name in SYNONYMS if layer else ():
-        value, source = effective_topic_value(name, layer, {}, {}, {})
+        value, source = effective_topic_value(TOPIC_CONFIG[name], layer, {}, {}, {})
         if source == SOURCE_STATIC_BROKER and value is not None:
             found[name] = TOPIC_CONFIG[name].parse(value)
     return found
@@ -249,7 +269,7 @@ def _dynamic_values(layer: Mapping[str, str]) -> dict[str, ConfigValue]:
 
 def _broker_value(broker: BrokerConfig, name: str) -> ConfigValue:
     for synonym, factor in SYNONYMS.get(name, ()):
-        value = broker.get(synonym)
+        value = broker[broker.definition[synonym]]
         if value is None:
             continue
         if factor != 1 or name == "retention.ms":

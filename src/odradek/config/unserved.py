@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import PASSWORD, Key
+from odradek.config.definition import PASSWORD, ConfigValue, Key
 from odradek.config.listener_settings import parse_listener_key
 from odradek.config.policies import is_of_plugins
 
@@ -103,7 +103,7 @@ def check_served_setting(name: str, text: str) -> None:
         raise ConfigError(f"{name}{shown} needs {feature}, which Odradek does not serve yet; leave the key out")
 
 
-def _missing(key: Key, text: str) -> str | None:
+def _missing(key: Key[ConfigValue], text: str) -> str | None:
     """Return the feature that the value needs and that is not served yet."""
     if key.name in UNSERVED:
         allowed, feature = UNSERVED[key.name]

@@ -19,6 +19,7 @@ from uuid import UUID
 from odradek.base.disk import Disk
 from odradek.base.errors import OdradekError, StorageError
 from odradek.base.ids import random_uuid, uuid_from_string, uuid_to_string
+from odradek.config.keys.cluster import PROCESS_ROLES
 from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, Endpoint, Voter, VoterSet
 from odradek.metadata import features
 from odradek.metadata.versioned import VersionedRecord
@@ -232,7 +233,7 @@ def format_storage(
     """
     chosen = dict(feature_levels or {})
     directories = log_directories(config)
-    if not config.items("process.roles"):
+    if not config[PROCESS_ROLES]:
         raise FormatError(
             "The kafka configuration file appears to be for a legacy cluster. Formatting is only supported for clusters in KRaft mode."
         )

@@ -27,6 +27,8 @@ from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicIdPartition, TopicPartition
+from odradek.config.keys.replication import NUM_REPLICA_ALTER_LOG_DIRS_THREADS
+from odradek.config.keys.run_time import REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND
 from odradek.replication.flushing import Flusher, RunJob
 from odradek.storage.append import UnexpectedAppendOffsetError
 from odradek.storage.common_prefix import common_end
@@ -304,7 +306,7 @@ class FutureReplicas:
     # -- copying -----------------------------------------------------------------------------------------------------------------------
 
     def _copy(self, move: Move) -> None:
-        limit = self._config.current.optional_integer("num.replica.alter.log.dirs.threads") or len(self._log_manager.directories)
+        limit = self._config.current[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(self._log_manager.directories)
         if self._copying >= limit:
             self._waiting.append(move)
             return
@@ -363,7 +365,7 @@ class FutureReplicas:
 
     def _throttle(self, size: int) -> None:
         """Delay the next chunk: replica.alter.log.dirs.io.max.bytes.per.second holds for all moves together."""
-        rate = self._config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
+        rate = self._config[REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND]
         self._free_at = max(self._free_at, self._clock.monotonic()) + size / max(rate, 1)
 
     def _append(self, move: Move, data: bytes) -> None:

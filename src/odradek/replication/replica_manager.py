@@ -18,6 +18,13 @@ from odradek.base.disk import Disk
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.config.keys.replication import (
+    FETCH_MAX_BYTES,
+    MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS,
+    REPLICA_LAG_TIME_MAX_MS,
+    REPLICA_SELECTOR_CLASS,
+)
+from odradek.config.keys.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from odradek.metrics.traffic import Traffic
 from odradek.replication.alter_partition import AlterPartitionManager, SendAlterPartition
 from odradek.replication.appender import Appender
@@ -79,8 +86,8 @@ class ReplicaManager:
         self.local_id = config.node_id
         self.config = config
         self.dynamic_config = dynamic_config or DynamicBrokerConfig(config)
-        self.fetch_max_bytes = config.integer("fetch.max.bytes")
-        self.max_lag_ms = config.integer("replica.lag.time.max.ms")
+        self.fetch_max_bytes = config[FETCH_MAX_BYTES]
+        self.max_lag_ms = config[REPLICA_LAG_TIME_MAX_MS]
         self.cluster = ImageClusterView(metadata)
         self.delayed = DelayedOperations(clock)
         self.traffic = Traffic()
@@ -92,9 +99,9 @@ class ReplicaManager:
         self._checkpointing = False
         self.flusher = Flusher(disk, run_job, clock)
         self.appender = Appender(self.partitions, self.delayed, self.flusher, self.traffic)
-        verify = config.flag("transaction.partition.verification.enable")
+        verify = config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
         self.verified_appender = VerifiedAppender(self.partitions, self.appender, verifier or NoCoordinator(), verify=verify)
-        select = selector_for((config.optional_text("replica.selector.class") or "").strip())
+        select = selector_for((config[REPLICA_SELECTOR_CLASS] or "").strip())
         preferred = None if select is None else PreferredReplicas(select, self.cluster, clock, self.local_id)
         self.reader = Reader(self.partitions, self.delayed, preferred, self.traffic)
         self.leader_quota: ReplicationQuota | None = None
@@ -112,9 +119,7 @@ class ReplicaManager:
             assign=assign,
             on_moved=self._moved,
         )
-        self.fetch_sessions = FetchSessionCache(
-            clock, rng, config.integer("max.incremental.fetch.session.cache.slots"), self.delayed.followers
-        )
+        self.fetch_sessions = FetchSessionCache(clock, rng, config[MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS], self.delayed.followers)
         log_manager.on_shortened = lambda log: self.delayed.followers.changed(log.topic_partition)
         self.changes = MetadataChanges(self, log_manager)
 

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from odradek.config.keys.authorizer import ALLOW_EVERYONE_IF_NO_ACL_FOUND, SUPER_USERS
 from odradek.security.principal import parse_super_users
 from odradek.security.standard import StandardAuthorizer
 from odradek.server.audit import Audit
@@ -41,9 +42,7 @@ class AclPublisher:
 
 def new_authorizer(config: BrokerConfig) -> StandardAuthorizer[UUID]:
     """Return the authorizer that the configuration describes, without ACLs."""
-    return StandardAuthorizer(
-        parse_super_users(config.text("super.users")), allow_without_acl=config.flag("allow.everyone.if.no.acl.found")
-    )
+    return StandardAuthorizer(parse_super_users(config[SUPER_USERS]), allow_without_acl=config[ALLOW_EVERYONE_IF_NO_ACL_FOUND])
 
 
 def install(services: Services) -> AclPublisher:

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 from odradek.base.errors import OdradekError
 from odradek.config.dynamic_broker import DynamicBrokerConfig
+from odradek.config.keys.cluster import SERVER_MAX_STARTUP_TIME_MS
+from odradek.config.keys.odradek_only import BROKER_SESSION_DISCONNECT_TIMEOUT_MS
+from odradek.config.keys.security import DELEGATION_TOKEN_SECRET_KEY
 from odradek.config.without_effect import ineffective
 from odradek.handlers.scopes import BROKER
 from odradek.metadata.image import EMPTY
@@ -93,10 +96,10 @@ class Broker:
         services.random = rng or random.Random()
         services.disk = disk
         services.node_id = config.node_id
-        fences_early = config.integer("broker.session.disconnect.timeout.ms") >= 0
+        fences_early = config[BROKER_SESSION_DISCONNECT_TIMEOUT_MS] >= 0
         services.metadata = MetadataCache(EMPTY, config.broker_session_timeout_ms / 1000 if fences_early else 0.0)
         services.bound_listeners = []
-        if secret := config.optional_text("delegation.token.secret.key"):
+        if secret := config[DELEGATION_TOKEN_SECRET_KEY]:
             from odradek.security.tokens import TokenSecret
 
             services.token_secret = TokenSecret(secret)
@@ -134,7 +137,7 @@ class Broker:
             logger.warning("%s", self.config.hide(line))
         self.states.to(BrokerState.STARTING)
         steps = self.loop.create_task(start_node(self._startup, self._node, format_if_empty=self._format_if_empty))
-        longest_ms = self.config.integer("server.max.startup.time.ms")
+        longest_ms = self.config[SERVER_MAX_STARTUP_TIME_MS]
         late: StartError | None = None
         try:
             timeout_s = longest_ms / 1000 if longest_ms < _FOREVER_MS else None

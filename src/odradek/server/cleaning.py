@@ -6,6 +6,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.config.keys.log import (
+    LOG_CLEANER_BACKOFF_MS,
+    LOG_CLEANER_DEDUPE_BUFFER_SIZE,
+    LOG_CLEANER_ENABLE,
+    LOG_CLEANER_IO_BUFFER_LOAD_FACTOR,
+    LOG_CLEANER_IO_BUFFER_SIZE,
+    LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
+    LOG_CLEANER_THREADS,
+)
 from odradek.server.jobs import as_future
 from odradek.server.step import Step
 from odradek.storage.compaction.manager import CleanerManager
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RECONFIGURED_BY = ("log.cleaner.threads", "log.cleaner.io.max.bytes.per.second", "log.cleaner.backoff.ms")
+RECONFIGURED_BY = (LOG_CLEANER_THREADS, LOG_CLEANER_IO_MAX_BYTES_PER_SECOND, LOG_CLEANER_BACKOFF_MS)
 """Keys that take effect at once; the other log.cleaner.* keys take effect with the next cleaning."""
 _LARGEST_MAP = 0x7FFFFFFF
 """Bytes of the dedupe buffer that one thread can use, at most."""
@@ -42,7 +51,7 @@ class LogCleaner:
         self._disk = disk
         self._log_manager = log_manager
         self.manager = CleanerManager(disk, log_manager)
-        self._throttle = Throttle(clock, config.number("log.cleaner.io.max.bytes.per.second"))
+        self._throttle = Throttle(clock, config[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND])
         self._workers: list[_Worker] = []
         self._stopped: Deferred[None] | None = None
         self._writing = 0
@@ -68,8 +77,8 @@ class LogCleaner:
     def _reconfigured(self) -> None:
         if self._stopped is not None:
             return
-        self._throttle.rate = self._config.number("log.cleaner.io.max.bytes.per.second")
-        wanted = self._config.integer("log.cleaner.threads")
+        self._throttle.rate = self._config[LOG_CLEANER_IO_MAX_BYTES_PER_SECOND]
+        wanted = self._config[LOG_CLEANER_THREADS]
         at_work = [worker for worker in self._workers if not worker.retiring]
         for worker in at_work[wanted:]:
             worker.retire()
@@ -91,7 +100,7 @@ class LogCleaner:
     @property
     def backoff_s(self) -> float:
         """Seconds to wait when no log needs cleaning."""
-        return self._config.integer("log.cleaner.backoff.ms") / 1000
+        return self._config[LOG_CLEANER_BACKOFF_MS] / 1000
 
     def begin(self) -> CleaningRun | None:
         """Return the most urgent cleaning, with the current configuration; None when no log needs cleaning."""
@@ -103,10 +112,10 @@ class LogCleaner:
         from odradek.storage.compaction.run import CleaningRun
 
         config = self._config
-        threads = max(config.integer("log.cleaner.threads"), 1)
-        memory = min(config.integer("log.cleaner.dedupe.buffer.size") // threads, _LARGEST_MAP)
+        threads = max(config[LOG_CLEANER_THREADS], 1)
+        memory = min(config[LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads, _LARGEST_MAP)
         try:
-            offset_map = OffsetMap(memory, load_factor=config.number("log.cleaner.io.buffer.load.factor"))
+            offset_map = OffsetMap(memory, load_factor=config[LOG_CLEANER_IO_BUFFER_LOAD_FACTOR])
         except ValueError as error:
             logger.error("Nothing can be compacted with log.cleaner.io.buffer.load.factor and log.cleaner.dedupe.buffer.size: %s", error)
             self.manager.dropped(plan)
@@ -119,7 +128,7 @@ class LogCleaner:
             disk=self._disk,
             clock=self._clock,
             throttle=self._throttle,
-            buffer_bytes=config.integer("log.cleaner.io.buffer.size") // threads // 2,
+            buffer_bytes=config[LOG_CLEANER_IO_BUFFER_SIZE] // threads // 2,
         )
 
     def ended(self) -> None:
@@ -239,7 +248,7 @@ class CleanLogs(Step[None]):
 
     async def start(self) -> None:
         node, config = self._node, self._node.services.dynamic_config
-        if config.flag("log.cleaner.enable"):
+        if config[LOG_CLEANER_ENABLE]:
             self._cleaner = LogCleaner(config, node.clock, node.jobs, node.disk, self._log_manager)
             self._cleaner.start()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.config.keys.network import MAX_CONNECTION_CREATION_RATE
+from odradek.config.keys.observability import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
 from odradek.config.listener_settings import own_value
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.limits import UNLIMITED
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from odradek.quotas.connections import ConnectionRates
     from odradek.quotas.managers import Changes
 
-_RATE = "max.connection.creation.rate"
-
 
 class ConnectionLimits:
     """Updates the rates of an acceptor with the configuration and the address quotas."""
@@ -31,14 +31,14 @@ class ConnectionLimits:
         self._rates: dict[str, ConnectionRates] = {}
         acceptor.admission.protected = protected_listener(config.static)
         self.configure()
-        config.subscribe((_RATE,), self.configure)
+        config.subscribe((MAX_CONNECTION_CREATION_RATE,), self.configure)
         config.on_set.append(self.configure)
 
     def configure(self) -> None:
         """Apply the current configuration."""
         config = self._config.current
-        rate = config.integer(_RATE)
-        own = {name: value for name in _listeners(config) if isinstance(value := own_value(config, name, _RATE), int)}
+        rate = config[MAX_CONNECTION_CREATION_RATE]
+        own = {name: value for name in _listeners(config) if (value := own_value(config, name, MAX_CONNECTION_CREATION_RATE)) is not None}
         if self._rates or min(rate, *own.values(), UNLIMITED) < UNLIMITED:
             for rates in self._made().values():
                 rates.limit_broker(rate, own)
@@ -59,9 +59,9 @@ class ConnectionLimits:
             from odradek.quotas.samples import Window
 
             config = self._config.static
-            window = Window(config.integer("quota.window.num"), config.integer("quota.window.size.seconds") * 1000)
+            window = Window(config[QUOTA_WINDOW_NUM], config[QUOTA_WINDOW_SIZE_SECONDS] * 1000)
             self._rates = {scope: ConnectionRates(window) for scope in (BROKER, CONTROLLER)}
-            rate = config.integer(_RATE)
+            rate = config[MAX_CONNECTION_CREATION_RATE]
             for rates in self._rates.values():
                 rates.limit_broker(rate, {})
         return self._rates

@@ -10,6 +10,23 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.base.deferred import Deferred
 from odradek.base.ids import TopicPartition
+from odradek.config.definition import Key
+from odradek.config.keys.groups import (
+    GROUP_COORDINATOR_APPEND_LINGER_MS,
+    OFFSETS_COMMIT_TIMEOUT_MS,
+    OFFSETS_LOAD_BUFFER_SIZE,
+    OFFSETS_TOPIC_COMPRESSION_CODEC,
+    OFFSETS_TOPIC_NUM_PARTITIONS,
+)
+from odradek.config.keys.transactions import (
+    ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS,
+    ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS,
+    TRANSACTION_MAX_TIMEOUT_MS,
+    TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE,
+    TRANSACTION_STATE_LOG_NUM_PARTITIONS,
+    TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
+    TRANSACTIONAL_ID_EXPIRATION_MS,
+)
 from odradek.server.turns import Turns
 
 if TYPE_CHECKING:
@@ -192,10 +209,10 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
         clock=clock,
         serde=SERDE,
         options=RuntimeOptions(
-            compression=Compression(config.integer("offsets.topic.compression.codec")),
-            linger_ms=config.integer("group.coordinator.append.linger.ms"),
-            load_buffer_bytes=config.integer("offsets.load.buffer.size"),
-            write_timeout_ms=config.integer("offsets.commit.timeout.ms"),
+            compression=Compression(config[OFFSETS_TOPIC_COMPRESSION_CODEC]),
+            linger_ms=config[GROUP_COORDINATOR_APPEND_LINGER_MS],
+            load_buffer_bytes=config[OFFSETS_LOAD_BUFFER_SIZE],
+            write_timeout_ms=config[OFFSETS_COMMIT_TIMEOUT_MS],
         ),
         open_log=open_partition_log(services.replica_manager, run_job, runs=True),
         new_shard=lambda partition, journal, timers: GroupShard(
@@ -214,7 +231,7 @@ def _new_group_coordinator(services: Services, run_job: RunJob) -> GroupCoordina
         runtime,
         settings,
         topic=GROUP_METADATA_TOPIC,
-        partition_count=lambda: partition_count(services, GROUP_METADATA_TOPIC, "offsets.topic.num.partitions"),
+        partition_count=lambda: partition_count(services, GROUP_METADATA_TOPIC, OFFSETS_TOPIC_NUM_PARTITIONS),
         verify=_offsets_verifier(services),
     )
 
@@ -247,14 +264,14 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
     return TransactionCoordinator(
         clock=clock,
         options=RuntimeOptions(
-            load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
+            load_buffer_bytes=config[TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
             # The loop decodes each record, which takes ten times as long as the bulk of a group coordinator's records.
             load_slice_records=200,
         ),
         settings=TransactionSettings(
-            max_timeout_ms=config.integer("transaction.max.timeout.ms"),
-            expiration_ms=config.integer("transactional.id.expiration.ms"),
-            two_phase_commit=config.flag("transaction.two.phase.commit.enable"),
+            max_timeout_ms=config[TRANSACTION_MAX_TIMEOUT_MS],
+            expiration_ms=config[TRANSACTIONAL_ID_EXPIRATION_MS],
+            two_phase_commit=config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE],
         ),
         producer_ids=services.producer_ids,
         markers=MarkerSender(clock, _Leaders(services), _marker_send(services), TransactionsHere(services)),
@@ -262,7 +279,7 @@ def _new_transaction_coordinator(services: Services, run_job: RunJob, clock: Clo
         image=lambda: services.metadata.image,
         server_version=lambda: services.metadata.image.features.levels.get("transaction.version", 0),
         partition_of=lambda transactional_id: partition_of(
-            transactional_id, partition_count(services, TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions")
+            transactional_id, partition_count(services, TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_LOG_NUM_PARTITIONS)
         ),
     )
 
@@ -282,18 +299,18 @@ def _new_verifier(services: Services, clock: Clock) -> ChannelVerifier:
         clock,
         lambda node, request, version: services.channel.send(node, request.API_KEY, request, version),
         coordinator_of,
-        retry_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.ms"),
-        retry_max_ms=lambda: config.integer("add.partitions.to.txn.retry.backoff.max.ms"),
+        retry_ms=lambda: config[ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS],
+        retry_max_ms=lambda: config[ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS],
         here=TransactionsHere(services),
     )
 
 
-def partition_count(services: Services, topic: str, key: str) -> int:
+def partition_count(services: Services, topic: str, key: Key[int]) -> int:
     """Return the number of partitions of a coordinator's topic; before its creation, the value of `key`, with which the topic will be
     created.
     """
     found = services.metadata.image.topics.by_name.get(topic)
-    return services.config.integer(key) if found is None else len(found.partitions)
+    return services.config[key] if found is None else len(found.partitions)
 
 
 def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffsetCommitRequest, int], Deferred[object | None]]:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ConfigError, OdradekError
+from odradek.config.keys.network import LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
 from odradek.config.listeners import SASL_PROTOCOLS
 from odradek.handlers.scopes import BROKER
 from odradek.network.acceptor import Listener
@@ -39,7 +40,7 @@ class DynamicListeners:
         self._binding = binding
         self._config = node.services.dynamic_config
         self._config.validators.append(self._check)
-        self._config.subscribe(("listeners", "listener.security.protocol.map"), self._changed)
+        self._config.subscribe((LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP), self._changed)
         self._following = False
         self._task: asyncio.Task[None] | None = None
 

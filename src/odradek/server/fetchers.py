@@ -24,6 +24,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
+from odradek.config.keys.replication import (
+    NUM_REPLICA_FETCHERS,
+    REPLICA_FETCH_BACKOFF_MS,
+    REPLICA_FETCH_MAX_BYTES,
+    REPLICA_FETCH_MIN_BYTES,
+    REPLICA_FETCH_RESPONSE_MAX_BYTES,
+    REPLICA_FETCH_WAIT_MAX_MS,
+    REPLICA_SOCKET_TIMEOUT_MS,
+)
 from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.replication.fetching.answer import BEHIND, FINAL, Append, Bounds, Cut, Problem, read_bounds, sort_answer
@@ -191,7 +200,7 @@ class ReplicaFetchers:
         return sum(followed.state is FetchState.FAILED for fetcher in self._fetchers.values() for followed in fetcher.table)
 
     def _fetcher_for(self, leader_id: int, topic_partition: TopicPartition) -> Fetcher:
-        number = fetcher_number(topic_partition, self.config.integer("num.replica.fetchers"))
+        number = fetcher_number(topic_partition, self.config[NUM_REPLICA_FETCHERS])
         fetcher = self._fetchers.get((leader_id, number))
         if fetcher is None:
             fetcher = self._fetchers[leader_id, number] = Fetcher(self, leader_id, number)
@@ -216,19 +225,19 @@ class ReplicaFetchers:
         """Return the limits of a fetch by the current configuration."""
         config = self.config
         return FetchLimits(
-            max_wait_ms=config.integer("replica.fetch.wait.max.ms"),
-            min_bytes=config.integer("replica.fetch.min.bytes"),
-            max_bytes=config.integer("replica.fetch.response.max.bytes"),
-            partition_max_bytes=config.integer("replica.fetch.max.bytes"),
+            max_wait_ms=config[REPLICA_FETCH_WAIT_MAX_MS],
+            min_bytes=config[REPLICA_FETCH_MIN_BYTES],
+            max_bytes=config[REPLICA_FETCH_RESPONSE_MAX_BYTES],
+            partition_max_bytes=config[REPLICA_FETCH_MAX_BYTES],
         )
 
     @property
     def backoff_s(self) -> float:
-        return max(self.config.integer("replica.fetch.backoff.ms") / 1000, _SHORTEST_PAUSE_S)
+        return max(self.config[REPLICA_FETCH_BACKOFF_MS] / 1000, _SHORTEST_PAUSE_S)
 
     @property
     def timeout_s(self) -> float:
-        return self.config.integer("replica.socket.timeout.ms") / 1000
+        return self.config[REPLICA_SOCKET_TIMEOUT_MS] / 1000
 
     def harden(self, cuts: list[_CutLog]) -> None:
         """Fsync the truncations in one executor call; afterwards the partitions are fetched again."""

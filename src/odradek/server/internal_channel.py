@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.config.keys.cluster import CONTROLLER_SOCKET_TIMEOUT_MS
+from odradek.config.keys.network import CONNECTIONS_MAX_IDLE_MS, SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS, SOCKET_CONNECTION_SETUP_TIMEOUT_MS
+from odradek.config.keys.security import SASL_MECHANISM_CONTROLLER_PROTOCOL, SASL_MECHANISM_INTER_BROKER_PROTOCOL
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.network.peers import Address, Peers, PeerSettings
 from odradek.security.principal import USER, Principal
@@ -30,7 +33,7 @@ class OpenChannel(Step[InterBrokerChannel]):
         self._services = services
         logins = NodeLogins(config)
         dynamic = services.dynamic_config
-        dynamic.subscribe(("sasl.mechanism.inter.broker.protocol",), lambda: logins.read(dynamic.current))
+        dynamic.subscribe((SASL_MECHANISM_INTER_BROKER_PROTOCOL,), lambda: logins.read(dynamic.current))
         name = f"node-{config.node_id}"
         self._peers = Peers(node.loop, node.clock, name, peer_settings(config), services.tls.towards, logins.client)
         listener = config.inter_broker_listener_name
@@ -44,7 +47,7 @@ class OpenChannel(Step[InterBrokerChannel]):
             peers=self._peers,
             broker=lambda broker_id: broker_address(services, broker_id, listener),
             controller=lambda: controller_address(services),
-            controller_timeout_s=config.integer("controller.socket.timeout.ms") / 1000,
+            controller_timeout_s=config[CONTROLLER_SOCKET_TIMEOUT_MS] / 1000,
         )
         self._forwarder = Forwarder(self._channel, services.dispatcher)
 
@@ -77,10 +80,10 @@ class NodeLogins:
             return
         from odradek.config.sasl import node_login
 
-        logins = {controllers: node_login(config, controllers, "sasl.mechanism.controller.protocol")}
+        logins = {controllers: node_login(config, controllers, SASL_MECHANISM_CONTROLLER_PROTOCOL)}
         if config.is_broker:
             brokers = config.inter_broker_listener_name
-            logins[brokers] = node_login(config, brokers, "sasl.mechanism.inter.broker.protocol")
+            logins[brokers] = node_login(config, brokers, SASL_MECHANISM_INTER_BROKER_PROTOCOL)
         self._logins = {listener: login for listener, login in logins.items() if login is not None}
         kerberos = {listener: login for listener, login in self._logins.items() if login.kerberos is not None}
         if kerberos:
@@ -115,10 +118,10 @@ class NodeLogins:
 
 def peer_settings(config: BrokerConfig) -> PeerSettings:
     """Return the settings of connections to other nodes."""
-    idle_ms = config.integer("connections.max.idle.ms")
+    idle_ms = config[CONNECTIONS_MAX_IDLE_MS]
     return PeerSettings(
-        setup_timeout_s=config.integer("socket.connection.setup.timeout.ms") / 1000,
-        setup_timeout_max_s=config.integer("socket.connection.setup.timeout.max.ms") / 1000,
+        setup_timeout_s=config[SOCKET_CONNECTION_SETUP_TIMEOUT_MS] / 1000,
+        setup_timeout_max_s=config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS] / 1000,
         idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
     )
 

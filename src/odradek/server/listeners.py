@@ -9,6 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.config.keys.cluster import CONTROLLED_SHUTDOWN_ENABLE, CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS, UNSTABLE_API_VERSIONS_ENABLE
+from odradek.config.keys.network import CONNECTION_FAILED_AUTHENTICATION_DELAY_MS, SOCKET_LISTEN_BACKLOG_SIZE, SOCKET_REQUEST_MAX_BYTES
+from odradek.config.keys.observability import TELEMETRY_MAX_BYTES
+from odradek.config.keys.odradek_only import BROKER_SESSION_DISCONNECT_TIMEOUT_MS, ODRADEK_LOG_SLOW_REQUEST_MS
 from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.controller.core.brokers import fence_broker
 from odradek.controller.core.result import ControllerResult
@@ -94,15 +98,15 @@ class BindListeners(Step[Listeners]):
         if (endpoint := config.client_telemetry) is not None and config.is_broker:
             from odradek.server.telemetry import ClientTelemetry
 
-            max_bytes = config.integer("telemetry.max.bytes")
+            max_bytes = config[TELEMETRY_MAX_BYTES]
             services.telemetry = ClientTelemetry(endpoint, max_bytes, config.node_id, node.clock, node.jobs)
-        services.dispatcher = Dispatcher(services, unstable_versions=config.flag("unstable.api.versions.enable"))
-        slow_ms = config.integer("odradek.log.slow.request.ms")
+        services.dispatcher = Dispatcher(services, unstable_versions=config[UNSTABLE_API_VERSIONS_ENABLE])
+        slow_ms = config[ODRADEK_LOG_SLOW_REQUEST_MS]
         if slow_ms >= 0:
             services.dispatcher.slow.threshold_s = slow_ms / 1000
         handler = services.dispatcher if node.gate is None else node.gate(services, services.dispatcher)
         self._authentication = authentication(node, handler)
-        backlog = config.integer("socket.listen.backlog.size")
+        backlog = config[SOCKET_LISTEN_BACKLOG_SIZE]
         acceptor = Acceptor(node.loop, node.clock, self._authentication or handler, acceptor_limits(config), backlog=backlog)
         if self._authentication is not None:
             acceptor.on_connect = self._authentication.connected
@@ -169,8 +173,8 @@ def sasl_frames(node: Node, handler: FrameHandler, listeners: dict[str, Listener
         node.services,
         node.jobs,
         listeners,
-        request_size=node.config.integer("socket.request.max.bytes"),
-        failed_delay_s=node.config.integer("connection.failed.authentication.delay.ms") / 1000,
+        request_size=node.config[SOCKET_REQUEST_MAX_BYTES],
+        failed_delay_s=node.config[CONNECTION_FAILED_AUTHENTICATION_DELAY_MS] / 1000,
     )
 
 
@@ -196,7 +200,7 @@ class ServeControllers(Step[None]):
     def _watch_connections(self) -> None:
         """Fence brokers whose process is gone, unless broker.session.disconnect.timeout.ms is negative."""
         node, kraft, services = self._node, self._kraft, self._node.services
-        grace_s = node.config.integer("broker.session.disconnect.timeout.ms") / 1000
+        grace_s = node.config[BROKER_SESSION_DISCONNECT_TIMEOUT_MS] / 1000
         if grace_s < 0:
             return
 
@@ -229,7 +233,7 @@ class ServeControllers(Step[None]):
             self._node.services.heartbeat_connections = None
         self._probes.close()
         # Every reachable controller has answered by the request timeout.
-        patience_s = self._node.config.integer("controller.quorum.request.timeout.ms") / 1000
+        patience_s = self._node.config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS] / 1000
         left = as_future(self._node.loop, self._kraft.leave())
         done, _ = await asyncio.wait((left, self._node.haste), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         if not done:
@@ -270,7 +274,7 @@ class ServeClients(Step[None]):
         if node.services.telemetry is not None:
             node.services.telemetry.close()
         try:
-            if node.config.flag("controlled.shutdown.enable") and node.states.state is BrokerState.RUNNING:
+            if node.config[CONTROLLED_SHUTDOWN_ENABLE] and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
                 left = as_future(node.loop, self._registrar.leave())
                 await asyncio.wait((left, node.haste), return_when=asyncio.FIRST_COMPLETED)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.base.errors import StorageError
+from odradek.config.keys.log import CORDONED_LOG_DIRS
+from odradek.config.keys.transactions import PRODUCER_ID_EXPIRATION_MS, TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from odradek.server.jobs import as_future
 from odradek.server.step import Step
 from odradek.storage.log_manager import LogManager
@@ -48,7 +50,7 @@ class LogDirectories:
             directory.takes_logs = directory.path in own
         log_manager.on_directory_failure = self.failed
         self._cordon()
-        config.subscribe(("cordoned.log.dirs",), self._cordon_changed)
+        config.subscribe((CORDONED_LOG_DIRS,), self._cordon_changed)
 
     @property
     def online_ids(self) -> list[UUID]:
@@ -126,8 +128,8 @@ class LockDirectories(Step[LogDirectories]):
             config,
             random=node.random,
             directory_ids=identity.directory_ids,
-            producer_expiration_ms=config.integer("producer.id.expiration.ms"),
-            verify_transactions=config.flag("transaction.partition.verification.enable"),
+            producer_expiration_ms=config[PRODUCER_ID_EXPIRATION_MS],
+            verify_transactions=config[TRANSACTION_PARTITION_VERIFICATION_ENABLE],
             new_lock=threading.Lock,
         )
         self._directories = LogDirectories(node.services.dynamic_config, log_manager, identity.directory_ids, node.fatal)

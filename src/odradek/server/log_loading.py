@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from odradek.config.keys.log import NUM_RECOVERY_THREADS_PER_DATA_DIR
 from odradek.server.jobs import as_future
 from odradek.server.publisher import BrokerSettings
 from odradek.server.step import Step
@@ -61,7 +62,7 @@ class LoadLogs(Step[None]):
     async def _load(self, directory: LogDirectory) -> DirectoryLoading:
         node = self._node
         loading = self._directories.log_manager.begin_loading(directory, self._topic_config, self._report)
-        workers = node.services.dynamic_config.integer("num.recovery.threads.per.data.dir")
+        workers = node.services.dynamic_config[NUM_RECOVERY_THREADS_PER_DATA_DIR]
         # Each directory has a pool, so that a slow disk does not take threads from the others.
         with node.jobs.pool(workers) as run:
             await as_future(node.loop, run(loading.open))

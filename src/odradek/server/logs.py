@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from odradek.base.errors import ConfigError
 from odradek.base.text import indented, printable
+from odradek.config.keys.odradek_only import ODRADEK_LOG_FILE, ODRADEK_LOG_FILE_MAX_BYTES, ODRADEK_LOG_FILES, ODRADEK_LOG_FORMAT
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -78,18 +79,18 @@ def set_up(config: BrokerConfig, *, quiet: bool) -> None:
     if root.handlers:
         return
     handler = _handler(config)
-    handler.setFormatter(JsonFormatter(config.node_id) if config.text("odradek.log.format") == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter(config.node_id) if config[ODRADEK_LOG_FORMAT] == "json" else TextFormatter())
     root.addHandler(handler)
     root.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
 def _handler(config: BrokerConfig) -> logging.Handler:
-    path = config.text("odradek.log.file")
+    path = config[ODRADEK_LOG_FILE]
     if not path:
         return logging.StreamHandler(sys.stderr)
     from odradek.server.log_files import LogFiles
 
     try:
-        return LogFiles(path, config.integer("odradek.log.file.max.bytes"), config.integer("odradek.log.files"))
+        return LogFiles(path, config[ODRADEK_LOG_FILE_MAX_BYTES], config[ODRADEK_LOG_FILES])
     except OSError as error:
         raise ConfigError(f"odradek.log.file={path}: {error.strerror or error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from odradek.config.keys.cluster import ALTER_CONFIG_POLICY_CLASS_NAME, CREATE_TOPIC_POLICY_CLASS_NAME
 from odradek.config.policies import ALTER_CONFIG, CREATE_TOPIC
 from odradek.server.step import Step
 
@@ -24,7 +25,7 @@ class LoadPolicies(Step["Policies | None"]):
 
     async def start(self) -> Policies | None:
         config = self._config
-        names = [config.optional_text("create.topic.policy.class.name"), config.optional_text("alter.config.policy.class.name")]
+        names = [config[CREATE_TOPIC_POLICY_CLASS_NAME], config[ALTER_CONFIG_POLICY_CLASS_NAME]]
         if not config.is_controller or not any(names):
             return None
         from odradek.controller.core.policies import Policies

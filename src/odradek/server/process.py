@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.base.disk import out_of_descriptors
+from odradek.config.keys.network import BACKGROUND_THREADS
 from odradek.network.descriptors import raise_limit
 from odradek.server import ending
 from odradek.server.logs import set_up
@@ -94,7 +95,7 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
             broker.hurry()
 
     ending.take(loop, on_signal)
-    executor = ThreadPoolExecutor(config.integer("background.threads"), "background")
+    executor = ThreadPoolExecutor(config[BACKGROUND_THREADS], "background")
     loop.set_default_executor(executor)
     disk = OsDisk()
     disk.keep_spare()
@@ -103,11 +104,11 @@ async def _serve(config: BrokerConfig, format_if_empty: bool, on_ready: Callable
     def resize() -> None:
         """Give new work to a new executor; the old executor finishes the work that it has."""
         nonlocal executor
-        old, executor = executor, ThreadPoolExecutor(broker.services.dynamic_config.integer("background.threads"), "background")
+        old, executor = executor, ThreadPoolExecutor(broker.services.dynamic_config[BACKGROUND_THREADS], "background")
         loop.set_default_executor(executor)
         old.shutdown(wait=False)
 
-    broker.services.dynamic_config.subscribe(("background.threads",), resize)
+    broker.services.dynamic_config.subscribe((BACKGROUND_THREADS,), resize)
     broker.on_fatal = lambda error: None if stopped.done() else stopped.set_exception(error)
     memory = MemoryKeeper(loop, broker.clock, find_trim())
     handlers: HandlerLoader | None = None

@@ -13,6 +13,8 @@ from uuid import UUID
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import ZERO_UUID, random_uuid, uuid_to_string
+from odradek.config.keys.cluster import CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS
+from odradek.config.keys.security import AUTHORIZER_CLASS_NAME
 from odradek.consensus.voters import Endpoint
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
@@ -67,7 +69,7 @@ class JoinQuorum(Step[Quorum]):
         directory = config.metadata_log_dir
         raft_channel = PeerRaftChannel(
             node.services.peers,
-            request_timeout_s=config.integer("controller.quorum.request.timeout.ms") / 1000,
+            request_timeout_s=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS] / 1000,
             listener=config.controller_listener_names[0],
         )
         try:
@@ -89,7 +91,7 @@ class JoinQuorum(Step[Quorum]):
                 policies=self._policies,
             )
             self._kraft = node.services.kraft = kraft
-            if config.text("authorizer.class.name"):
+            if config[AUTHORIZER_CLASS_NAME]:
                 from odradek.server.authorization import install
 
                 kraft.add_publisher(install(node.services))

@@ -16,6 +16,18 @@ from odradek.base.addresses import address_of, host_address, without_scope
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ConfigError
 from odradek.base.text import printable
+from odradek.config.definition import Key
+from odradek.config.keys.network import (
+    CONNECTIONS_MAX_IDLE_MS,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IP,
+    MAX_CONNECTIONS_PER_IP_OVERRIDES,
+    QUEUED_MAX_REQUEST_BYTES,
+    SOCKET_RECEIVE_BUFFER_BYTES,
+    SOCKET_REQUEST_MAX_BYTES,
+    SOCKET_SEND_BUFFER_BYTES,
+)
+from odradek.config.keys.transactions import PRODUCER_ID_EXPIRATION_MS, TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from odradek.config.listener_settings import own_value
 from odradek.network.limits import AcceptorLimits
 
@@ -29,8 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OVERRIDES = "max.connections.per.ip.overrides"
-_CONNECTION_KEYS = ("max.connections", "max.connections.per.ip", _OVERRIDES)
+_CONNECTION_KEYS = (MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP, MAX_CONNECTIONS_PER_IP_OVERRIDES)
 _UNLIMITED = 1 << 62
 _MOST_HANDSHAKES = 4
 _ANSWERS_PART = 8
@@ -39,23 +50,23 @@ _ANSWERS_PART = 8
 
 def acceptor_limits(config: BrokerConfig, resolved: Mapping[str, Collection[str]] = MappingProxyType({})) -> AcceptorLimits:
     """Return the limits of listeners; `resolved` has the addresses of the host names in max.connections.per.ip.overrides."""
-    memory = config.integer("queued.max.request.bytes")
+    memory = config[QUEUED_MAX_REQUEST_BYTES]
     if memory <= 0:
         memory = _UNLIMITED
-    idle_ms = config.integer("connections.max.idle.ms")
+    idle_ms = config[CONNECTIONS_MAX_IDLE_MS]
     return AcceptorLimits(
-        request_size=config.integer("socket.request.max.bytes"),
+        request_size=config[SOCKET_REQUEST_MAX_BYTES],
         request_memory=memory,
         response_memory=memory // _ANSWERS_PART,
         idle_s=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
-        max_connections=config.integer("max.connections"),
+        max_connections=config[MAX_CONNECTIONS],
         protected=_protected(config),
-        max_connections_of=_of_listeners(config, "max.connections"),
-        max_connections_per_ip=config.integer("max.connections.per.ip"),
+        max_connections_of=_of_listeners(config, MAX_CONNECTIONS),
+        max_connections_per_ip=config[MAX_CONNECTIONS_PER_IP],
         per_ip_overrides=_overrides(config, resolved),
         handshakes_at_once=max(1, min(_MOST_HANDSHAKES, (os.cpu_count() or 1) - 1)),
-        receive_buffer=config.integer("socket.receive.buffer.bytes"),
-        send_buffer=config.integer("socket.send.buffer.bytes"),
+        receive_buffer=config[SOCKET_RECEIVE_BUFFER_BYTES],
+        send_buffer=config[SOCKET_SEND_BUFFER_BYTES],
     )
 
 
@@ -68,15 +79,15 @@ def _protected(config: BrokerConfig) -> list[str]:
     return [*config.controller_listener_names, *([config.inter_broker_listener_name] if others else [])]
 
 
-def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
+def _of_listeners(config: BrokerConfig, key: Key[int]) -> dict[str, int]:
     """Return listener -> number, for the listeners with a separate setting."""
     values = {listener: own_value(config, listener, key) for listener in config.listener_security_protocols}
-    return {listener: value for listener, value in values.items() if isinstance(value, int)}
+    return {listener: value for listener, value in values.items() if value is not None}
 
 
 def _overridden(config: BrokerConfig) -> list[tuple[str, int]]:
     """Return hosts, without the brackets of IPv6, and their maximum numbers of connections."""
-    entries = (entry.strip().rpartition(":") for entry in config.text(_OVERRIDES).split(",") if entry.strip())
+    entries = (entry.strip().rpartition(":") for entry in config[MAX_CONNECTIONS_PER_IP_OVERRIDES].split(",") if entry.strip())
     return [(host.strip().removeprefix("[").removesuffix("]"), int(count)) for host, _, count in entries]
 
 
@@ -123,7 +134,7 @@ class ConnectionCounts:
             if done.error is not None:
                 self._resolved.pop(name, None)
                 reason = getattr(done.error, "strerror", None) or done.error
-                result.fail(ConfigError(f"{_OVERRIDES}: the host {printable(name)} has no address: {reason}"))
+                result.fail(ConfigError(f"{MAX_CONNECTIONS_PER_IP_OVERRIDES}: the host {printable(name)} has no address: {reason}"))
                 return
             if name in self._resolved:
                 self._resolved[name] = done.result()
@@ -151,9 +162,9 @@ def follow_producer_settings(config: DynamicBrokerConfig, log_manager: LogManage
     """Apply changes of producer expiration and of transaction verification (kafka.server.DynamicProducerStateManagerConfig)."""
 
     def changed() -> None:
-        verify = config.flag("transaction.partition.verification.enable")
-        log_manager.update_producer_settings(config.integer("producer.id.expiration.ms"), verify_transactions=verify)
+        verify = config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
+        log_manager.update_producer_settings(config[PRODUCER_ID_EXPIRATION_MS], verify_transactions=verify)
         replica_manager.verify_transactions(verify)
 
     changed()
-    config.subscribe(("producer.id.expiration.ms", "transaction.partition.verification.enable"), changed)
+    config.subscribe((PRODUCER_ID_EXPIRATION_MS, TRANSACTION_PARTITION_VERIFICATION_ENABLE), changed)

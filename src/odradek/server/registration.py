@@ -23,6 +23,8 @@ from uuid import UUID
 from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError, code_of
+from odradek.config.keys.cluster import INITIAL_BROKER_REGISTRATION_TIMEOUT_MS
+from odradek.config.keys.log import LOG_DIR_FAILURE_TIMEOUT_MS
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import cordoned_log_dirs_supported, directory_assignment_supported, registered_features
 from odradek.server.channel import InterBrokerChannel
@@ -430,7 +432,7 @@ def new_registrar(
         cordoned_log_dirs=lambda: (
             directories.cordoned_ids if cordoned_log_dirs_supported(node.services.metadata.image.features.metadata_version or 0) else None
         ),
-        failure_timeout_s=config.integer("log.dir.failure.timeout.ms") / 1000,
+        failure_timeout_s=config[LOG_DIR_FAILURE_TIMEOUT_MS] / 1000,
         on_fatal=node.fatal,
     )
     directories.registrar = registrar
@@ -467,7 +469,7 @@ class Introduce(Step[None]):
         loop = self._node.loop
         self._kraft.on_leader.append(self._leader_changed)
         self._registrar.start()
-        patience_ms = self._node.config.integer("initial.broker.registration.timeout.ms")
+        patience_ms = self._node.config[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS]
         try:
             await asyncio.wait_for(as_future(loop, self._registrar.registered), patience_ms / 1000)
         except TimeoutError:

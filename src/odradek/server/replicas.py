@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.config.keys.replication import NUM_REPLICA_FETCHERS
 from odradek.handlers.scopes import BROKER
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.server.assignments import AssignmentsManager
@@ -72,7 +73,7 @@ class MakeReplicas(Step[ReplicaManager]):
             flush=manager.flusher.flush,
             drain=manager.delayed.drain,
         )
-        services.dynamic_config.subscribe(("num.replica.fetchers",), self._fetchers.resize)
+        services.dynamic_config.subscribe((NUM_REPLICA_FETCHERS,), self._fetchers.resize)
         services.replication_throttles = ReplicationThrottles(services.dynamic_config, node.clock, manager, self._fetchers)
         return manager
 

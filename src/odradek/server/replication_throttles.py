@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odradek.config.keys.replication import REPLICATION_QUOTA_WINDOW_NUM, REPLICATION_QUOTA_WINDOW_SIZE_SECONDS
+from odradek.config.keys.run_time import FOLLOWER_REPLICATION_THROTTLED_RATE, LEADER_REPLICATION_THROTTLED_RATE
 from odradek.metadata.image import RESOURCE_TOPIC
 
 if TYPE_CHECKING:
@@ -43,13 +45,13 @@ class ReplicationThrottles:
         config = self._config
         leader = self._quota(
             "leader",
-            config.integer("leader.replication.throttled.rate"),
+            config[LEADER_REPLICATION_THROTTLED_RATE],
             lambda topic_config: topic_config.leader_throttled_replicas,
             image,
         )
         follower = self._quota(
             "follower",
-            config.integer("follower.replication.throttled.rate"),
+            config[FOLLOWER_REPLICATION_THROTTLED_RATE],
             lambda topic_config: topic_config.follower_throttled_replicas,
             image,
         )
@@ -84,9 +86,7 @@ class ReplicationThrottles:
         from odradek.quotas.samples import Window
 
         config = self._config.static
-        return ReplicationQuota(
-            Window(config.integer("replication.quota.window.num"), config.integer("replication.quota.window.size.seconds") * 1000)
-        )
+        return ReplicationQuota(Window(config[REPLICATION_QUOTA_WINDOW_NUM], config[REPLICATION_QUOTA_WINDOW_SIZE_SECONDS] * 1000))
 
     def _withholds(self, quota: ReplicationQuota, partition: Partition, replica_id: int) -> bool:
         """Return whether a follower gets no records of the partition for now: it is throttled, not in sync, and the quota is exceeded."""

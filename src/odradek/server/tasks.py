@@ -8,6 +8,19 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.disk import out_of_descriptors
+from odradek.config.definition import Key
+from odradek.config.keys.log import (
+    LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+    LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+    LOG_INITIAL_TASK_DELAY_MS,
+    LOG_RETENTION_CHECK_INTERVAL_MS,
+)
+from odradek.config.keys.replication import REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS, REPLICA_LAG_TIME_MAX_MS
+from odradek.config.keys.transactions import (
+    PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS,
+    TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS,
+    TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS,
+)
 from odradek.server.jobs import Jobs, Task, Work
 from odradek.server.step import Step
 
@@ -59,41 +72,41 @@ class BrokerTasks:
         log_manager.on_roll = self._flush_rolled
         log_manager.on_created = self._created
 
-        def every(name: str, key: str, work: Work) -> None:
-            self._add(name, config.integer(key) / 1000, work, None)
+        def every(name: str, key: Key[int], work: Work) -> None:
+            self._add(name, config[key] / 1000, work, None)
 
-        def of_logs(name: str, key: str, work: Work) -> None:
-            self._add(name, config.integer(key) / 1000, work, self._initial_delay_s(key))
+        def of_logs(name: str, key: Key[int], work: Work) -> None:
+            self._add(name, config[key] / 1000, work, self._initial_delay_s(key))
 
-        of_logs("log-retention", "log.retention.check.interval.ms", self._retention)
-        of_logs("recovery-point-checkpoint", "log.flush.offset.checkpoint.interval.ms", self._recovery_points)
-        of_logs("log-start-offset-checkpoint", "log.flush.start.offset.checkpoint.interval.ms", self._log_start_offsets)
-        every("producer-expiration", "producer.id.expiration.check.interval.ms", log_manager.expire_producers)
-        every("high-watermark-checkpoint", "replica.high.watermark.checkpoint.interval.ms", replica_manager.checkpoint_high_watermarks)
+        of_logs("log-retention", LOG_RETENTION_CHECK_INTERVAL_MS, self._retention)
+        of_logs("recovery-point-checkpoint", LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS, self._recovery_points)
+        of_logs("log-start-offset-checkpoint", LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS, self._log_start_offsets)
+        every("producer-expiration", PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS, log_manager.expire_producers)
+        every("high-watermark-checkpoint", REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS, replica_manager.checkpoint_high_watermarks)
         every(
             "transaction-abort",
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS,
             coordinators.abort_timed_out_transactions,
         )
         every(
             "transactional-id-expiration",
-            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS,
             coordinators.remove_expired_transactional_ids,
         )
         self._flush_task: Task | None = None
         self._flush_interval_s = _NEVER_S
-        self._add("isr-expiration", config.integer("replica.lag.time.max.ms") / 2000, replica_manager.shrink_isrs, None)
+        self._add("isr-expiration", config[REPLICA_LAG_TIME_MAX_MS] / 2000, replica_manager.shrink_isrs, None)
         self._add("log-deletion", _DELETE_INTERVAL_S, self._delete, None)
 
-    def _initial_delay_s(self, interval_key: str) -> float:
+    def _initial_delay_s(self, interval_key: Key[int]) -> float:
         """Return seconds until the first run of a task that LogManager.startup schedules.
 
         The delay is log.initial.task.delay.ms, which leaves time for the rest of the start. Unless that key is set, the delay is at most
         the task's own interval.
         """
-        delay_ms = self._config.integer("log.initial.task.delay.ms")
-        if "log.initial.task.delay.ms" not in self._config.static.given:
-            delay_ms = min(delay_ms, self._config.integer(interval_key))
+        delay_ms = self._config[LOG_INITIAL_TASK_DELAY_MS]
+        if not self._config.static.is_set(LOG_INITIAL_TASK_DELAY_MS):
+            delay_ms = min(delay_ms, self._config[interval_key])
         return delay_ms / 1000
 
     def _add(self, name: str, interval_s: float, work: Work, delay_s: float | None) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.base.deferred import Deferred
+from odradek.config.keys.cluster import CONTROLLER_QUOTA_WINDOW_NUM, CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS
+from odradek.config.keys.observability import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
 from odradek.handlers.scopes import BROKER, CONTROLLER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.framing import encode_size
@@ -66,8 +68,8 @@ class Throttling:
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self.clock = clock
-        window = Window(config.integer("quota.window.num"), config.integer("quota.window.size.seconds") * 1000)
-        mutations = Window(config.integer("controller.quota.window.num"), config.integer("controller.quota.window.size.seconds") * 1000)
+        window = Window(config[QUOTA_WINDOW_NUM], config[QUOTA_WINDOW_SIZE_SECONDS] * 1000)
+        mutations = Window(config[CONTROLLER_QUOTA_WINDOW_NUM], config[CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS] * 1000)
         self.quotas = {scope: ClientQuotas(window, mutations) for scope in (BROKER, CONTROLLER)}
         self.running: Meter | None = None
         """Meter of the request that the loop serves now."""

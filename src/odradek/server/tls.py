@@ -17,7 +17,16 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from odradek.base.errors import ConfigError
+from odradek.config.broker import BROKER_CONFIG
 from odradek.config.dynamic import RELOADED_FOR_LISTENERS
+from odradek.config.keys.security import (
+    SSL_ALLOW_DN_CHANGES,
+    SSL_ALLOW_SAN_CHANGES,
+    SSL_CLIENT_AUTH,
+    SSL_KEYSTORE_LOCATION,
+    SSL_PRINCIPAL_MAPPING_RULES,
+    SSL_TRUSTSTORE_LOCATION,
+)
 from odradek.config.listener_settings import is_set_for, listener_key, listener_value, own_value
 from odradek.security.principal import ANONYMOUS, USER, Principal
 
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS = ("SSL", "SASL_SSL")
-_FILES = ("ssl.keystore.location", "ssl.truststore.location")
+_FILES = (SSL_KEYSTORE_LOCATION, SSL_TRUSTSTORE_LOCATION)
 Fingerprint = tuple[object, ...]
 
 
@@ -58,16 +67,16 @@ class ListenerKeys:
             return None
         if key == "ssl.client.auth" and self._born.listener_security_protocols[self._listener] == "SASL_SSL":
             # SaslChannelBuilder ignores the key for all listeners here.
-            own = own_value(self._born, self._listener, key)
-            return "none" if own is None else str(own)
-        value = listener_value(self._of(key), self._listener, key)
+            own = own_value(self._born, self._listener, SSL_CLIENT_AUTH)
+            return "none" if own is None else own
+        value = listener_value(self._of(key), self._listener, BROKER_CONFIG[key])
         return None if value is None else str(value)
 
     def items(self, key: str) -> list[str]:
-        return cast("list[str] | None", listener_value(self._of(key), self._listener, key)) or []
+        return cast("list[str] | None", listener_value(self._of(key), self._listener, BROKER_CONFIG[key])) or []
 
     def given(self, key: str) -> bool:
-        return key != "ssl.key.location" and is_set_for(self._of(key), self._listener, key)
+        return key != "ssl.key.location" and is_set_for(self._of(key), self._listener, BROKER_CONFIG[key])
 
     def shown(self, key: str) -> str:
         own = listener_key(self._listener, key)
@@ -241,7 +250,7 @@ def _make(config: BrokerConfig, listener: str, before: _Made | None) -> _Made:
 
 
 def _own_principal(config: BrokerConfig, listener: str, server: ServerTls) -> Principal:
-    shown = config.listener_security_protocols[listener] == "SSL" and listener_value(config, listener, "ssl.client.auth") != "none"
+    shown = config.listener_security_protocols[listener] == "SSL" and listener_value(config, listener, SSL_CLIENT_AUTH) != "none"
     if not shown or not server.identities:
         return ANONYMOUS
     try:
@@ -256,7 +265,7 @@ def _check_change(config: BrokerConfig, old: ServerTls, new: ServerTls, keys: Li
     """
     if new.trusts and not old.trusts:
         raise ConfigError("Cannot add SSL truststore to an existing listener for which no truststore was configured.")
-    dns, sans = config.flag("ssl.allow.dn.changes"), config.flag("ssl.allow.san.changes")
+    dns, sans = config[SSL_ALLOW_DN_CHANGES], config[SSL_ALLOW_SAN_CHANGES]
     if dns and sans:
         return
     if len(old.identities) != len(new.identities):
@@ -296,13 +305,13 @@ def _names(identity: Identity) -> str:
 
 def _fingerprint(config: BrokerConfig, listener: str) -> Fingerprint:
     """Return a value that changes with the stores: a hash of their settings, and age, size and inode of their files."""
-    settings = repr([listener_value(config, listener, key) for key in sorted(RELOADED_FOR_LISTENERS)])
+    settings = repr([listener_value(config, listener, BROKER_CONFIG[key]) for key in sorted(RELOADED_FOR_LISTENERS)])
     files: list[object] = []
     for key in _FILES:
         location = listener_value(config, listener, key)
         if location:
             try:
-                status = os.stat(str(location))
+                status = os.stat(location)
                 files.append((status.st_mtime_ns, status.st_size, status.st_ino))
             except OSError:
                 files.append(None)
@@ -322,11 +331,11 @@ def _names_of(config: BrokerConfig, listener: str) -> Callable[[bytes], Principa
     from odradek.security.distinguished_name import rfc2253
     from odradek.security.ssl_principal import NoRuleApplies, SslPrincipalMapper
 
-    key = "ssl.principal.mapping.rules"
+    key = SSL_PRINCIPAL_MAPPING_RULES
     try:
-        mapper = SslPrincipalMapper(cast(str, listener_value(config, listener, "ssl.principal.mapping.rules")))
+        mapper = SslPrincipalMapper(listener_value(config, listener, key))
     except ValueError as error:
-        raise ConfigError(f"{ListenerKeys(config, listener).shown(key)}: {error}") from None
+        raise ConfigError(f"{ListenerKeys(config, listener).shown(key.name)}: {error}") from None
 
     def principal(subject: bytes) -> Principal:
         name = rfc2253(subject)

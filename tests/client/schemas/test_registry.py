@@ -35,6 +35,7 @@ from odradek.client.schemas import (
 from odradek.client.schemas.cache import Cache
 from odradek.client.schemas.config import registry_config
 from odradek.client.schemas.protobuf import schema_of
+from odradek.client.schemas.registry_keys import MAX_RETRIES
 from odradek.client.schemas.rest import Rest
 from odradek.testing import SchemaRegistryServer
 from tests.client.certificates import Certificates
@@ -524,4 +525,4 @@ def test_the_clients_start_without_it() -> None:
 def test_the_keys_are_those_of_the_configuration() -> None:
     config = registry_config({"url": json.dumps("http://x").strip('"')}, {})
     assert isinstance(config, ClientConfig)
-    assert config.integer("max.retries") == 3
+    assert config[MAX_RETRIES] == 3

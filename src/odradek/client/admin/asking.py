@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.client.admin_keys import RETRIES
 from odradek.client.cluster import BOOTSTRAP, Cluster, NoBrokersAvailable, Node, as_kafka_error
 from odradek.client.coordinators import COORDINATOR_MOVED, CoordinatorKind, find_coordinators
 from odradek.client.core.admin_items import Items, K, NotHeard, Outcomes, V
@@ -202,7 +203,7 @@ class Asking(Generic[K, V]):
         self._route = route
         self._ask = ask
         self._timeout_ms = timeout_ms
-        self._retries = cluster.config.integer("retries")
+        self._retries = cluster.config[RETRIES]
         self._deadline_ms = cluster.now_ms() + timeout_ms
 
     async def outcomes(self) -> Outcomes[K, V]:

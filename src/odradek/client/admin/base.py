@@ -10,6 +10,7 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin.asking import AnyNode, Ask, AtBrokers, AtController, AtCoordinators, AtLeaders, Peer, Route, settle
 from odradek.client.cluster import Cluster
+from odradek.client.common_keys import DEFAULT_API_TIMEOUT_MS
 from odradek.client.config import ADMIN_CONFIG, ClientConfig, Setting
 from odradek.client.coordinators import CoordinatorKind
 from odradek.client.core.admin_items import CONTROLLER_ERRORS, COORDINATOR_ERRORS, NOTHING, RETRIABLE_ERRORS, K, Outcomes, V
@@ -63,7 +64,7 @@ class AdminBase:
     async def _settle(
         self, keys: Iterable[K], route: Route[K], ask: Ask[K, V], retried: Collection[ErrorCode], name: Callable[[K], str]
     ) -> Outcomes[K, V]:
-        limit = self._config.integer("default.api.timeout.ms")
+        limit = self._config[DEFAULT_API_TIMEOUT_MS]
         return await settle(self.cluster, keys, route, ask, retried=retried, name=name, timeout_ms=limit)
 
     async def _at_controller(self, keys: Iterable[K], ask: Ask[K, V], *, name: Callable[[K], str] = str) -> Outcomes[K, V]:

@@ -17,6 +17,7 @@ from odradek.client.admin.types.transactions import (
     TransactionListing,
     TransactionState,
 )
+from odradek.client.common_keys import REQUEST_TIMEOUT_MS
 from odradek.client.coordinators import CoordinatorKind
 from odradek.client.core.admin_items import COORDINATOR_ERRORS, Outcomes, results
 from odradek.client.core.admin_terms import known
@@ -132,7 +133,7 @@ class TransactionCalls(AdminBase):
     async def try_fence_producers(self, transactional_ids: Iterable[str]) -> Outcomes[str, ProducerIdAndEpoch]:
         """Fence the producers that use these transactional ids, and abort their open transactions."""
         # This is the timeout of the next transaction, which no producer will begin with the new epoch.
-        timeout_ms = self._config.integer("request.timeout.ms")
+        timeout_ms = self._config[REQUEST_TIMEOUT_MS]
 
         async def ask(peer: Peer, ids: Sequence[str]) -> Outcomes[str, ProducerIdAndEpoch]:
             async def one(transactional_id: str) -> ProducerIdAndEpoch | KafkaError:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster, as_kafka_error
+from odradek.client.common_keys import DEFAULT_API_TIMEOUT_MS
 from odradek.client.consumer.listeners import Call
 from odradek.client.coordinators import Coordinator
 from odradek.client.core.offsets import (
@@ -115,7 +116,7 @@ class Committer:
         """
         if not offsets:
             return
-        limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
+        limit = self._cluster.config[DEFAULT_API_TIMEOUT_MS] if timeout_ms is None else timeout_ms
         await self._committing(offsets, limit, self._take_turn(), again=True)
 
     def commit_soon(self, offsets: Offsets, callback: CommitCallback | None) -> None:
@@ -163,7 +164,7 @@ class Committer:
         if not offsets:
             return
         try:
-            limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_s is None else int(timeout_s * 1000)
+            limit = self._cluster.config[DEFAULT_API_TIMEOUT_MS] if timeout_s is None else int(timeout_s * 1000)
             await self._committing(offsets, limit, self._take_turn(), again=True, in_rebalance=True)
         except OdradekError as error:
             _LOG.warning("group %s: the commit before partitions are given up failed: %s", self._coordinator.key, error)
@@ -264,7 +265,7 @@ class Committer:
         """Return the group's committed offsets, None for a partition without. Waits for transactions that are about to decide them."""
         if not partitions:
             return {}
-        limit = self._cluster.config.integer("default.api.timeout.ms") if timeout_ms is None else timeout_ms
+        limit = self._cluster.config[DEFAULT_API_TIMEOUT_MS] if timeout_ms is None else timeout_ms
 
         async def attempt() -> CommittedOutcome:
             return committed_outcome(await self._ask_committed(partitions))

@@ -11,6 +11,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import ClientClosed, Cluster
+from odradek.client.common_keys import DEFAULT_API_TIMEOUT_MS, METADATA_MAX_AGE_MS
 from odradek.client.config import ClientConfig
 from odradek.client.consumer.arrow import chunk_to_arrow
 from odradek.client.consumer.commits import CommitCallback, Committer, OffsetsGiven
@@ -20,7 +21,24 @@ from odradek.client.consumer.group import GroupDriver
 from odradek.client.consumer.hand_out import HandOut
 from odradek.client.consumer.listeners import Call
 from odradek.client.consumer.positions import NoOffsetForPartition, PositionFinder
-from odradek.client.consumer.settings import new_membership, optional_text, uses_consumer_protocol
+from odradek.client.consumer.settings import new_membership, uses_consumer_protocol
+from odradek.client.consumer_keys import (
+    ALLOW_AUTO_CREATE_TOPICS,
+    AUTO_COMMIT_INTERVAL_MS,
+    AUTO_OFFSET_RESET,
+    CHECK_CRCS,
+    CLIENT_RACK,
+    ENABLE_AUTO_COMMIT,
+    EXCLUDE_INTERNAL_TOPICS,
+    FETCH_MAX_BYTES,
+    FETCH_MAX_WAIT_MS,
+    FETCH_MIN_BYTES,
+    GROUP_ID,
+    GROUP_INSTANCE_ID,
+    ISOLATION_LEVEL,
+    MAX_PARTITION_FETCH_BYTES,
+    MAX_POLL_RECORDS,
+)
 from odradek.client.coordinators import Coordinator, CoordinatorKind
 from odradek.client.core.data_requests import FetchSettings
 from odradek.client.core.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher, decode_chunk, epoch_before
@@ -46,22 +64,22 @@ class ConsumerEngine:
     def __init__(self, config: ClientConfig, cluster: Cluster | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self.cluster = cluster or Cluster(config)
-        self.max_poll_records = config.integer("max.poll.records")
-        self.check_crcs = config.flag("check.crcs")
-        self.isolation = READ_COMMITTED if config.text("isolation.level") == "read_committed" else READ_UNCOMMITTED
-        self._auto_create = config.flag("allow.auto.create.topics")
+        self.max_poll_records = config[MAX_POLL_RECORDS]
+        self.check_crcs = config[CHECK_CRCS]
+        self.isolation = READ_COMMITTED if config[ISOLATION_LEVEL] == "read_committed" else READ_UNCOMMITTED
+        self._auto_create = config[ALLOW_AUTO_CREATE_TOPICS]
         settings = FetchSettings(
-            max_wait_ms=config.integer("fetch.max.wait.ms"),
-            min_bytes=config.integer("fetch.min.bytes"),
-            max_bytes=config.integer("fetch.max.bytes"),
+            max_wait_ms=config[FETCH_MAX_WAIT_MS],
+            min_bytes=config[FETCH_MIN_BYTES],
+            max_bytes=config[FETCH_MAX_BYTES],
             isolation=self.isolation,
-            rack_id=config.text("client.rack"),
+            rack_id=config[CLIENT_RACK],
         )
         self.fetcher = Fetcher(
-            partition_max_bytes=config.integer("max.partition.fetch.bytes"),
-            reset_policy=config.text("auto.offset.reset"),
+            partition_max_bytes=config[MAX_PARTITION_FETCH_BYTES],
+            reset_policy=config[AUTO_OFFSET_RESET],
             backoff=self.cluster.backoff,
-            preference_ms=config.integer("metadata.max.age.ms"),
+            preference_ms=config[METADATA_MAX_AGE_MS],
         )
         self.hand_out = HandOut()
         self.fetcher.validation.put_back = self.hand_out.take_back
@@ -72,7 +90,7 @@ class ConsumerEngine:
         self._undisturbed_until = 0.0
         """Time of the loop's clock until which records are handed out without a check of the group."""
         self._news = asyncio.Event()
-        self._patience_ms = config.integer("default.api.timeout.ms")
+        self._patience_ms = config[DEFAULT_API_TIMEOUT_MS]
         self._told_error = False
         """True when the last poll raised an error: then records come first."""
         self._closing = False
@@ -85,15 +103,15 @@ class ConsumerEngine:
         self.calling = False
         """True while a function of the application is being called."""
         self._config = config
-        self.subscription = Subscription(exclude_internal=config.flag("exclude.internal.topics"))
+        self.subscription = Subscription(exclude_internal=config[EXCLUDE_INTERNAL_TOPICS])
         self.group: GroupDriver | None = None
-        self._group_id = optional_text(config, "group.id")
+        self._group_id = config[GROUP_ID]
         self._coordinator: Coordinator | None = None
         self.committer: Committer | None = None
         if self._group_id is not None:
             self._coordinator = Coordinator(self.cluster, CoordinatorKind.GROUP, self._group_id)
-            interval = config.integer("auto.commit.interval.ms") if config.flag("enable.auto.commit") else None
-            self.committer = Committer(self.cluster, self._coordinator, interval, optional_text(config, "group.instance.id"))
+            interval = config[AUTO_COMMIT_INTERVAL_MS] if config[ENABLE_AUTO_COMMIT] else None
+            self.committer = Committer(self.cluster, self._coordinator, interval, config[GROUP_INSTANCE_ID])
             self.committer.held = self.fetcher.position_of
             self.committer.news = self._news.set
         finder = PositionFinder(self.cluster, self.fetcher, self.isolation, self.committer)

@@ -16,6 +16,7 @@ from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolErr
 from odradek.base.ids import TopicPartition
 from odradek.client.assignors.spec import Topics
 from odradek.client.cluster import Cluster, as_kafka_error
+from odradek.client.common_keys import METADATA_MAX_AGE_MS
 from odradek.client.consumer.commits import Committer
 from odradek.client.consumer.listeners import Call, listener_call
 from odradek.client.coordinators import Coordinator
@@ -371,7 +372,7 @@ class GroupDriver:
 
     async def _match_topics(self) -> None:
         """Fetch the list of all topics, and apply the pattern to it."""
-        pause_ms = self._cluster.config.integer("metadata.max.age.ms")
+        pause_ms = self._cluster.config[METADATA_MAX_AGE_MS]
         try:
             response = await self._cluster.ask_metadata(None)
         except (ConnectionLost, KafkaError):

@@ -38,6 +38,24 @@ from odradek.client.producer.futures import RecordFuture
 from odradek.client.producer.hooks import Delivered, Hooks, check_told
 from odradek.client.producer.routing import Router
 from odradek.client.producer.transactions import TransactionManager
+from odradek.client.producer_keys import (
+    BATCH_SIZE,
+    BUFFER_MEMORY,
+    COMPRESSION_GZIP_LEVEL,
+    COMPRESSION_LZ4_LEVEL,
+    COMPRESSION_TYPE,
+    COMPRESSION_ZSTD_LEVEL,
+    DELIVERY_TIMEOUT_MS,
+    ENABLE_IDEMPOTENCE,
+    LINGER_MS,
+    MAX_BLOCK_MS,
+    MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION,
+    MAX_REQUEST_SIZE,
+    PARTITIONER_AVAILABILITY_TIMEOUT_MS,
+    PARTITIONER_IGNORE_KEYS,
+    RETRIES,
+    TRANSACTIONAL_ID,
+)
 from odradek.client.pyarrow_needed import need_pyarrow
 from odradek.client.settling import settled
 from odradek.client.types import ArrowRows, Content
@@ -51,6 +69,11 @@ from odradek.records.compression import Compression
 
 _LOG = logging.getLogger(__name__)
 _NO_TIMEOUT = 2**31 - 1
+_LEVEL_KEYS = {
+    Compression.GZIP: COMPRESSION_GZIP_LEVEL,
+    Compression.LZ4: COMPRESSION_LZ4_LEVEL,
+    Compression.ZSTD: COMPRESSION_ZSTD_LEVEL,
+}
 _LONG_MS = 3_600_000
 _ROWS_SIZE = 512 * 1024
 """Bytes of a batch of Arrow rows where batch.size is not set. A batch costs as much as a thousand of its rows."""
@@ -58,20 +81,20 @@ _ROWS_SIZE = 512 * 1024
 
 def sender_config(config: ClientConfig) -> SenderConfig:
     """Return the settings that the sender needs."""
-    compression = Compression[config.text("compression.type").upper()]
-    level_key = f"compression.{compression.name.lower()}.level"
+    compression = Compression[config[COMPRESSION_TYPE].upper()]
+    level_key = _LEVEL_KEYS.get(compression)
     return SenderConfig(
         acks=config.acks,
-        idempotent=config.flag("enable.idempotence"),
-        max_in_flight=config.integer("max.in.flight.requests.per.connection"),
-        max_request_size=config.integer("max.request.size"),
-        retries=config.integer("retries"),
-        delivery_timeout_ms=config.integer("delivery.timeout.ms"),
-        batch_size=config.integer("batch.size"),
-        rows_size=min(config.integer("batch.size") if config.was_given("batch.size") else _ROWS_SIZE, config.integer("max.request.size")),
+        idempotent=config[ENABLE_IDEMPOTENCE],
+        max_in_flight=config[MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION],
+        max_request_size=config[MAX_REQUEST_SIZE],
+        retries=config[RETRIES],
+        delivery_timeout_ms=config[DELIVERY_TIMEOUT_MS],
+        batch_size=config[BATCH_SIZE],
+        rows_size=min(config[BATCH_SIZE] if config.is_set(BATCH_SIZE) else _ROWS_SIZE, config[MAX_REQUEST_SIZE]),
         compression=compression,
-        compression_level=config.integer(level_key) if config.was_given(level_key) else None,
-        availability_timeout_ms=config.integer("partitioner.availability.timeout.ms"),
+        compression_level=config[level_key] if level_key is not None and config.is_set(level_key) else None,
+        availability_timeout_ms=config[PARTITIONER_AVAILABILITY_TIMEOUT_MS],
     )
 
 
@@ -85,27 +108,27 @@ class ProducerEngine:
         self.cluster = cluster or Cluster(config)
         self.lock = threading.RLock()
         self.room = threading.Condition(self.lock)
-        self.max_block_ms = config.integer("max.block.ms")
-        self._batch_size = config.integer("batch.size")
-        self._max_record = config.integer("max.request.size")
+        self.max_block_ms = config[MAX_BLOCK_MS]
+        self._batch_size = config[BATCH_SIZE]
+        self._max_record = config[MAX_REQUEST_SIZE]
         self._settings = sender_config(config)
         clock = self.cluster.clock
         self._accumulator = Accumulator(
             self._batch_size,
-            config.integer("linger.ms"),
-            config.integer("buffer.memory"),
+            config[LINGER_MS],
+            config[BUFFER_MEMORY],
             RecordFuture,
             time.time_ns if isinstance(clock, ClientClock) else lambda: clock.time_ms() * 1_000_000,
             self.cluster.origin,
         )
-        transactional_id = config.text("transactional.id") if config.was_given("transactional.id") else None
+        transactional_id = config[TRANSACTIONAL_ID]
         core = Transactions(transactional_id) if transactional_id is not None else None
         self._transactional_id = transactional_id
         self._sender = Sender(self._settings, self._accumulator, self.cluster.backoff, self._released, core)
         self._transactions = (
             None if core is None else TransactionManager(self.cluster, self._sender, core, self.lock, self.flush, self._landed)
         )
-        self._ignores_keys = config.flag("partitioner.ignore.keys")
+        self._ignores_keys = config[PARTITIONER_IGNORE_KEYS]
         self._router = Router(config, self._accumulator, self._sender.is_late, self.cluster.rng)
         self.gatherers = self._router.gatherers
         self.gather = self._router.gather

@@ -15,6 +15,11 @@ from odradek.client.core.metadata import ClusterView, TopicInfo
 from odradek.client.core.partitioner import Partitioner, RoundRobinPartitioner
 from odradek.client.producer.interceptors import Interceptors, take_interceptors
 from odradek.client.producer.serializers import Serializers, take_serializers
+from odradek.client.producer_keys import (
+    PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE,
+    PARTITIONER_AVAILABILITY_TIMEOUT_MS,
+    PARTITIONER_IGNORE_KEYS,
+)
 from odradek.client.types import ProducerRecord, RecordMetadata
 
 Given: TypeAlias = Any
@@ -26,7 +31,7 @@ Delivered: TypeAlias = Callable[[RecordMetadata, BaseException | None], object]
 _LOG = logging.getLogger(__name__)
 _PARTITIONER = "partitioner.class"
 _INTERCEPTORS = "interceptor.classes"
-_BUILT_IN = ("partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms")
+_BUILT_IN = (PARTITIONER_IGNORE_KEYS, PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE, PARTITIONER_AVAILABILITY_TIMEOUT_MS)
 _JAVA = "org.apache.kafka.clients.producer."
 _ROUND_ROBIN = _JAVA + "RoundRobinPartitioner"
 
@@ -162,11 +167,11 @@ def producer_settings(config: Mapping[str, Given] | None, keywords: Mapping[str,
 def _without_effect(config: ClientConfig, *, has_partitioner: bool) -> Iterator[tuple[str, str]]:
     """Yield each given key that has no effect, as in Kafka's producer, with the reason."""
     for key in _BUILT_IN:
-        if has_partitioner and config.was_given(key):
-            yield key, f"{_PARTITIONER} decides"
-    late, adaptive = "partitioner.availability.timeout.ms", "partitioner.adaptive.partitioning.enable"
-    if not has_partitioner and config.integer(late) and not config.flag(adaptive):
-        yield late, f"{adaptive} is false"
+        if has_partitioner and config.is_set(key):
+            yield key.name, f"{_PARTITIONER} decides"
+    late, adaptive = PARTITIONER_AVAILABILITY_TIMEOUT_MS, PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE
+    if not has_partitioner and config[late] and not config[adaptive]:
+        yield late.name, f"{adaptive} is false"
 
 
 def _partitioner(given: object, settings: dict[str, Any]) -> Partitioner:

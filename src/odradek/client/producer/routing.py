@@ -11,6 +11,7 @@ from odradek.client.config import ClientConfig
 from odradek.client.core.accumulator import Accumulator, Batch
 from odradek.client.core.metadata import TopicInfo
 from odradek.client.core.partitioner import PartitionLoad, StickyPartitioner, partition_for_key
+from odradek.client.producer_keys import BATCH_SIZE, MAX_REQUEST_SIZE, PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE, PARTITIONER_IGNORE_KEYS
 from odradek.records.codec import Gatherer, Ticket
 
 _STICKY_BYTES = 16 * 1024
@@ -29,11 +30,11 @@ class Router:
         self._accumulator = accumulator
         self._is_late = is_late
         self._rng = rng
-        self._batch_size = config.integer("batch.size")
-        self._sticky_size = self._batch_size if config.was_given("batch.size") else min(_STICKY_BYTES, self._batch_size)
-        self._ignore_keys = config.flag("partitioner.ignore.keys")
-        self._adaptive = config.flag("partitioner.adaptive.partitioning.enable")
-        self._gathers = self._batch_size <= config.integer("max.request.size")
+        self._batch_size = config[BATCH_SIZE]
+        self._sticky_size = self._batch_size if config.is_set(BATCH_SIZE) else min(_STICKY_BYTES, self._batch_size)
+        self._ignore_keys = config[PARTITIONER_IGNORE_KEYS]
+        self._adaptive = config[PARTITIONER_ADAPTIVE_PARTITIONING_ENABLE]
+        self._gathers = self._batch_size <= config[MAX_REQUEST_SIZE]
         self._sticky: dict[str, StickyPartitioner] = {}
         self.gatherers: dict[str, Gatherer] = {}
         """By topic, the gatherer of records without partition and key."""

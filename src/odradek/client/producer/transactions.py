@@ -36,6 +36,7 @@ from odradek.client.core.transactions import (
     judge_partition,
 )
 from odradek.client.ongoing import Ongoing, begun, waited
+from odradek.client.producer_keys import MAX_BLOCK_MS, TRANSACTION_TIMEOUT_MS, TRANSACTION_TWO_PHASE_COMMIT_ENABLE
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -85,9 +86,9 @@ class TransactionManager:
         self._lock = lock
         self._flush = flush
         self._landed = landed
-        self._timeout_ms = config.integer("transaction.timeout.ms")
-        self._two_phase = config.flag("transaction.two.phase.commit.enable")
-        self._max_block_ms = config.integer("max.block.ms")
+        self._timeout_ms = config[TRANSACTION_TIMEOUT_MS]
+        self._two_phase = config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]
+        self._max_block_ms = config[MAX_BLOCK_MS]
         self._coordinator = Coordinator(cluster, CoordinatorKind.TRANSACTION, core.transactional_id)
         self._groups: dict[str, Coordinator] = {}
         self._call = Ongoing()

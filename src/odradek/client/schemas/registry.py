@@ -16,6 +16,7 @@ from odradek.client.forks import renew_after_fork
 from odradek.client.schemas.cache import Cache
 from odradek.client.schemas.config import registry_config
 from odradek.client.schemas.errors import RegistryError, UnknownSchema
+from odradek.client.schemas.registry_keys import CACHE_CAPACITY, LATEST_CACHE_TTL_SEC, MISSING_ID_CACHE_TTL_SEC
 from odradek.client.schemas.rest import Rest, quoted
 from odradek.client.schemas.types import AVRO, PROTOBUF, RegisteredSchema, Schema, references_of
 from odradek.client.schemas.wire import SchemaKey
@@ -41,10 +42,10 @@ class SchemaRegistry:
         self._given |= {name.replace("_", "."): value for name, value in settings.items()}
         parsed = registry_config(self._given, {})
         self._rest = Rest(parsed)
-        capacity = parsed.integer("cache.capacity")
-        self._missing_s = parsed.integer("missing.id.cache.ttl.sec")
+        capacity = parsed[CACHE_CAPACITY]
+        self._missing_s = parsed[MISSING_ID_CACHE_TTL_SEC]
         self._missing: Cache[SchemaKey, tuple[float, str]] = Cache(capacity)
-        self._latest_s = parsed.integer("latest.cache.ttl.sec")
+        self._latest_s = parsed[LATEST_CACHE_TTL_SEC]
         self._ids: Cache[int, Schema] = Cache(capacity)
         self._guids: Cache[UUID, Schema] = Cache(capacity)
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(capacity)

@@ -14,6 +14,13 @@ from odradek.client.config import ClientConfig
 from odradek.client.forks import renew_after_fork
 from odradek.client.schemas.config import registry_access
 from odradek.client.schemas.errors import RegistryError, one_line
+from odradek.client.schemas.registry_keys import (
+    HTTP_CONNECT_TIMEOUT_MS,
+    HTTP_READ_TIMEOUT_MS,
+    MAX_RETRIES,
+    RETRIES_MAX_WAIT_MS,
+    RETRIES_WAIT_MS,
+)
 from odradek.network.web import WebAnswer, WebClient
 
 _MAX_ANSWER: Final = 16 << 20
@@ -33,11 +40,11 @@ class Rest:
     ) -> None:
         """Check the configuration. Raises ConfigError."""
         self._access = registry_access(config)
-        self._connect_s = config.integer("http.connect.timeout.ms") / 1000
-        self._read_s = config.integer("http.read.timeout.ms") / 1000
-        self._retries = config.integer("max.retries")
-        self._wait_s = config.integer("retries.wait.ms") / 1000
-        self._longest_s = config.integer("retries.max.wait.ms") / 1000
+        self._connect_s = config[HTTP_CONNECT_TIMEOUT_MS] / 1000
+        self._read_s = config[HTTP_READ_TIMEOUT_MS] / 1000
+        self._retries = config[MAX_RETRIES]
+        self._wait_s = config[RETRIES_WAIT_MS] / 1000
+        self._longest_s = config[RETRIES_MAX_WAIT_MS] / 1000
         self._sleep = sleep
         self._jitter = jitter
         self._web = WebClient(self._access.tls)

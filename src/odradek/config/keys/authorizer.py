@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from odradek.config.definition import BOOLEAN, MEDIUM, STRING, Key, non_null
+from typing import Final
 
-KEYS: tuple[Key, ...] = (
-    Key(
-        "allow.everyone.if.no.acl.found",
-        BOOLEAN,
-        "false",
-        MEDIUM,
-        "Whether everybody may do everything to a resource that there is no ACL for.",
-        internal=True,
-    ),
-    Key(
-        "super.users",
-        STRING,
-        "",
-        MEDIUM,
-        "Principals that may do everything, such as User:admin;User:broker.",
-        non_null,
-        internal=True,
-    ),
+from odradek.config.definition import BOOLEAN, MEDIUM, STRING, Key, keys_in, non_null
+
+ALLOW_EVERYONE_IF_NO_ACL_FOUND: Final = Key(
+    "allow.everyone.if.no.acl.found",
+    BOOLEAN,
+    "false",
+    MEDIUM,
+    "Whether everybody may do everything to a resource that there is no ACL for.",
+    internal=True,
 )
+SUPER_USERS: Final = Key(
+    "super.users", STRING, "", MEDIUM, "Principals that may do everything, such as User:admin;User:broker.", non_null, internal=True
+)
+
+KEYS: Final = keys_in(globals())
 
 NAMES = frozenset(key.name for key in KEYS)

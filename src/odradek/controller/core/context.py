@@ -9,6 +9,8 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.broker import BrokerConfig
+from odradek.config.definition import ConfigValue, Key
+from odradek.config.keys.topics import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from odradek.config.topic import EffectiveValue, effective_topic_value
 from odradek.controller.core.heartbeats import Heartbeats
 from odradek.controller.core.partition_change import PartitionChange
@@ -98,7 +100,7 @@ class ControllerContext:
         ]
         return StripedPlacer(usable, self.rng)
 
-    def topic_config(self, name: str, key: str, creation: Mapping[str, str] | None = None) -> EffectiveValue:
+    def topic_config(self, name: str, key: Key[ConfigValue], creation: Mapping[str, str] | None = None) -> EffectiveValue:
         """Return a topic's effective value: the first of topic, dynamic broker, dynamic cluster, static and default value."""
         configs = self.state.configs
         own = creation if creation is not None else configs.get((RESOURCE_TOPIC, name)) or {}
@@ -109,11 +111,11 @@ class ControllerContext:
     def min_isr(self, topic: TopicControl) -> int:
         """Return min.insync.replicas of the topic, but at most its number of replicas."""
         first = topic.partitions.get(0)
-        wanted = int(self.topic_config(topic.name, "min.insync.replicas").value or "1")
+        wanted = int(self.topic_config(topic.name, MIN_INSYNC_REPLICAS).value or "1")
         return wanted if first is None else min(wanted, len(first.replicas))
 
     def unclean_election_enabled(self, topic: TopicControl) -> bool:
-        value = self.topic_config(topic.name, "unclean.leader.election.enable").value or "false"
+        value = self.topic_config(topic.name, UNCLEAN_LEADER_ELECTION_ENABLE).value or "false"
         return value.strip().lower() == "true"
 
     def acceptable(self, active: Callable[[int], bool] | None = None) -> Callable[[int, UUID | None], bool]:

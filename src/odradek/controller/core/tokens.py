@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import random_uuid, uuid_to_string
+from odradek.config.keys.security import DELEGATION_TOKEN_EXPIRY_TIME_MS, DELEGATION_TOKEN_MAX_LIFETIME_MS
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.result import ControllerResult, VersionedRecord
 from odradek.metadata.image import DelegationToken
@@ -42,11 +43,11 @@ def create_token(
     if problem is not None or secret is None:
         response.error_code = problem or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         return ControllerResult([], response)
-    lifetime_ms = context.config.integer("delegation.token.max.lifetime.ms")
+    lifetime_ms = context.config[DELEGATION_TOKEN_MAX_LIFETIME_MS]
     if request.max_lifetime_ms > 0:
         lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
     max_ms = _sum(now_ms, lifetime_ms)
-    expiry_ms = min(max_ms, _sum(now_ms, context.config.integer("delegation.token.expiry.time.ms")))
+    expiry_ms = min(max_ms, _sum(now_ms, context.config[DELEGATION_TOKEN_EXPIRY_TIME_MS]))
     token_id = uuid_to_string(random_uuid(context.rng))
     record = DelegationTokenRecord(
         owner=str(owner),
@@ -74,7 +75,7 @@ def renew_token(
         return ControllerResult([], RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     if not _may_renew(token, requester):
         return ControllerResult([], RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
-    period_ms = context.config.integer("delegation.token.expiry.time.ms")
+    period_ms = context.config[DELEGATION_TOKEN_EXPIRY_TIME_MS]
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
     expiry_ms = min(token.max_timestamp, _sum(now_ms, period_ms))

@@ -135,10 +135,12 @@ def _new_topic_id(context: ControllerContext) -> UUID:
 
 def _effective_configs(context: ControllerContext, name: str, creation: dict[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
     found: list[CreateTopicsResponse.CreatableTopicConfigs] = []
-    for key in sorted(key.name for key in TOPIC_CONFIG if not key.internal):
+    for key in sorted((key for key in TOPIC_CONFIG if not key.internal), key=str):
         value, source = context.topic_config(name, key, creation)
         found.append(
-            CreateTopicsResponse.CreatableTopicConfigs(name=key, value=value, read_only=False, config_source=source, is_sensitive=False)
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=key.name, value=value, read_only=False, config_source=source, is_sensitive=False
+            )
         )
     return found
 

@@ -11,6 +11,15 @@ from odradek.base.clock import Clock
 from odradek.base.disk import Disk
 from odradek.base.errors import KafkaError, StorageError
 from odradek.base.ids import METADATA_TOPIC_ID, TopicPartition
+from odradek.config.keys.cluster import (
+    INTERNAL_METADATA_DELETE_DELAY_MILLIS,
+    INTERNAL_METADATA_LOG_SEGMENT_BYTES,
+    INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES,
+    METADATA_LOG_SEGMENT_BYTES,
+    METADATA_LOG_SEGMENT_MS,
+    METADATA_MAX_RETENTION_BYTES,
+    METADATA_MAX_RETENTION_MS,
+)
 from odradek.config.topic import TopicConfig
 from odradek.consensus.messages import ElectionState
 from odradek.consensus.voters import BOOTSTRAP_SNAPSHOT_ID, OffsetAndEpoch, VoterHistory, VoterSet
@@ -77,15 +86,15 @@ class MetadataLog:
         snapshots = list_snapshots(disk, directory)
         overrides = {
             "cleanup.policy": "delete",
-            "max.message.bytes": str(config.integer("internal.metadata.max.batch.size.in.bytes")),
-            "segment.bytes": str(config.integer("metadata.log.segment.bytes")),
-            "segment.ms": str(config.integer("metadata.log.segment.ms")),
-            "file.delete.delay.ms": str(config.integer("internal.metadata.delete.delay.millis")),
+            "max.message.bytes": str(config[INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES]),
+            "segment.bytes": str(config[METADATA_LOG_SEGMENT_BYTES]),
+            "segment.ms": str(config[METADATA_LOG_SEGMENT_MS]),
+            "file.delete.delay.ms": str(config[INTERNAL_METADATA_DELETE_DELAY_MILLIS]),
             "retention.ms": "-1",
             "retention.bytes": "-1",
             "preallocate": "false",
         }
-        internal_bytes = config.optional_integer("internal.metadata.log.segment.bytes")
+        internal_bytes = config[INTERNAL_METADATA_LOG_SEGMENT_BYTES]
         if internal_bytes is not None:
             overrides["internal.segment.bytes"] = str(internal_bytes)
         log = load_log(
@@ -100,8 +109,8 @@ class MetadataLog:
             directory,
             log,
             snapshots,
-            retention_bytes=config.integer("metadata.max.retention.bytes"),
-            retention_ms=config.integer("metadata.max.retention.ms"),
+            retention_bytes=config[METADATA_MAX_RETENTION_BYTES],
+            retention_ms=config[METADATA_MAX_RETENTION_MS],
         )
         opened._check(election)
         if config.is_controller:

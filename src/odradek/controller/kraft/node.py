@@ -25,6 +25,16 @@ from odradek.base.disk import Disk
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
 from odradek.base.undo import UndoJournal
+from odradek.config.keys.cluster import (
+    CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS,
+    CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS,
+    CONTROLLER_QUORUM_FETCH_MAX_BYTES,
+    CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES,
+    CONTROLLER_QUORUM_FETCH_TIMEOUT_MS,
+    CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS,
+    CONTROLLER_QUORUM_RETRY_BACKOFF_MS,
+    INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES,
+)
 from odradek.consensus.messages import (
     LeaderAndEpoch,
     Outbound,
@@ -132,7 +142,7 @@ class KRaftNode:
                 writer=self,
                 clock=clock,
                 bootstrap=read_bootstrap(disk, config.metadata_log_dir),
-                max_batch_bytes=config.integer("internal.metadata.max.batch.size.in.bytes"),
+                max_batch_bytes=config[INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES],
             )
         self.loader = MetadataLoader(tolerant=not config.is_controller)
         self._left: Deferred[None] | None = None
@@ -364,11 +374,11 @@ class KRaftNode:
 
     @property
     def fetch_max_bytes(self) -> int:
-        return self._config.integer("controller.quorum.fetch.max.bytes")
+        return self._config[CONTROLLER_QUORUM_FETCH_MAX_BYTES]
 
     @property
     def fetch_snapshot_max_bytes(self) -> int:
-        return self._config.integer("controller.quorum.fetch.snapshot.max.bytes")
+        return self._config[CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES]
 
     def endpoint_for_peers(self, endpoints: Sequence[Endpoint]) -> Endpoint:
         """Return the endpoint of this node's controller listener name, else the first one."""
@@ -418,13 +428,13 @@ def _timeouts(config: BrokerConfig) -> RaftTimeouts:
 
     Unlike in Kafka, a leader that refuses connections is doubted before the fetch timeout, unless that timeout is configured.
     """
-    waits = config.is_set("controller.quorum.fetch.timeout.ms")
+    waits = config.is_set(CONTROLLER_QUORUM_FETCH_TIMEOUT_MS)
     return RaftTimeouts(
-        election_ms=config.integer("controller.quorum.election.timeout.ms"),
-        election_backoff_max_ms=config.integer("controller.quorum.election.backoff.max.ms"),
-        fetch_ms=config.integer("controller.quorum.fetch.timeout.ms"),
-        request_ms=config.integer("controller.quorum.request.timeout.ms"),
-        retry_backoff_ms=config.integer("controller.quorum.retry.backoff.ms"),
+        election_ms=config[CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS],
+        election_backoff_max_ms=config[CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS],
+        fetch_ms=config[CONTROLLER_QUORUM_FETCH_TIMEOUT_MS],
+        request_ms=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS],
+        retry_backoff_ms=config[CONTROLLER_QUORUM_RETRY_BACKOFF_MS],
         unreachable_max_ms=0 if waits else UNREACHABLE_MS,
     )
 

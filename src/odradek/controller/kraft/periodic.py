@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.base.clock import READING_TURNS, Clock, TimerHandle
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.keys.cluster import METADATA_MAX_IDLE_INTERVAL_MS
+from odradek.config.keys.replication import (
+    AUTO_LEADER_REBALANCE_ENABLE,
+    LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS,
+    UNCLEAN_LEADER_ELECTION_INTERVAL_MS,
+)
+from odradek.config.keys.security import DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS, DELEGATION_TOKEN_SECRET_KEY
 from odradek.controller.core.brokers import fence_stale_broker
 from odradek.controller.core.partitions import balance_leaders, elect_unclean_leaders
 from odradek.controller.core.result import ControllerResult
@@ -51,19 +58,19 @@ class PeriodicTasks:
         self._running = True
         self._term += 1
         config = self._config
-        idle_ms = config.integer("metadata.max.idle.interval.ms")
+        idle_ms = config[METADATA_MAX_IDLE_INTERVAL_MS]
         if idle_ms > 0:
             # No-op records tell replicas that have no other records to fetch that they are up to date (KIP-835).
             self._every("writeNoOpRecord", idle_ms / 1000, _no_op)
-        if config.flag("auto.leader.rebalance.enable"):
-            balance_s = config.integer("leader.imbalance.check.interval.seconds")
+        if config[AUTO_LEADER_REBALANCE_ENABLE]:
+            balance_s = config[LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS]
             self._every("electPreferred", balance_s, lambda context: _widen(balance_leaders(context)))
-        if config.optional_text("delegation.token.secret.key"):
+        if config[DELEGATION_TOKEN_SECRET_KEY]:
             from odradek.controller.core.tokens import sweep_expired_tokens
 
-            sweep_s = config.integer("delegation.token.expiry.check.interval.ms") / 1000
+            sweep_s = config[DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS] / 1000
             self._every("expireDelegationTokens", sweep_s, lambda context: _widen(sweep_expired_tokens(context, self._clock.time_ms())))
-        unclean_s = config.integer("unclean.leader.election.interval.ms") / 1000
+        unclean_s = config[UNCLEAN_LEADER_ELECTION_INTERVAL_MS] / 1000
         self._every("electUnclean", unclean_s, lambda context: _widen(elect_unclean_leaders(context)))
 
     def stop(self) -> None:

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING
 
 from odradek.base.clock import Clock
 from odradek.base.disk import Disk
+from odradek.config.keys.cluster import (
+    INTERNAL_METADATA_DELETE_DELAY_MILLIS,
+    METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS,
+    METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS,
+)
 from odradek.consensus.messages import SnapshotChunk, SnapshotInstalled
 from odradek.consensus.voters import OffsetAndEpoch, VoterHistory
 from odradek.controller.kraft.background import Background
@@ -60,8 +65,8 @@ class Snapshots:
     def consider(self) -> None:
         """Write a snapshot at Kafka's thresholds: bytes of records since the last one, or time since it if there is anything new."""
         config = self._config
-        interval_ms = config.integer("metadata.log.max.snapshot.interval.ms")
-        enough = self._loader.bytes_since_snapshot >= config.integer("metadata.log.max.record.bytes.between.snapshots")
+        interval_ms = config[METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS]
+        enough = self._loader.bytes_since_snapshot >= config[METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS]
         if enough or (interval_ms > 0 and (self._clock.monotonic() - self._last_s) * 1000 >= interval_ms):
             self.write()
 
@@ -113,7 +118,7 @@ class Snapshots:
                 if self._disk.exists(path):
                     self._disk.remove(path)
 
-        self._clock.call_later(self._config.integer("internal.metadata.delete.delay.millis") / 1000, delete)
+        self._clock.call_later(self._config[INTERNAL_METADATA_DELETE_DELAY_MILLIS] / 1000, delete)
 
     # Snapshots fetched from the leader -------------------------------------------------------------------------------------
 

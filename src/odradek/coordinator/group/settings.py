@@ -7,6 +7,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
 from odradek.assignment.spec import Assignor
+from odradek.config.definition import Key
+from odradek.config.keys.groups import (
+    GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_ASSIGNORS,
+    GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
+    GROUP_CONSUMER_MAX_SIZE,
+    GROUP_CONSUMER_MIGRATION_POLICY,
+    GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
+    GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS,
+    GROUP_CONSUMER_SESSION_TIMEOUT_MS,
+    GROUP_INITIAL_REBALANCE_DELAY_MS,
+    GROUP_MAX_SESSION_TIMEOUT_MS,
+    GROUP_MAX_SIZE,
+    GROUP_MIN_SESSION_TIMEOUT_MS,
+    OFFSET_METADATA_MAX_BYTES,
+    OFFSETS_RETENTION_CHECK_INTERVAL_MS,
+    OFFSETS_RETENTION_MINUTES,
+)
 
 if TYPE_CHECKING:
     from odradek.config.dynamic_broker import DynamicBrokerConfig
@@ -54,79 +77,79 @@ class GroupSettings:
 
     @property
     def initial_rebalance_delay_ms(self) -> int:
-        return self._config.integer("group.initial.rebalance.delay.ms")
+        return self._config[GROUP_INITIAL_REBALANCE_DELAY_MS]
 
     @property
     def min_session_timeout_ms(self) -> int:
-        return self._config.integer("group.min.session.timeout.ms")
+        return self._config[GROUP_MIN_SESSION_TIMEOUT_MS]
 
     @property
     def max_session_timeout_ms(self) -> int:
-        return self._config.integer("group.max.session.timeout.ms")
+        return self._config[GROUP_MAX_SESSION_TIMEOUT_MS]
 
     @property
     def max_size(self) -> int:
-        return self._config.integer("group.max.size")
+        return self._config[GROUP_MAX_SIZE]
 
     @property
     def offset_metadata_max_bytes(self) -> int:
-        return self._config.integer("offset.metadata.max.bytes")
+        return self._config[OFFSET_METADATA_MAX_BYTES]
 
     @property
     def offsets_retention_ms(self) -> int:
-        return self._config.integer("offsets.retention.minutes") * 60_000
+        return self._config[OFFSETS_RETENTION_MINUTES] * 60_000
 
     @property
     def retention_check_interval_ms(self) -> int:
-        return self._config.integer("offsets.retention.check.interval.ms")
+        return self._config[OFFSETS_RETENTION_CHECK_INTERVAL_MS]
 
     # -- consumer groups -----------------------------------------------------------------------------------------------------------
 
     @property
     def consumer_max_size(self) -> int:
-        return self._config.integer("group.consumer.max.size")
+        return self._config[GROUP_CONSUMER_MAX_SIZE]
 
     @property
     def consumer_assignors(self) -> dict[str, Assignor]:
         """Return the enabled assignors by name; the first is the default."""
-        names = [CLASS_NAMES.get(name, name) for name in self._config.items("group.consumer.assignors")]
+        names = [CLASS_NAMES.get(name, name) for name in self._config[GROUP_CONSUMER_ASSIGNORS]]
         return {name: ASSIGNORS[name] for name in names}
 
     @property
     def migration_policy(self) -> MigrationPolicy:
-        return _POLICIES[self._config.text("group.consumer.migration.policy").lower()]
+        return _POLICIES[self._config[GROUP_CONSUMER_MIGRATION_POLICY].lower()]
 
     @property
     def regex_refresh_interval_ms(self) -> int:
-        return self._config.integer("group.consumer.regex.refresh.interval.ms")
+        return self._config[GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS]
 
     def consumer_session_timeout_ms(self, overrides: Mapping[str, str]) -> int:
         """Return the session timeout; `overrides` is the group's dynamic configuration."""
         return self._of_group(
             overrides.get("consumer.session.timeout.ms"),
-            "group.consumer.session.timeout.ms",
-            "group.consumer.min.session.timeout.ms",
-            "group.consumer.max.session.timeout.ms",
+            GROUP_CONSUMER_SESSION_TIMEOUT_MS,
+            GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
+            GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
         )
 
     def consumer_heartbeat_interval_ms(self, overrides: Mapping[str, str]) -> int:
         return self._of_group(
             overrides.get("consumer.heartbeat.interval.ms"),
-            "group.consumer.heartbeat.interval.ms",
-            "group.consumer.min.heartbeat.interval.ms",
-            "group.consumer.max.heartbeat.interval.ms",
+            GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS,
+            GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
+            GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
         )
 
     def consumer_assignment_interval_ms(self, overrides: Mapping[str, str]) -> int:
         return self._of_group(
             overrides.get("consumer.assignment.interval.ms"),
-            "group.consumer.assignment.interval.ms",
-            "group.consumer.min.assignment.interval.ms",
-            "group.consumer.max.assignment.interval.ms",
+            GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
+            GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
+            GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
         )
 
-    def _of_group(self, own: str | None, default: str, least: str, most: str) -> int:
+    def _of_group(self, own: str | None, default: Key[int], least: Key[int], most: Key[int]) -> int:
         """Return the group's value, limited to the broker's current bounds; without a group value the broker's value."""
         if own is None:
-            return self._config.integer(default)
-        return min(max(int(own), self._config.integer(least)), self._config.integer(most))
+            return self._config[default]
+        return min(max(int(own), self._config[least]), self._config[most])

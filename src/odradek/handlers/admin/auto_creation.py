@@ -9,6 +9,21 @@ from weakref import WeakKeyDictionary
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, code_of
+from odradek.config.definition import Key
+from odradek.config.keys.groups import OFFSETS_TOPIC_NUM_PARTITIONS, OFFSETS_TOPIC_REPLICATION_FACTOR, OFFSETS_TOPIC_SEGMENT_BYTES
+from odradek.config.keys.network import REQUEST_TIMEOUT_MS
+from odradek.config.keys.share import (
+    SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR,
+    SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS,
+    SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
+    SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES,
+)
+from odradek.config.keys.transactions import (
+    TRANSACTION_STATE_LOG_MIN_ISR,
+    TRANSACTION_STATE_LOG_NUM_PARTITIONS,
+    TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+    TRANSACTION_STATE_LOG_SEGMENT_BYTES,
+)
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -83,7 +98,7 @@ def _errors(response: Message) -> dict[str, str]:
 def creation_request(config: BrokerConfig, names: Iterable[str]) -> CreateTopicsRequest:
     """Return a request with the broker's num.partitions and default.replication.factor, or with the values for a coordinator's topic."""
     topics = [_creatable(config, name) for name in names]
-    return CreateTopicsRequest(topics=topics, timeout_ms=config.integer("request.timeout.ms"))
+    return CreateTopicsRequest(topics=topics, timeout_ms=config[REQUEST_TIMEOUT_MS])
 
 
 def _creatable(config: BrokerConfig, name: str) -> CreateTopicsRequest.CreatableTopic:
@@ -93,7 +108,7 @@ def _creatable(config: BrokerConfig, name: str) -> CreateTopicsRequest.Creatable
             name=name, num_partitions=config.num_partitions, replication_factor=config.default_replication_factor
         )
     partitions, factor, segment_bytes, min_isr = keys
-    configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": str(config.integer(segment_bytes))}
+    configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": str(config[segment_bytes])}
     if name == "__transaction_state":
         configs["compression.type"] = "uncompressed"
         configs["unclean.leader.election.enable"] = "false"
@@ -101,33 +116,33 @@ def _creatable(config: BrokerConfig, name: str) -> CreateTopicsRequest.Creatable
         configs["cleanup.policy"] = "delete"
         configs["retention.ms"] = "-1"
     if min_isr is not None:
-        configs["min.insync.replicas"] = str(config.integer(min_isr))
+        configs["min.insync.replicas"] = str(config[min_isr])
     return CreateTopicsRequest.CreatableTopic(
         name=name,
-        num_partitions=config.integer(partitions),
-        replication_factor=config.integer(factor),
+        num_partitions=config[partitions],
+        replication_factor=config[factor],
         configs=[CreateTopicsRequest.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
 
 
-_COORDINATOR_KEYS: dict[str, tuple[str, str, str, str | None]] = {
+_COORDINATOR_KEYS: dict[str, tuple[Key[int], Key[int], Key[int], Key[int] | None]] = {
     "__consumer_offsets": (
-        "offsets.topic.num.partitions",
-        "offsets.topic.replication.factor",
-        "offsets.topic.segment.bytes",
+        OFFSETS_TOPIC_NUM_PARTITIONS,
+        OFFSETS_TOPIC_REPLICATION_FACTOR,
+        OFFSETS_TOPIC_SEGMENT_BYTES,
         None,
     ),
     "__transaction_state": (
-        "transaction.state.log.num.partitions",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.segment.bytes",
-        "transaction.state.log.min.isr",
+        TRANSACTION_STATE_LOG_NUM_PARTITIONS,
+        TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
+        TRANSACTION_STATE_LOG_SEGMENT_BYTES,
+        TRANSACTION_STATE_LOG_MIN_ISR,
     ),
     "__share_group_state": (
-        "share.coordinator.state.topic.num.partitions",
-        "share.coordinator.state.topic.replication.factor",
-        "share.coordinator.state.topic.segment.bytes",
-        "share.coordinator.state.topic.min.isr",
+        SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS,
+        SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
+        SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES,
+        SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR,
     ),
 }
 """Keys for partitions, replication factor, segment size and min.insync.replicas, by topic."""

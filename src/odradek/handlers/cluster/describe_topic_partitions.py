@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.keys.cluster import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from odradek.handlers.access import TOPIC_PARTITIONS
 from odradek.handlers.operations import authorized_operations
 from odradek.metadata.queries import describe_topics
@@ -34,7 +35,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest, ser
     if cursor is not None and cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The cursor's partition {cursor.partition_index} is not valid")
     denied = context.denied(TOPIC_PARTITIONS, names)
-    limit = max(min(services.config.integer("max.request.partition.size.limit"), request.response_partition_limit), 1)
+    limit = max(min(services.config[MAX_REQUEST_PARTITION_SIZE_LIMIT], request.response_partition_limit), 1)
     response = describe_topics(
         image,
         sorted(names - denied),

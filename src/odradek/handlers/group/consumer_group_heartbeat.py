@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.keys.groups import GROUP_COORDINATOR_REBALANCE_PROTOCOLS
 from odradek.handlers.access import CONSUMER_HEARTBEAT_GROUP, CONSUMER_HEARTBEAT_MATCH, CONSUMER_HEARTBEAT_TOPIC
 from odradek.handlers.group.caller import caller_of
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -32,7 +33,7 @@ def handle(
 
 def serves_consumer_groups(services: Services) -> bool:
     """Return whether the consumer protocol is enabled by both configuration and feature level."""
-    protocols = [name.lower() for name in services.config.items("group.coordinator.rebalance.protocols")]
+    protocols = [name.lower() for name in services.config[GROUP_COORDINATOR_REBALANCE_PROTOCOLS]]
     return "consumer" in protocols and services.metadata.image.features.levels.get("group.version", 0) >= 1
 
 

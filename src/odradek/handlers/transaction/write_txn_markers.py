@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.config.keys.network import REQUEST_TIMEOUT_MS
 from odradek.coordinator.markers import marker_batch
 from odradek.handlers.access import WRITE_MARKERS_AS_ADMIN, WRITE_MARKERS_AS_BROKER
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -110,7 +111,7 @@ def _append(services: Services, ending: Ending, partitions: list[TopicPartition]
     answer = services.replica_manager.appender.append(
         [(partition, batch) for partition in partitions],
         required_acks=-1,
-        timeout_ms=services.config.integer("request.timeout.ms"),
+        timeout_ms=services.config[REQUEST_TIMEOUT_MS],
         origin=AppendOrigin.COORDINATOR,
         internal_topics_allowed=True,
         transaction_version=ending.version,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.config.keys.transactions import TRANSACTION_MAX_TIMEOUT_MS
 from odradek.metrics.histogram import Distribution
 from odradek.replication.partition import Role
 from odradek.storage.compaction.manager import CleanerManager
@@ -194,7 +195,7 @@ class ReplicaSource:
         manager = self._manager()
         if manager is None:
             return
-        late_ms = self._clock.time_ms() - manager.dynamic_config.integer("transaction.max.timeout.ms") - _LATE_MS
+        late_ms = self._clock.time_ms() - manager.dynamic_config[TRANSACTION_MAX_TIMEOUT_MS] - _LATE_MS
         rows: list[Row] = []
         for number, (key, partition) in enumerate(list(manager.partitions.by_name.items())):
             if number % _SLICE == _SLICE - 1:
