@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
 from odradek.spark.environment import major_version
-from odradek.spark.options import EARLIEST, LATEST, ReadOptions, TimeSpec, read_options, write_options
+from odradek.spark.option_keys import EARLIEST, LATEST
+from odradek.spark.options import ReadOptions, TimeSpec, read_options, write_options
 from odradek.spark.ranges import (
     DataLoss,
     OffsetRange,

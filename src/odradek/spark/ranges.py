@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from odradek.base.errors import OdradekError
 from odradek.base.ids import TopicPartition
-from odradek.spark.options import EARLIEST, LATEST, OffsetSpec
+from odradek.spark.option_keys import EARLIEST, LATEST, OffsetSpec
 
 Offsets = dict[TopicPartition, int]
 
