@@ -7,9 +7,12 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
+from odradek.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG
+from odradek.client.document import KAFKAS
 from odradek.config.broker import BROKER_CONFIG
 from odradek.config.definition import ConfigDef, format_value
 from odradek.config.dynamic import DYNAMIC_KEYS
@@ -34,13 +37,19 @@ public class Dump {
             Object value = key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : "required";
             System.out.println("{\\"set\\":" + quoted(set) + ",\\"name\\":" + quoted(key.name) + ",\\"type\\":" + quoted(key.type)
                 + ",\\"default\\":" + quoted(value) + ",\\"importance\\":" + quoted(key.importance)
-                + ",\\"internal\\":" + key.internalConfig + ",\\"validator\\":" + quoted(key.validator) + "}");
+                + ",\\"internal\\":" + key.internalConfig + ",\\"validator\\":" + quoted(key.validator)
+                + ",\\"group\\":" + quoted(key.group) + ",\\"order\\":" + key.orderInGroup + ",\\"width\\":" + quoted(key.width)
+                + ",\\"display\\":" + quoted(key.displayName) + ",\\"dependents\\":" + quoted(key.dependents)
+                + ",\\"recommender\\":" + quoted(key.recommender) + "}");
         }
     }
     public static void main(String[] args) throws Exception {
         dump("broker", org.apache.kafka.server.config.AbstractKafkaConfig.CONFIG_DEF);
         dump("group", org.apache.kafka.coordinator.group.GroupConfig.CONFIG_DEF);
         dump("topic", org.apache.kafka.storage.internals.log.LogConfig.configDefCopy());
+        dump("producer", org.apache.kafka.clients.producer.ProducerConfig.configDef());
+        dump("consumer", org.apache.kafka.clients.consumer.ConsumerConfig.configDef());
+        dump("admin", org.apache.kafka.clients.admin.AdminClientConfig.configDef());
         for (String name : org.apache.kafka.server.config.DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS)
             System.out.println("{\\"set\\":\\"dynamic\\",\\"name\\":" + quoted(name) + "}");
         org.apache.kafka.server.config.ServerTopicConfigSynonyms.TOPIC_CONFIG_SYNONYMS.forEach((topic, broker) ->
@@ -72,6 +81,49 @@ def test_keys_types_defaults_and_importance_are_kafkas(dump: list[dict[str, obje
         default = "required" if key.required else format_value(key.type, key.default_value())
         found = (key.type.name, default, key.importance.name, key.internal)
         assert found == (row["type"], row["default"], row["importance"], row["internal"]), key.name
+        assert (key.validator is None) == (row["validator"] is None), key.name
+        if not isinstance(key.validator, FunctionType | None):
+            assert str(key.validator) == row["validator"], key.name
+
+
+OF_CLIENTS: dict[str, tuple[str, str | None, str]] = {
+    "batch.size": ("INT", "16384", "MEDIUM"),
+    "key.serializer": ("CLASS", "required", "HIGH"),
+    "value.serializer": ("CLASS", "required", "HIGH"),
+    "key.deserializer": ("CLASS", "required", "HIGH"),
+    "value.deserializer": ("CLASS", "required", "HIGH"),
+    "partition.assignment.strategy": (
+        "LIST",
+        "class org.apache.kafka.clients.consumer.RangeAssignor,class org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+        "MEDIUM",
+    ),
+    "sasl.kerberos.service.name": ("STRING", None, "MEDIUM"),
+    "sasl.login.connect.timeout.ms": ("INT", None, "LOW"),
+    "sasl.login.read.timeout.ms": ("INT", None, "LOW"),
+}
+"""Type, default and importance in Kafka of keys that differ in Odradek's clients, besides the defaults in `client.document.KAFKAS`."""
+
+
+@pytest.mark.parametrize(("which", "ours"), [("producer", PRODUCER_CONFIG), ("consumer", CONSUMER_CONFIG), ("admin", ADMIN_CONFIG)])
+def test_keys_of_clients_are_kafkas(dump: list[dict[str, object]], which: str, ours: ConfigDef) -> None:
+    theirs = {str(row["name"]): row for row in dump if row["set"] == which}
+    for name in theirs.keys() & ours.keys.keys():
+        key, row = ours[name], theirs[name]
+        expected = OF_CLIENTS.get(name, (key.type.name, format_value(key.type, key.default_value()), key.importance.name))
+        if name in KAFKAS:
+            expected = (key.type.name, row["default"], row["importance"])  # type: ignore[assignment]
+        assert expected == (row["type"], row["default"], row["importance"]), name
+    assert {name for name in OF_CLIENTS if name in ours} <= theirs.keys()
+
+
+def test_no_key_of_kafka_belongs_to_a_form(dump: list[dict[str, object]]) -> None:
+    """The fields that Kafka's ConfigDef has for Connect's forms: as long as no key uses them, `Key` does not have them."""
+    fields = ("group", "order", "width", "display", "dependents", "recommender")
+    keys = [row for row in dump if "type" in row]
+    assert {row["set"] for row in keys} == {"broker", "group", "topic", "producer", "consumer", "admin"}
+    for row in keys:
+        unused = ["" if row["internal"] else None, -1, "NONE", row["name"], "[]", None]
+        assert [row[field] for field in fields] == unused, row["name"]
 
 
 @pytest.mark.parametrize(("which", "table"), [("broker", BROKER), ("topic", TOPIC), ("group", GROUP)])
