@@ -3,7 +3,7 @@
 ROWS = {
     "client/connections.py": [
         ("=_MAX_FIRST_RESPONSE", "=MAX_RESPONSE", "a foreign server makes the client allocate without bound"),
-        ('max(setup_ms, config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS])', "1 << 40", "a connection attempt has no time limit"),
+        ("max(setup_ms, config[SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS])", "1 << 40", "a connection attempt has no time limit"),
         ("node.connection.pause()", "pass", "a request during re-authentication breaks the connection"),
     ],
     "client/consumer/commits.py": [
