@@ -27,6 +27,10 @@ ROWS = {
         ("not state.lost_quorum(raft.now_ms)", "True", "a paused leader appends what its successors never see"),
     ],
     "consensus/states.py": [
-        ("if self.role is Role.CANDIDATE:", "if self.role is Role.LEADER:", "a candidate votes twice in an epoch"),
+        (
+            "return pre_vote and up_to_date\n        return super()",
+            "return up_to_date\n        return super()",
+            "a candidate votes twice in an epoch",
+        ),
     ],
 }
