@@ -1,10 +1,10 @@
 """Verdicts: whether the tests notice a planted bug.
 
 1. The near tests run on the copy with the bug, then those of its package, then all.
-2. The first test that fails runs once more without the bug. If it fails there too, it says nothing about the bug, and the stage runs again
-   without that test.
+2. The first test that fails runs once more without the bug. If it fails there too, twice, it says nothing about any bug, and the stage runs
+   again without that test.
 3. A run that reaches its limit runs once more without the bug, and counts only if that run ends in time.
-4. A bug whose stages all passed is not noticed. It is undecided where time was over, or no test said anything.
+4. A bug whose stages all passed is not noticed. It is undecided where time was over, or tests were left out.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ HANG_S = 30
 PACKAGE_S = 1200
 ALL_S = 3600
 _MOST_BROKEN = 5
+_TRIES = 2
 _QUICK = "not jvm and not long"
 
 
@@ -81,19 +82,25 @@ class Judge:
         for stage in trial:
             outcome = self._stage(bug, stage)
             if outcome is None:
-                doubt = doubt or f"the tests of {stage.name} fail or are late without the bug, too"
+                doubt = f"the {stage.name} tests fail or are late without a bug, too"
             elif outcome.is_late:
                 return Verdict(bug, State.UNDECIDED, "time was over", self._now() - begin)
             elif outcome.failed:
                 return Verdict(bug, State.NOTICED, outcome.failed, self._now() - begin)
+        if not doubt and (broken := self.broken):
+            doubt = f"not noticed without tests that fail without a bug, too: {' '.join(broken)}"
         return Verdict(bug, State.UNDECIDED if doubt else State.UNNOTICED, doubt, self._now() - begin)
+
+    @property
+    def broken(self) -> list[str]:
+        """Return the tests that fail without a bug, and are left out."""
+        with self._lock:
+            return [test for test, passes in self._passes.items() if not passes]
 
     def _stage(self, bug: Bug, stage: Stage) -> Outcome | None:
         """Return the outcome of a stage: a failure that is the bug's, or none, or late where all time was over; None without a result."""
         for _ in range(_MOST_BROKEN):
-            with self._lock:
-                broken = [f"--deselect={test}" for test, passes in self._passes.items() if not passes]
-            arguments = (*stage.arguments, *broken)
+            arguments = (*stage.arguments, *(f"--deselect={test}" for test in self.broken))
             outcome = self._in_time(bug, arguments, stage.limit_s)
             if outcome.is_late:
                 if self._now() >= self._until_s:
@@ -115,8 +122,8 @@ class Judge:
         with self._lock:
             known = self._passes.get(test)
         if known is None:
-            outcome = self._run(None, (test,) if "::" in test else (test, "--collect-only"), NEAR_S)
-            known = not outcome.failed and not outcome.is_late
+            arguments = (test,) if "::" in test else (test, "--collect-only")
+            known = any(not (outcome := self._run(None, arguments, NEAR_S)).failed and not outcome.is_late for _ in range(_TRIES))
             with self._lock:
                 self._passes[test] = known
         return known

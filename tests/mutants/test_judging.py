@@ -59,7 +59,15 @@ def test_a_test_that_fails_without_the_bug_is_left_out() -> None:
     broken = "tests/a.py::broken"
     runs = Runs({"tests/a.py": [Outcome(broken), Outcome("tests/a.py::test")]}, {broken: Outcome(broken)})
     assert runs.judged(NEAR) == (State.NOTICED, "tests/a.py::test")
-    assert runs.made[2] == (True, ("tests/a.py", f"--deselect={broken}"))
+    assert runs.made[3] == (True, ("tests/a.py", f"--deselect={broken}"))
+
+
+def test_a_bug_is_undecided_when_only_the_tests_that_are_left_pass() -> None:
+    broken = "tests/a.py::broken"
+    runs = Runs({"tests/a.py": [Outcome(broken), Outcome()]}, {broken: Outcome(broken)})
+    state, detail = runs.judged(NEAR)
+    assert state is State.UNDECIDED
+    assert broken in detail
 
 
 def test_tests_that_all_fail_without_the_bug_decide_nothing() -> None:
