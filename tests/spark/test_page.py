@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from odradek.spark import options
+from odradek.spark.option_keys import OPTIONS, TOPIC
 from tests.interop.spark_differences import DIFFERENCES, OTHERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 def test_the_page_has_every_option() -> None:
     rows = [row.split("|")[1] for row in PAGE.splitlines() if row.startswith("| `")]
     shown = {name for row in rows for name in re.findall(r"`([^`]+)`", row) if not name.startswith("kafka.")}
-    assert shown == {*options._READING, *options._EXACTLY_ONCE, *options._READING_LOGS}
+    assert shown == {option.name for option in OPTIONS if option is not TOPIC}
 
 
 def test_the_page_has_every_difference_from_the_connector() -> None:
