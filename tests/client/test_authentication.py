@@ -310,6 +310,10 @@ def _config(**settings: Setting) -> Cluster:
         ({"sasl_mechanism": "GSSAPI", "sasl_kerberos_keytab": "/a"}, "sasl.kerberos.keytab needs sasl.kerberos.principal"),
         ({"sasl_mechanism": "GSSAPI", "sasl_kerberos_keytab": "/a", "sasl_kerberos_principal": "u"}, "the keytab /a cannot be read"),
         ({"sasl_mechanism": "PLAIN", "sasl_kerberos_keytab": "/a"}, "sasl.kerberos.keytab has no effect with sasl.mechanism=PLAIN"),
+        (
+            {"sasl_mechanism": "PLAIN", "sasl_oauthbearer_token_provider": str},
+            "sasl.oauthbearer.token.provider has no effect with sasl.mechanism=PLAIN",
+        ),
         ({"security_protocol": "PLAINTEXT", "sasl_kerberos_keytab": "/a"}, "no effect with security.protocol=PLAINTEXT"),
         ({"sasl_jaas_config": "Krb5LoginModule required serviceName=kafka;"}, "needs one of useKeyTab=true and useTicketCache=true"),
         ({"sasl_jaas_config": "Krb5LoginModule required serviceName='';", "sasl_kerberos_service_name": ""}, "No serviceName defined in"),

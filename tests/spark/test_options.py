@@ -12,7 +12,7 @@ from odradek.base.errors import ConfigError
 from odradek.base.ids import TopicPartition
 from odradek.spark.environment import major_version
 from odradek.spark.option_keys import EARLIEST, LATEST
-from odradek.spark.options import ReadOptions, TimeSpec, read_options, write_options
+from odradek.spark.options import ReadOptions, TimeSpec, log_options, read_options, write_options
 from odradek.spark.ranges import (
     DataLoss,
     OffsetRange,
@@ -50,6 +50,56 @@ def test_a_secret_stays_a_reference_until_a_client_needs_it(monkeypatch: pytest.
     assert "hunter2" not in repr(options)
     with pytest.raises(ConfigError, match=r"config.providers names Env, and config.providers.Env.class is missing"):
         read_options({**BASE, **provider, "kafka.config.providers": "Env"}, streaming=True)
+
+
+ANYWHERE = {"subscribe": "t", "startingOffsets": "earliest", "failOnDataLoss": "false", "includeHeaders": "true", "minPartitions": "2"}
+"""Options of every read, with values; the others by the kinds of query that have them."""
+OF_TOPICS = {
+    "startingTimestamp": "5",
+    "startingOffsetsByTimestamp": '{"t":{"0":5}}',
+    "startingOffsetsByTimestampStrategy": "latest",
+    "kafkaConsumer.pollTimeoutMs": "5",
+    "fetchOffset.numRetries": "5",
+    "fetchOffset.retryIntervalMs": "0",
+    "groupIdPrefix": "g",
+}
+OF_BATCHES = {"endingTimestamp": "5", "endingOffsetsByTimestamp": '{"t":{"0":5}}', "pushFilters": "true"}
+OF_STREAMS = {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "5s"}
+OF_LOGS = {"isolationLevel": "read_uncommitted", "beyondHighWatermark": "true"}
+ENDS = {"endingOffsets": "latest"}
+WRITTEN = {"topic": "t", "exactlyOnce": "false"}
+
+
+def test_each_kind_of_query_has_its_options() -> None:
+    everything = {**ANYWHERE, "maxRecordsPerPartition": "5"}
+    read_options({**BASE, **everything, **OF_TOPICS, **OF_BATCHES, **ENDS}, streaming=False)
+    read_options({**BASE, **everything, **OF_TOPICS, **OF_STREAMS}, streaming=True)
+    log_options({"path": "/logs", **everything, **ENDS, **OF_LOGS})
+    write_options({**NOWHERE, **WRITTEN, "includeHeaders": "true"}, streaming=False)
+
+
+@pytest.mark.parametrize("name", [*OF_TOPICS, *OF_BATCHES, *OF_STREAMS, "commitOffsets", *WRITTEN])
+def test_logs_have_no_options_of_other_queries(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^Unknown option {name.lower()}; there are assign, subscribe, "):
+        log_options({"path": "/logs", name: "x"})
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_reads_have_no_options_of_writes(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^Option {name} has no meaning when reading$"):
+        read_options({**BASE, name: "x"}, streaming=False)
+
+
+@pytest.mark.parametrize("name", [*sorted(ANYWHERE.keys() - {"includeHeaders"}), *OF_TOPICS, *OF_BATCHES, *OF_STREAMS])
+def test_writes_have_no_options_of_reads(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^Option {name} has no meaning when writing$"):
+        write_options({**NOWHERE, name: "x"}, streaming=True)
+
+
+@pytest.mark.parametrize("name", OF_LOGS)
+def test_topics_have_no_options_of_logs(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^Unknown option {name.lower()}; "):
+        read_options({**BASE, name: "x"}, streaming=False)
 
 
 def test_names_ignore_case() -> None:
