@@ -12,8 +12,8 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client.assignors.registry import ASSIGNORS
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.membership import GiveUp, GroupSettings, LookUp, LookUpNames, Membership, Send, Subscribed, Take, Work
 from odradek.client.core.membership_classic import ClassicMembership
 from odradek.client.core.membership_consumer import ConsumerMembership

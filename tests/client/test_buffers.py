@@ -11,9 +11,9 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client import Producer
 from odradek.client.core.accumulator import Accumulator, Batch
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.buffers import BufferPool
 from odradek.client.core.sender import BatchAnswer, Dispatch, Sender, SenderConfig
 from odradek.client.producer.arrow import RowEncoder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from uuid import UUID
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
 from odradek.client.core.accumulator import Batch
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.data_requests import (
     FetchSettings,
     fetch_request,
@@ -108,21 +106,6 @@ class TestMetadata:
         cache.forget("t")
         assert cache.wanted == set()
         assert cache.view.leader(TP) is None
-
-
-class TestBackoff:
-    def test_doubles_with_every_failure_up_to_its_limit(self) -> None:
-        backoff = Backoff(100, 1000, random.Random(1))
-        for failures, pause in ((1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (60, 1000)):
-            delays = [backoff.delay_ms(failures) for _ in range(200)]
-            assert all(pause * 0.8 - 1 <= delay <= min(pause * 1.2, 1000) for delay in delays)
-            assert len(set(delays)) > 10, "clients that failed together come back apart"
-
-    def test_nothing_has_failed(self) -> None:
-        assert Backoff(100, 1000, random.Random(1)).delay_ms(0) == 0
-
-    def test_the_limit_bounds_the_base(self) -> None:
-        assert Backoff(100, 10, random.Random(1)).delay_ms(1) <= 10
 
 
 class TestRequests:

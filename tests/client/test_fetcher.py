@@ -10,7 +10,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.core.backoff import Backoff
+from odradek.base.timing import Backoff
 from odradek.client.core.fetcher import (
     READ_COMMITTED,
     READ_UNCOMMITTED,

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from odradek.client.core.backoff import Backoff
+from odradek.base.timing import Backoff
 from odradek.client.core.node_states import THROTTLED_SINCE, NodeStates, held_back_ms
 from odradek.protocol.api_keys import ApiKey
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client.core.accumulator import Accumulator
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import Broker, ClusterView, PartitionInfo, TopicInfo
 from odradek.client.core.sender import BatchAnswer, Dispatch, Sender, SenderConfig
 from odradek.client.producer.futures import RecordFuture

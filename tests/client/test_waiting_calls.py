@@ -8,7 +8,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client import AsyncConsumer, Consumer, TopicPartition
-from odradek.client.settling import within
+from odradek.client.time_limit import within
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.testing.loop import SimulatedLoop
 from tests.client.members import fill

@@ -15,7 +15,6 @@ from odradek.consensus.voters import OffsetAndEpoch, ReplicaKey, Voter, VoterHis
 from odradek.controller.core.context import ControllerContext
 from odradek.controller.core.heartbeats import Heartbeats
 from odradek.controller.core.result import ControllerResult
-from odradek.controller.kraft.alarm import Alarm
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.group_commit import GroupCommit
 from odradek.controller.kraft.loader import MetadataLoader
@@ -669,23 +668,6 @@ def test_a_task_with_more_to_do_runs_again_at_once_also_when_its_answer_comes_la
     submitted[-1][1].complete(True)
     clock.advance_s(299)
     assert len(submitted) == 3, "what was begun before the stop does not go on beside what was begun after it"
-
-
-def test_an_alarm_rings_at_the_deadline_that_was_set_last_and_again_when_that_is_set_again() -> None:
-    clock = ManualClock()
-    rung: list[float] = []
-    alarm = Alarm(clock, lambda: rung.append(clock.now_s))
-    alarm.set(2000)
-    alarm.set(1000)
-    clock.advance_s(3)
-    assert rung == [1]
-    alarm.set(1000)  # the timer came early by a fraction of a millisecond: there is nothing to do yet
-    clock.advance_s(1)
-    assert rung == [1, 3]
-    alarm.set(9000)
-    alarm.cancel()
-    clock.advance_s(10)
-    assert rung == [1, 3]
 
 
 def test_what_waits_in_the_queue_is_dropped_when_it_closes() -> None:

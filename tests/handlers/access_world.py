@@ -39,7 +39,6 @@ from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import decode_response, request_class
 from odradek.protocol.schema import Message, Struct
 from odradek.security.principal import ANONYMOUS, Principal
-from odradek.server.jobs import as_future
 from odradek.testing.broker import SimulatedBroker
 from odradek.testing.loop import SimulatedLoop, run
 
@@ -78,7 +77,7 @@ class World:
         _, answer = dispatcher.handle_embedded(
             frame, scope=scope, listener_name=LISTENERS[scope], peer_host="10.0.0.7", principal=principal
         )
-        chunks = await as_future(self.loop, answer) if isinstance(answer, Deferred) else answer
+        chunks = await answer if isinstance(answer, Deferred) else answer
         return decode_response(join_chunks(chunks or ())[4:], api_key, version)
 
     async def until(self, ask: Callable[[], Awaitable[T]], holds: Callable[[T], object]) -> T:

@@ -18,7 +18,6 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import encode_request_header
 from odradek.protocol.registry import request_class
 from odradek.protocol.schema import Message, Struct
-from odradek.server.jobs import as_future
 from tests.handlers.access_world import LISTENERS, World, in_world
 
 TIMES = 400
@@ -87,7 +86,7 @@ async def size_of(world: World, scope: str, api_key: ApiKey, version: int, reque
     dispatcher = world.node.broker.services.dispatcher
     try:
         _, answer = dispatcher.handle_embedded(frame, scope=scope, listener_name=LISTENERS[scope], peer_host="10.0.0.7")
-        chunks = await as_future(world.loop, answer) if isinstance(answer, Deferred) else answer
+        chunks = await answer if isinstance(answer, Deferred) else answer
     except ProtocolError:
         return 0
     return len(join_chunks(chunks or ()))

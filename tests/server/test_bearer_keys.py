@@ -21,7 +21,7 @@ from odradek.config.sasl import BearerSettings
 from odradek.security.sasl.oauthbearer import TokenRefused
 from odradek.server.bearer_keys import BearerKeys
 from odradek.server.clock import LoopClock
-from odradek.server.jobs import Jobs, as_future
+from odradek.server.jobs import Jobs
 from odradek.server.process import run_loop
 from tests.clock import ManualClock
 from tests.network.support import until
@@ -46,7 +46,7 @@ def with_keys(url: str, story: Callable[[BearerKeys], object]) -> None:
         loop = asyncio.get_running_loop()
         keys = BearerKeys(BearerSettings(url=url), LoopClock(loop), Jobs(loop))
         try:
-            await as_future(loop, keys.load())
+            await keys.load()
             result = story(keys)
             if asyncio.iscoroutine(result):
                 await result
@@ -106,8 +106,8 @@ def test_a_slow_provider_holds_no_thread_of_others() -> None:
         loop.set_default_executor(ThreadPoolExecutor(1))
         jobs = Jobs(loop)
         providers = [BearerKeys(BearerSettings(url=url, connect_s=0.2, read_s=0.2), LoopClock(loop), jobs) for _ in range(3)]
-        loading = [as_future(loop, each.load()) for each in providers]
-        assert await as_future(loop, jobs.run(lambda: sum(not each.done() for each in loading))) == 3
+        loading = [each.load() for each in providers]
+        assert await jobs.run(lambda: sum(not each.done for each in loading)) == 3
         for each in await asyncio.gather(*loading, return_exceptions=True):
             assert isinstance(each, ConfigError)
             assert str(each) == f"sasl.oauthbearer.jwks.endpoint.url={url}: it cannot be read: no whole answer in time"

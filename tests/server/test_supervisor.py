@@ -135,7 +135,7 @@ def test_pauses_have_a_limit_and_a_node_that_ran_for_long_needs_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calm_s: float, longest_s: float, seconds: list[float]
 ) -> None:
     monkeypatch.setattr("odradek.server.supervisor.CALM_S", calm_s)
-    monkeypatch.setattr("odradek.server.supervisor._LONGEST_PAUSE_S", longest_s)
+    monkeypatch.setattr("odradek.server.supervisor._LONGEST_PAUSE_MS", longest_s * 1000)
     pauses = Pauses()
 
     async def story() -> None:

@@ -6,7 +6,7 @@ synchronously, in the order they were added, inside `complete` or `fail`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from odradek.base.errors import KafkaError
@@ -91,6 +91,46 @@ class Deferred(Generic[T]):
             self._callbacks = [callback]
         else:
             self._callbacks.append(callback)
+
+    def then(self, function: Callable[[T], V], failed: Callable[[BaseException], V] | None = None) -> Deferred[V]:
+        """Return a deferred with `function(value)`, or with `failed(error)` when this deferred fails.
+
+        Without `failed` the new deferred fails with this deferred's error. It also fails with an exception that a function raises.
+        """
+        result: Deferred[V] = Deferred()
+
+        def done(source: Deferred[T]) -> None:
+            error = source.error
+            if error is not None and failed is None:
+                result.fail(error)
+                return
+            try:
+                value = function(source._value) if error is None or failed is None else failed(error)
+            except BaseException as problem:
+                result.fail(problem)
+            else:
+                result.complete(value)
+
+        self.add_callback(done)
+        return result
+
+    def into(self, other: Deferred[T]) -> None:
+        """Pass the value or the error on to `other`, unless `other` is done by then."""
+        self.add_callback(lambda source: other.complete(source._value) if source.error is None else other.fail(source.error))
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait in a coroutine of the running event loop, and return the value or raise the exception.
+
+        A coroutine that is cancelled while it waits leaves the deferred as it is.
+        """
+        if self._value is _PENDING:
+            # Pure packages may name deferreds, and so may not import asyncio with them. Code that awaits has a loop.
+            import asyncio
+
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.add_callback(lambda _: None if waiter.done() else waiter.set_result(None))
+            yield from waiter
+        return self.result()
 
     def _run(self, callbacks: list[Callable[[Deferred[T]], object]]) -> None:
         self._callbacks = None

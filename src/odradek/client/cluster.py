@@ -13,6 +13,7 @@ from typing import TypeVar
 from odradek.base.clock import Clock
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client.addresses import canonical_servers
 from odradek.client.clock import ClientClock
 from odradek.client.common_keys import (
@@ -28,14 +29,12 @@ from odradek.client.common_keys import (
 )
 from odradek.client.config import ClientConfig
 from odradek.client.connections import BOOTSTRAP, Channel, Connections, Node
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import Broker, ClusterView, MetadataCache, TopicInfo, controllers_as_metadata
 from odradek.client.core.node_states import held_back_ms
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable, as_kafka_error
 from odradek.client.metrics import MetricName
 from odradek.client.origin import Origin
 from odradek.client.producer_keys import METADATA_MAX_IDLE_MS, RETRIES
-from odradek.client.settling import settled
 from odradek.network.transport import ConnectionLost, RequestTimedOut
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -51,7 +50,6 @@ __all__ = [
     "NoBrokersAvailable",
     "Node",
     "as_kafka_error",
-    "settled",
 ]
 
 T = TypeVar("T")
@@ -194,7 +192,7 @@ class Cluster:
         api_key = ApiKey(request.API_KEY)
         version = node.versions.choose(api_key, at_most=at_most, at_least=at_least)
         try:
-            answer = await settled(node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s))
+            answer = await node.connection.request(request, response, version, timeout_s=timeout_s or self.request_timeout_s)
         except RequestTimedOut:
             raise
         except ConnectionLost as error:

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from odradek import __version__
 from odradek.base.addresses import host_port
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.errors import KafkaError, ProtocolError
+from odradek.base.timing import Alarm, Backoff
 from odradek.client import connection_attempts
 from odradek.client.addresses import addresses_of
 from odradek.client.authentication import Authenticator
@@ -34,11 +35,9 @@ from odradek.client.common_keys import (
     SOCKET_CONNECTION_SETUP_TIMEOUT_MS,
 )
 from odradek.client.config import ClientConfig
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.node_states import NodeStates
 from odradek.client.failures import AuthenticationFailed, ClientClosed, NoBrokersAvailable
 from odradek.client.metrics import ClientMetrics
-from odradek.client.settling import settled
 from odradek.client.tls import explained, has_certificate, tls_context
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, TlsFailed, dial
 from odradek.protocol.api_keys import ApiKey
@@ -63,13 +62,16 @@ class Node:
 
     __slots__ = ("address", "connection", "idle", "node_id", "renewal", "versions")
 
+    idle: Alarm
+    """Alarm after which the connection may be idle."""
+    renewal: Alarm
+    """Alarm of the next reauthentication."""
+
     def __init__(self, node_id: int, connection: ClientConnection, versions: ApiVersionTable, address: str = "") -> None:
         self.node_id = node_id
         self.connection = connection
         self.versions = versions
         self.address = address
-        self.idle: TimerHandle | None = None
-        self.renewal: TimerHandle | None = None
         versions.node = describe(node_id, address)
 
 
@@ -252,6 +254,8 @@ class Connections:
         where = host_port(host, port)
         try:
             node = Node(node_id, connection, await self._negotiate(connection), where)
+            node.idle = Alarm(self._clock, lambda: self._close_idle(node))
+            node.renewal = Alarm(self._clock, lambda: self._start_renewal(node))
             if self._authenticator is not None:
                 await self._authenticate(node)
         except BaseException as error:
@@ -280,7 +284,7 @@ class Connections:
         negotiation = Negotiation(__version__)
         while True:
             question = [negotiation.question()]
-            body = await settled(connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=self._request_timeout_s))
+            body = await connection.send(ApiKey.API_VERSIONS, negotiation.version, question, timeout_s=self._request_timeout_s)
             table = negotiation.answered(body)
             if table is not None:
                 return table
@@ -297,16 +301,15 @@ class Connections:
         connection.on_close(lambda _: self._gone(node, channel))
         self._use(node)
         if self._max_idle_s >= 0:
-            node.idle = self._clock.call_later(self._max_idle_s, self._close_idle, node)
+            node.idle.set(self._max_idle_s)
         return node
 
     def _gone(self, node: Node, channel: Channel) -> None:
         self.metrics.closed()
         if self._nodes.get((node.node_id, channel)) is node:
             del self._nodes[(node.node_id, channel)]
-        for timer in (node.idle, node.renewal):
-            if timer is not None:
-                timer.cancel()
+        node.idle.close()
+        node.renewal.close()
 
     def _close_idle(self, node: Node) -> None:
         connection = node.connection
@@ -316,7 +319,7 @@ class Connections:
         if rest_s <= 0:
             connection.close()
         else:
-            node.idle = self._clock.call_later(rest_s, self._close_idle, node)
+            node.idle.set(rest_s)
 
     # -- sessions -------------------------------------------------------------------------------------------------------------------
 
@@ -330,7 +333,7 @@ class Connections:
         if lifetime_ms > 0:
             # As Java's SaslClientAuthenticator: at 85 to 95 % of the session, so that clients do not reauthenticate all at once.
             pause_s = lifetime_ms * self._rng.uniform(0.85, 0.95) / 1000
-            node.renewal = self._clock.call_later(pause_s, self._start_renewal, node)
+            node.renewal.set(pause_s)
 
     def _start_renewal(self, node: Node) -> None:
         task = asyncio.get_running_loop().create_task(self._renew(node))

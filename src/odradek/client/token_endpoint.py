@@ -13,11 +13,13 @@ import logging
 import re
 import time
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import SplitResult, quote_plus, unquote, urlsplit
 
 from odradek.base.errors import ConfigError
+from odradek.base.timing import Backoff
 from odradek.client.common_keys import (
     SASL_LOGIN_CONNECT_TIMEOUT_MS,
     SASL_LOGIN_READ_TIMEOUT_MS,
@@ -65,7 +67,7 @@ class Endpoint(NamedTuple):
     async def __call__(self) -> OAuthToken:
         """Return a new token; retry failures that may pass. Raises SaslError when no token can be had."""
         end = time.monotonic() + self.longest_s
-        pause_s, first = self.backoff_s, ""
+        backoff, first = Backoff(self.backoff_s * 1000, inf), ""
         while True:
             try:
                 return await asyncio.to_thread(self._ask)
@@ -74,12 +76,11 @@ class Endpoint(NamedTuple):
             except OSError as error:
                 why = _reason(error)
             first = first or why
-            pause_s = min(pause_s, end - time.monotonic())
+            pause_s = min(backoff.next_s(), end - time.monotonic())
             if pause_s <= 0:
                 raise self._failed(first)
             logger.info("%s gives no token yet: %s", urlsplit(self.url).hostname, why)
             await asyncio.sleep(pause_s)
-            pause_s *= 2
 
     def _failed(self, why: str) -> SaslError:
         return SaslError(f"{TOKEN_ENDPOINT}: {urlsplit(self.url).hostname} gave no token: {why}")

@@ -21,10 +21,11 @@ from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Alarm
 from odradek.base.undo import UndoJournal
 from odradek.coordinator.records import RecordSerde
 from odradek.coordinator.shard import CoordinatorLog, CoordinatorResult, CoordinatorShard
@@ -142,8 +143,10 @@ class ShardContext(Generic[S]):
         self._size = 0
         self._gathered: list[_Waiting] = []
         self._waiting: deque[_Waiting] = deque()
-        self._flush_timer: TimerHandle | None = None
-        self._timeout: TimerHandle | None = None
+        self._flush_alarm = Alarm(clock, self.flush)
+        self._timeout = Alarm(clock, self._timed_out)
+        self._timeout_offset = 0
+        """Offset up to which responses time out when the alarm rings."""
         self._stop_listening: Callable[[], None] | None = None
         self._on_active: Callable[[], object] | None = None
         self._on_diverged: Callable[[], object] | None = None
@@ -212,9 +215,8 @@ class ShardContext(Generic[S]):
         was_active = self.state is ShardState.ACTIVE
         self.state = ShardState.CLOSED
         self.timers.close()
-        for timer in (self._flush_timer, self._timeout):
-            if timer is not None:
-                timer.cancel()
+        self._flush_alarm.close()
+        self._timeout.close()
         self.stop_listening()
         waiting = [*self._waiting, *self._gathered]
         self._waiting.clear()
@@ -330,8 +332,8 @@ class ShardContext(Generic[S]):
         self._count += len(encoded)
         self.next_offset = offset + len(encoded)
         self._gathered.append(_Waiting(deferred, self.next_offset, result.response, result.on_committed))
-        if producer_id < 0 and self._flush_timer is None:
-            self._flush_timer = self._clock.call_later(self._linger_s, self.flush)
+        if producer_id < 0 and not self._flush_alarm.is_set:
+            self._flush_alarm.set(self._linger_s)
         return deferred
 
     def _take_nothing(self, result: CoordinatorResult[T], deferred: Deferred[T]) -> Deferred[T]:
@@ -355,8 +357,9 @@ class ShardContext(Generic[S]):
         return deferred
 
     def _limit_waiting(self) -> None:
-        if self._timeout is None:
-            self._timeout = self._clock.call_later(self._options.write_timeout_ms / 1000, self._timed_out, self.next_offset)
+        if not self._timeout.is_set:
+            self._timeout_offset = self.next_offset
+            self._timeout.set(self._options.write_timeout_ms / 1000)
 
     def _refuse(self, result: CoordinatorResult[T], error: KafkaError, deferred: Deferred[T]) -> Deferred[T]:
         self.journal.revert_to(self.next_offset)
@@ -404,9 +407,7 @@ class ShardContext(Generic[S]):
 
     def flush(self, *, producer_id: int = -1, producer_epoch: int = -1, guard: object | None = None) -> None:
         """Append the current batch."""
-        timer, self._flush_timer = self._flush_timer, None
-        if timer is not None:
-            timer.cancel()
+        self._flush_alarm.cancel()
         records, count, size = self._records, self._count, self._size
         if not records:
             return
@@ -473,18 +474,14 @@ class ShardContext(Generic[S]):
         waiting = self._waiting
         while waiting and waiting[0].offset <= offset:
             waiting.popleft().complete()
-        if not waiting and self._timeout is not None:
+        if not waiting:
             self._timeout.cancel()
-            self._timeout = None
 
-    def _timed_out(self, offset: int) -> None:
-        """Fail the responses up to `offset` that were not committed in time. Their records may be committed later, so log and state keep
-        them.
-        """
-        self._timeout = None
+    def _timed_out(self) -> None:
+        """Fail the responses that were not committed in time. Their records may be committed later, so log and state keep them."""
         error = append_error(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{self.topic_partition}: the records were not replicated in time"))
         waiting = self._waiting
-        while waiting and waiting[0].offset <= offset:
+        while waiting and waiting[0].offset <= self._timeout_offset:
             waiting.popleft().fail(error)
         if waiting:
             self._limit_waiting()

@@ -86,18 +86,10 @@ class PartitionLog:
         return self._in_executor(read, lambda: _decode(read, end_offset))
 
     def _in_executor(self, read: LogRead, work: Callable[[], T]) -> Deferred[T]:
-        result: Deferred[T] = Deferred()
         found: list[T] = []
-
-        def done(job: Deferred[None]) -> None:
-            read.release()
-            if job.error is not None:
-                result.fail(job.error)
-            else:
-                result.complete(found[0])
-
-        self._run_job(lambda: found.append(work())).add_callback(done)
-        return result
+        job = self._run_job(lambda: found.append(work()))
+        job.add_callback(lambda _: read.release())
+        return job.then(lambda _: found[0])
 
     def listen(self, on_high_watermark: Callable[[int], object], on_lost: Callable[[], object]) -> Callable[[], None]:
         """See CoordinatorLog."""

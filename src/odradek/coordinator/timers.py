@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.timing import Alarm
 
 if TYPE_CHECKING:
+    from odradek.base.clock import Clock
     from odradek.coordinator.shard import CoordinatorResult
 
 Expire = Callable[[], "CoordinatorResult[None]"]
@@ -29,17 +30,15 @@ connections have put aside.
 
 
 class _Timer:
-    """Timer of a key. `grace` is the number of iterations that it still waits; None before it was due."""
+    """Timer of a key. `due_s` is when it was to fire; `grace` the number of iterations that it still waits, None before it was due."""
 
-    __slots__ = ("due", "expire", "grace", "handle", "key", "retry")
+    __slots__ = ("alarm", "due_s", "expire", "grace", "retry")
 
-    handle: TimerHandle
-
-    def __init__(self, key: str, expire: Expire, retry: bool, due: float) -> None:
-        self.key = key
+    def __init__(self, clock: Clock, fire: Callable[[], object], expire: Expire) -> None:
+        self.alarm = Alarm(clock, fire)
         self.expire = expire
-        self.retry = retry
-        self.due = due
+        self.retry = False
+        self.due_s = 0.0
         self.grace: int | None = None
 
 
@@ -68,34 +67,32 @@ class Timers:
         """Run `expire` in `delay_ms`. With `retry` it runs again 0.5 s after each failed append, until an append succeeds."""
         if self._closed:
             return
-        self.cancel(key)
-        self._await(_Timer(key, expire, retry, self._clock.monotonic() + delay_ms / 1000), delay_ms / 1000)
+        timer = self._pending.get(key)
+        if timer is None:
+            timer = self._pending[key] = _Timer(self._clock, lambda: self._fire(key), expire)
+        timer.expire, timer.retry, timer.grace = expire, retry, None
+        timer.alarm.set(delay_ms / 1000)
+        timer.due_s = timer.alarm.due_s
 
     def cancel(self, key: str) -> None:
         pending = self._pending.pop(key, None)
         if pending is not None:
-            pending.handle.cancel()
+            pending.alarm.cancel()
 
     def close(self) -> None:
         """Cancel all timers. Later calls of `schedule` have no effect."""
         self._closed = True
         for timer in self._pending.values():
-            timer.handle.cancel()
+            timer.alarm.cancel()
         self._pending.clear()
 
-    def _await(self, timer: _Timer, delay_s: float) -> None:
-        timer.handle = self._clock.call_later(delay_s, self._fire, timer)
-        self._pending[timer.key] = timer
-
-    def _fire(self, timer: _Timer) -> None:
-        key = timer.key
-        if self._pending.get(key) is not timer:
-            return
+    def _fire(self, key: str) -> None:
+        timer = self._pending[key]
         if timer.grace is None:
-            timer.grace = _GRACE_TURNS if self._clock.monotonic() - timer.due > _LATE_S else 0
+            timer.grace = _GRACE_TURNS if self._clock.monotonic() - timer.due_s > _LATE_S else 0
         if timer.grace:
             timer.grace -= 1
-            self._await(timer, 0)
+            timer.alarm.set(0)
             return
         del self._pending[key]
 

@@ -21,8 +21,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.base.addresses import host_address, host_port, without_scope
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.errors import OdradekError
+from odradek.base.timing import Alarm
 from odradek.network import descriptors
 from odradek.network.admission import Admission
 from odradek.network.connection import Connection
@@ -139,7 +140,7 @@ class Acceptor:
         self._backlog = backlog
         self._per_ip: dict[str, int] = {}
         self._index = 0
-        self._sweep: TimerHandle | None = None
+        self._sweep = Alarm(clock, self._sweep_connections)
         self._drained: asyncio.Future[None] | None = None
         self._drained_scope: str | None = None
 
@@ -252,9 +253,8 @@ class Acceptor:
             timer = self.clock.call_later(1.0, self._abort_all, scope)
             await self._drained
             timer.cancel()
-        if self._sweep is not None and not self.connections:
+        if not self.connections:
             self._sweep.cancel()
-            self._sweep = None
 
     def _connections_of(self, scope: str | None) -> list[Connection]:
         return [connection for connection in self.connections if scope in (None, connection.listener.scope)]
@@ -320,8 +320,8 @@ class Acceptor:
             self.on_connect(connection)
         if self.admission.rates is not None:
             self.admission.connected(connection, descriptor)
-        if self._sweep is None:
-            self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
+        if not self._sweep.is_set:
+            self._sweep.set(self._sweep_interval())
 
     def make_room_for_login(self, connection: Connection) -> None:
         """Close the connection that holds the most receive memory without having logged in, if that is more than `connection` holds."""
@@ -382,7 +382,6 @@ class Acceptor:
 
     def _sweep_connections(self) -> None:
         """Close connections that are idle or whose frame arrives too slowly. The deadlines are only as exact as the sweep interval."""
-        self._sweep = None
         now = self.clock.monotonic()
         limits = self.limits
         for connection, since in list(self._handshaking.items()):
@@ -415,7 +414,7 @@ class Acceptor:
         self.pool.release_spare()
         self.login_pool.release_spare()
         if self.connections or self.pool.retained or self.login_pool.retained:
-            self._sweep = self.clock.call_later(self._sweep_interval(), self._sweep_connections)
+            self._sweep.set(self._sweep_interval())
 
 
 def _host(peer: tuple[object, ...]) -> str:

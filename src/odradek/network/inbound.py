@@ -18,10 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.base.deferred import Applied, Deferred
+from odradek.base.timing import Alarm
 from odradek.network import fairness
 from odradek.network.fairness import CONNECTION_SHARE_S, REQUESTS_AT_ONCE
 from odradek.network.frames import FrameReceiver
-from odradek.network.mutes import Mute
 from odradek.network.outbound import SHORT
 from odradek.network.states import DEFERRED, DELAYED, OPEN, QUEUED, READING, SERVING, WAITING, InboundState
 
@@ -89,7 +89,8 @@ class Inbound:
         self._fairness = acceptor.fairness
         self._listener = listener
         self._outbound = outbound
-        self._mute = Mute()
+        self._mute: Alarm | None = None
+        """Alarm at the end of a mute; None while the connection is not muted."""
         self._greedy_until_s = 0.0
         """Monotonic seconds until which reads are queued; set after more than a share was received, 0 for nearly all connections."""
         self.state = READING
@@ -105,11 +106,13 @@ class Inbound:
         """Release everything: the transport is gone."""
         self.transport = None
         self.state = InboundState.CLOSED
-        self._mute.cancel()
+        if self._mute is not None:
+            self._mute.close()
+            self._mute = None
 
     @property
     def muted(self) -> bool:
-        return self._mute.timer is not None
+        return self._mute is not None
 
     @property
     def is_busy(self) -> bool:
@@ -179,7 +182,7 @@ class Inbound:
         while not transport.is_closing() and not self._listener.quiet:
             if pending and (outbound.state is not OPEN or not pending[-1].applied):
                 return WAITING
-            if self._mute.timer is not None:
+            if self._mute is not None:
                 return READING
             frame = receiver.next_frame()
             if frame is None:
@@ -307,14 +310,24 @@ class Inbound:
             self._serve(connection)
 
     def mute(self, connection: Connection, delay_s: float) -> None:
-        """Serve no request for `delay_s` seconds, nor before an earlier mute ends. Requests in flight are still answered."""
-        if self.transport is None or not self._mute.extend(self._acceptor.clock, delay_s, self._unmute, connection):
+        """Serve no request for `delay_s` seconds, nor before an earlier mute ends. Requests in flight are still answered.
+
+        (kafka.network.SocketServer, ChannelMuteState)
+        """
+        if self.transport is None:
             return
+        clock = self._acceptor.clock
+        until_s = clock.monotonic() + delay_s
+        if self._mute is None:
+            self._mute = Alarm(clock, partial(self._unmute, connection))
+        elif until_s <= self._mute.due_s:
+            return
+        self._mute.set_at(until_s)
         if self.state is not SERVING:
             self.wait()
 
     def _unmute(self, connection: Connection) -> None:
-        self._mute.ended()
+        self._mute = None
         if self._outbound.state is OPEN:
             self.proceed(connection)
 
@@ -322,7 +335,7 @@ class Inbound:
 
     def _read_on(self, connection: Connection) -> None:
         """Reserve memory for the next request, and read."""
-        if self._mute.timer is not None:
+        if self._mute is not None:
             self.wait()
             return
         receiver, transport = self.receiver, self.transport

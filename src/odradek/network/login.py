@@ -12,7 +12,6 @@ from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslH
 from odradek.security.sasl.errors import SaslError
 
 if TYPE_CHECKING:
-    from odradek.base.deferred import Deferred
     from odradek.network.transport import ClientConnection
     from odradek.protocol.negotiation import ApiVersionTable
     from odradek.protocol.schema import Message
@@ -64,13 +63,4 @@ def _check_handshake(answer: SaslHandshakeResponse, mechanism: str) -> None:
 
 
 async def _ask(connection: ClientConnection, request: Message, version: int, timeout_s: float) -> memoryview:
-    answer = connection.send(request.API_KEY, version, request.encode_chunks(version), timeout_s=timeout_s, urgent=True)
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def wake(_: Deferred[memoryview]) -> None:
-        if not done.done():
-            done.set_result(None)
-
-    answer.add_callback(wake)
-    await done
-    return answer.result()
+    return await connection.send(request.API_KEY, version, request.encode_chunks(version), timeout_s=timeout_s, urgent=True)

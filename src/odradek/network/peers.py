@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +23,7 @@ from odradek import __version__
 from odradek.base.addresses import host_port
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError, ProtocolError
+from odradek.base.timing import Alarm, Backoff
 from odradek.network.transport import ClientConnection, ConnectionLost, RequestTimedOut, dial
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import UnsupportedVersionError
@@ -121,6 +121,8 @@ class PeerTable:
 
     def __init__(self, settings: PeerSettings) -> None:
         self._settings = settings
+        self._backoff = Backoff(settings.backoff_s * 1000, max(settings.backoff_max_s, settings.backoff_s) * 1000)
+        self._setup = Backoff(settings.setup_timeout_s * 1000, max(settings.setup_timeout_max_s, settings.setup_timeout_s) * 1000)
         self._lines: dict[Line, _Known] = {}
 
     def __len__(self) -> int:
@@ -149,8 +151,7 @@ class PeerTable:
 
     def setup_timeout_s(self, line: Line) -> float:
         """Return how many seconds the current attempt to connect may take."""
-        failures = min(self._lines[line].failures, 30)
-        return min(self._settings.setup_timeout_s * 2.0**failures, max(self._settings.setup_timeout_max_s, self._settings.setup_timeout_s))
+        return self._setup.delay_s(self._lines[line].failures + 1)
 
     def opened(self, line: Line, now_s: float) -> None:
         """Change the line to ready: it is connected and its versions are known."""
@@ -166,9 +167,8 @@ class PeerTable:
     def failed(self, line: Line, now_s: float) -> None:
         """Start the back-off: the line could not be opened, or broke while requests were in flight."""
         known = self._lines[line]
-        settings = self._settings
-        known.until_s = now_s + min(settings.backoff_s * 2.0 ** min(known.failures, 30), max(settings.backoff_max_s, settings.backoff_s))
         known.failures += 1
+        known.until_s = now_s + self._backoff.delay_s(known.failures)
         known.state = LineState.BACKING_OFF
 
     def closed(self, line: Line) -> None:
@@ -186,7 +186,7 @@ class PeerTable:
 class _Waiting:
     """Request whose line is being dialled."""
 
-    __slots__ = ("at_least", "at_most", "deadline_s", "request", "result", "timer")
+    __slots__ = ("at_least", "at_most", "deadline_s", "request", "result")
 
     def __init__(self, request: Message, at_most: int | None, at_least: int, deadline_s: float, result: Deferred[Message]) -> None:
         self.request = request
@@ -194,7 +194,6 @@ class _Waiting:
         self.at_least = at_least
         self.deadline_s = deadline_s
         self.result = result
-        self.timer: TimerHandle | None = None
 
 
 class _Link:
@@ -208,7 +207,8 @@ class _Link:
         self.connection: ClientConnection | None = None
         self.versions: ApiVersionTable | None = None
         """API versions of the node; None until the line is ready."""
-        self.waiting: deque[_Waiting] = deque()
+        self.waiting: dict[_Waiting, TimerHandle] = {}
+        """Requests that wait for the line, oldest first, and the timers of their deadlines."""
         self.reason = ""
         """Reason of the last failure."""
 
@@ -239,7 +239,7 @@ class Peers:
         self._links: dict[Line, _Link] = {}
         self._unreachable: set[tuple[str, int]] = set()
         """Host and port of each node whose failure has been logged. The node id is not part of the key."""
-        self._sweep: TimerHandle | None = None
+        self._sweep = Alarm(clock, self._close_unused)
         self._closed = False
 
     def send(
@@ -275,8 +275,7 @@ class Peers:
         if len(link.waiting) >= self._settings.max_waiting:
             result.fail(_network(f"{node}: {self._settings.max_waiting} requests wait for this connection already"))
             return result
-        link.waiting.append(waiting)
-        waiting.timer = self._clock.call_later(timeout_s, self._expired, line, link, waiting)
+        link.waiting[waiting] = self._clock.call_later(timeout_s, self._expired, line, link, waiting)
         if verdict is Verdict.DIAL:
             link.task = self._loop.create_task(self._dial(line, link))
         return result
@@ -297,9 +296,7 @@ class Peers:
     def close(self) -> None:
         """Close every connection. Requests in progress, and all later requests, fail with NETWORK_EXCEPTION."""
         self._closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
-            self._sweep = None
+        self._sweep.close()
         links, self._links = self._links, {}
         for link in links.values():
             self._end_task(link)
@@ -402,15 +399,14 @@ class Peers:
         if line.node.place in self._unreachable:
             self._unreachable.discard(line.node.place)
             logger.info("%s is reached again", line.node)
-        waiting, link.waiting = link.waiting, deque()
-        for each in waiting:
-            if each.timer is not None:
-                each.timer.cancel()
+        waiting, link.waiting = link.waiting, {}
+        for each, timer in waiting.items():
+            timer.cancel()
             self._transmit(line, link, each)
 
     def _expired(self, line: Line, link: _Link, waiting: _Waiting) -> None:
         """Time out a request whose line is not ready. When no other request waits, give up the attempt to connect."""
-        link.waiting.remove(waiting)
+        del link.waiting[waiting]
         waiting.result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{line.node}: no connection in time"))
         if not link.waiting:
             self._drop(line, link, "no connection in time")
@@ -492,18 +488,16 @@ class Peers:
         self._refuse_waiting(link, _network(f"{line.node}: {reason}"))
 
     def _refuse_waiting(self, link: _Link, error: KafkaError) -> None:
-        waiting, link.waiting = link.waiting, deque()
-        for each in waiting:
-            if each.timer is not None:
-                each.timer.cancel()
+        waiting, link.waiting = link.waiting, {}
+        for each, timer in waiting.items():
+            timer.cancel()
             each.result.fail(error)
 
     def _sweep_later(self) -> None:
-        if self._sweep is None:
-            self._sweep = self._clock.call_later(max(self._settings.idle_s / 4, 0.05), self._close_unused)
+        if not self._sweep.is_set:
+            self._sweep.set(max(self._settings.idle_s / 4, 0.05))
 
     def _close_unused(self) -> None:
-        self._sweep = None
         for line in self._table.unused(self._clock.monotonic()):
             link = self._links.get(line)
             if link is not None:

@@ -9,7 +9,7 @@
 |          |                                                                             | `starved`     |
 | SERVING  | the loop over the received requests runs further up the stack               | one read      |
 | WAITING  | requests wait: for responses that nothing may pass, for the peer to take    | one read      |
-|          | responses, or for the end of a mute (`network.mutes`)                       |               |
+|          | responses, or for the end of a mute                                         |               |
 | QUEUED   | requests wait for the connection's place in a queue (`network.fairness`)    | one read      |
 | DEFERRED | the handler has left a request in the buffer (NotYetError); it will call    | one read      |
 |          | `Connection.go_on`                                                          |               |

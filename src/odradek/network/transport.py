@@ -13,12 +13,14 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from odradek.base.addresses import host_port
-from odradek.base.clock import READING_TURNS, Clock, TimerHandle
+from odradek.base.clock import READING_TURNS, Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ProtocolError
+from odradek.base.timing import Alarm
 from odradek.network.pipeline import EAGER_BYTES, MAX_RESPONSE, Bytes, ConnectionLost, RequestPipeline
 
 if TYPE_CHECKING:
@@ -92,13 +94,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._queue: deque[tuple[int, int, Sequence[Bytes], float, bool, Deferred[memoryview]]] = deque()
         self._transport: asyncio.Transport | None = None
         self._write_paused = False
-        self._timer: TimerHandle | None = None
-        self._timer_s = 0.0
-        """Monotonic seconds when the timer fires; at or before the earliest deadline of all requests."""
+        self._alarm = Alarm(clock, self._check_deadlines)
+        """Alarm at or before the earliest deadline of all requests."""
+        self._turns = READING_TURNS
+        """Loop iterations before a late request fails the connection."""
         self._on_close: list[Callable[[ConnectionLost], object]] = []
         self._paused = False
-        self._held_until_s = 0.0
-        self._release: TimerHandle | None = None
+        self._release = Alarm(clock, self._drain_queue)
+        """Alarm at the end of a hold."""
         self.meter: Meter | None = None
         self.active_s = clock.monotonic()
         """Monotonic seconds of the last use: a request was sent or bytes came. Urgent requests and requests that wait here do not count."""
@@ -132,14 +135,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         The broker does not read a muted connection earlier (KIP-219).
         """
         now = self._clock.monotonic()
-        longer = now + seconds - max(now, self._held_until_s)
+        longer = now + seconds - (max(now, self._release.due_s) if self._release.is_set else now)
         if longer <= 0 or self.closed:
             return
-        self._held_until_s = now + seconds
         self._queue = deque((*request[:3], request[3] + longer, *request[4:]) for request in self._queue)
-        if self._release is not None:
-            self._release.cancel()
-        self._release = self._clock.call_later(seconds, self._released)
+        self._release.set_at(now + seconds)
 
     def pause(self) -> None:
         """Send only urgent requests until `resume`."""
@@ -177,20 +177,20 @@ class ClientConnection(asyncio.BufferedProtocol):
         (RequestTimedOut after `timeout_s`).
         """
         if self.closed:
-            return _failed(self._pipeline.error or ConnectionLost("the connection is closed"))
+            return Deferred.failed(self._pipeline.error or ConnectionLost("the connection is closed"))
         now = self._clock.monotonic()
-        deadline = (now if self._release is None or urgent else max(now, self._held_until_s)) + timeout_s
+        deadline = (now if urgent or self._release.due_s == inf else max(now, self._release.due_s)) + timeout_s
         if not urgent and (self._queue or not self._may_write()):
             if len(self._queue) >= self._max_queued:
-                return _failed(ConnectionLost(f"{self._max_queued} requests wait for this connection already"))
+                return Deferred.failed(ConnectionLost(f"{self._max_queued} requests wait for this connection already"))
             deferred: Deferred[memoryview] = Deferred()
             self._queue.append((api_key, api_version, body, deadline, expect_response, deferred))
         else:
             if not urgent:
                 self.active_s = now
             deferred = self._write(api_key, api_version, body, deadline, expect_response)
-        if expect_response and (self._timer is None or deadline < self._timer_s):
-            self._watch(deadline)
+        if expect_response and deadline < self._alarm.due_s:
+            self._alarm.set_at(deadline)
         return deferred
 
     def request(self, request: Message, response_class: type[R], api_version: int, *, timeout_s: float = 30.0) -> Deferred[R]:
@@ -198,17 +198,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
         The request must hold only bytes in memory.
         """
-        result: Deferred[R] = Deferred()
-
-        def answered(body: Deferred[memoryview]) -> None:
-            try:
-                result.complete(response_class.decode(body.result(), api_version))
-            except Exception as error:
-                result.fail(error)
-
-        body = request.encode_chunks(api_version)
-        self.send(request.API_KEY, api_version, body, timeout_s=timeout_s).add_callback(answered)
-        return result
+        answer = self.send(request.API_KEY, api_version, request.encode_chunks(api_version), timeout_s=timeout_s)
+        return answer.then(lambda body: response_class.decode(body, api_version))
 
     def close(self) -> None:
         """Close at once; requests in flight fail with ConnectionLost."""
@@ -263,52 +254,37 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _may_write(self) -> bool:
         full = self._pipeline.in_flight >= self._max_in_flight
-        return not (full or self._write_paused or self._paused or self._release is not None)
-
-    def _released(self) -> None:
-        self._release = None
-        self._drain_queue()
+        return not (full or self._write_paused or self._paused or self._release.due_s < inf)
 
     def _drain_queue(self) -> None:
         while self._queue and not self.closed and self._may_write():
             api_key, api_version, body, deadline, expect_response, waiting = self._queue.popleft()
             self.active_s = self._clock.monotonic()
-            self._write(api_key, api_version, body, deadline, expect_response).add_callback(_pass_on(waiting))
+            self._write(api_key, api_version, body, deadline, expect_response).into(waiting)
 
-    def _check_deadline(self, turns: int = READING_TURNS) -> None:
-        """Fail the connection when a request is still late after `turns` loop iterations.
+    def _check_deadlines(self) -> None:
+        """Fail the connection when a request is still late after `READING_TURNS` loop iterations.
 
         After a pause of the process, its response may already be in the socket.
         """
-        self._timer = None
         now = self._clock.monotonic()
         deadlines = [request[3] for request in self._queue]
         first = self._pipeline.next_deadline()
         if first is not None:
             deadlines.append(first)
-        if not deadlines:
-            return
-        earliest = min(deadlines)
+        earliest = min(deadlines, default=inf)
         if earliest > now:
-            self._watch(earliest)
-        elif turns:
-            self._timer = self._clock.call_later(0, self._check_deadline, turns - 1)
+            self._turns = READING_TURNS
+            self._alarm.set_at(earliest)
+        elif self._turns:
+            self._turns -= 1
+            self._alarm.set(0)
         else:
             self._fail(RequestTimedOut("no answer in time"))
 
-    def _watch(self, deadline: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_s = deadline
-        self._timer = self._clock.call_later(deadline - self._clock.monotonic(), self._check_deadline)
-
     def _fail(self, error: ConnectionLost) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._release is not None:
-            self._release.cancel()
-            self._release = None
+        self._alarm.close()
+        self._release.close()
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -322,22 +298,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             callback(error)
-
-
-def _failed(error: ConnectionLost) -> Deferred[memoryview]:
-    deferred: Deferred[memoryview] = Deferred()
-    deferred.fail(error)
-    return deferred
-
-
-def _pass_on(target: Deferred[memoryview]) -> Callable[[Deferred[memoryview]], object]:
-    def done(source: Deferred[memoryview]) -> None:
-        if source.error is not None:
-            target.fail(source.error)
-        else:
-            target.complete(source.result())
-
-    return done
 
 
 async def dial(

@@ -216,7 +216,7 @@ class Appender:
             self._delayed.drain()
             answer = self._await_replicas(appends, timeout_ms) if required_acks == -1 else appends
             if isinstance(answer, Deferred):
-                answer.add_callback(lambda later: result.complete(later.result()))
+                answer.into(result)
             else:
                 result.complete(answer)
 

@@ -1,7 +1,7 @@
 """Deadlines of waiting requests: many deadlines, one timer.
 
 Most requests are answered within milliseconds and would wait for seconds, so a timer for each would mostly be set and cancelled in vain.
-Here a new deadline is a push on a heap. The loop's timer stays where it is unless an earlier deadline comes.
+Here a new deadline is a push on a heap. The alarm stays where it is unless an earlier deadline comes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
+from odradek.base.timing import Alarm
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class Deadline:
 class Deadlines:
     """Deadlines of one purgatory. They are as exact as the loop's timers."""
 
-    __slots__ = ("_armed_for", "_cancelled", "_clock", "_heap", "_numbers", "_timer")
+    __slots__ = ("_alarm", "_cancelled", "_clock", "_heap", "_numbers")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,8 +44,7 @@ class Deadlines:
         """Entries of (monotonic seconds, sequence number, deadline)."""
         self._numbers = count()
         self._cancelled = 0
-        self._timer: TimerHandle | None = None
-        self._armed_for = 0.0
+        self._alarm = Alarm(clock, self._fire)
 
     def __len__(self) -> int:
         """Return how many deadlines are in memory, including cancelled deadlines that no sweep has removed yet."""
@@ -55,8 +55,8 @@ class Deadlines:
         deadline = Deadline(expire)
         at_s = self._clock.monotonic() + timeout_s
         heappush(self._heap, (at_s, next(self._numbers), deadline))
-        if self._timer is None or at_s < self._armed_for:
-            self._arm(at_s, timeout_s)
+        if at_s < self._alarm.due_s:
+            self._alarm.set_at(at_s)
         return deadline
 
     def cancel(self, deadline: Deadline) -> None:
@@ -71,21 +71,12 @@ class Deadlines:
             self._cancelled = 0
 
     def close(self) -> None:
-        """Stop the timer and forget the deadlines. All requests have been answered."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Stop the alarm and forget the deadlines. All requests have been answered."""
+        self._alarm.cancel()
         self._heap.clear()
         self._cancelled = 0
 
-    def _arm(self, at_s: float, delay_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_for = at_s
-        self._timer = self._clock.call_later(max(delay_s, 0.0), self._fire)
-
     def _fire(self) -> None:
-        self._timer = None
         now = self._clock.monotonic()
         due: list[Expire] = []
         while self._heap:
@@ -96,8 +87,8 @@ class Deadlines:
                 due.append(first.expire)
                 first.expire = None
             else:
-                # Answered requests do not cancel the timer, so it mostly fires in vain: set it for the next deadline that is not cancelled.
-                self._arm(at_s, at_s - now)
+                # Answered requests do not move the alarm, so it mostly rings in vain: set it for the next deadline that is not cancelled.
+                self._alarm.set_at(at_s)
                 break
             heappop(self._heap)
         for expire in due:

@@ -125,7 +125,7 @@ class RecordsDeleter:
             if operation.check_all():
                 result.complete(deletions)
                 return
-            operation.result.add_callback(lambda done: result.complete(done.result()))
+            operation.result.into(result)
             self._delayed.delete_records.watch(operation, operation.keys, max(timeout_ms, 0))
 
         written = self._checkpoint() if any(deletion.error is ErrorCode.NONE for deletion in deletions.values()) else None

@@ -22,11 +22,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk, out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError, StorageError
 from odradek.base.ids import TopicIdPartition, TopicPartition
+from odradek.base.timing import Alarm
 from odradek.config.keys.replication import NUM_REPLICA_ALTER_LOG_DIRS_THREADS
 from odradek.config.keys.run_time import REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND
 from odradek.replication.flushing import Flusher, RunJob
@@ -89,6 +90,7 @@ class Move:
     """Move of one replica."""
 
     __slots__ = (
+        "alarm",
         "cut_to",
         "future",
         "generation",
@@ -99,9 +101,11 @@ class Move:
         "partition",
         "source",
         "state",
-        "timer",
         "unflushed",
     )
+
+    alarm: Alarm
+    """Alarm of the next step."""
 
     def __init__(self, partition: Partition, source: Log, future: Log, origin: UUID | None) -> None:
         self.partition = partition
@@ -113,7 +117,6 @@ class Move:
         self.generation = source.generation
         self.cut_to: int | None = None
         """Lowest log end to which the current log was truncated since the future log was."""
-        self.timer: TimerHandle | None = None
         self.near = False
         """Whether the last chunk reached the end that the current log had when the chunk was read."""
         self.unflushed = 0
@@ -191,6 +194,7 @@ class FutureReplicas:
             return
         directory = self._log_manager.directory(source.parent_directory)
         move = self.moves[topic_partition] = Move(partition, source, future, None if directory is None else directory.directory_id)
+        move.alarm = Alarm(self._clock, lambda: self._step(move))
         if self._log_manager.cleaner is not None:
             # Records that are compacted while they are copied would never be compacted again.
             self._log_manager.cleaner.pause(topic_partition, _OWNER)
@@ -226,8 +230,7 @@ class FutureReplicas:
         self.moves.clear()
 
     def _end(self, move: Move) -> None:
-        if move.timer is not None:
-            move.timer.cancel()
+        move.alarm.close()
         if move.state in (MoveState.HOLDING, MoveState.FINAL):
             self._flusher.release(move.partition)
         if self._log_manager.cleaner is not None:
@@ -243,11 +246,9 @@ class FutureReplicas:
     # -- steps -------------------------------------------------------------------------------------------------------------------------
 
     def _later(self, move: Move, delay_s: float) -> None:
-        if move.state is not MoveState.ENDED:
-            move.timer = self._clock.call_later(delay_s, self._step, move)
+        move.alarm.set(delay_s)
 
     def _step(self, move: Move) -> None:
-        move.timer = None
         if move.state is MoveState.ENDED:
             return
         try:

@@ -23,13 +23,13 @@ from odradek.base.disk import out_of_descriptors
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicIdPartition, TopicPartition
 from odradek.base.notify import tell_each
+from odradek.base.timing import Alarm
 from odradek.metadata.registrations import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from odradek.metadata.topics_delta import PartitionInfo
 from odradek.replication.partition import NO_LEADER, Partition, Role
 from odradek.storage.creation import LogCreation, WantedLog
 
 if TYPE_CHECKING:
-    from odradek.base.clock import TimerHandle
     from odradek.config.topic import TopicConfig
     from odradek.metadata.delta import MetadataDelta
     from odradek.metadata.image import MetadataImage
@@ -83,7 +83,7 @@ class MetadataChanges:
         self._without_descriptor: dict[TopicPartition, bool] = {}
         """Partitions whose logs found no file descriptor, with whether the replica is new."""
         self._preparing = False
-        self._again: TimerHandle | None = None
+        self._again = Alarm(manager.clock, self._try_again)
         self._began = False
         """Whether the metadata has been applied once. The first metadata may be older than this start of the broker."""
         self.fetchers: FollowerFetchers = NoFetchers()
@@ -222,8 +222,8 @@ class MetadataChanges:
                 partition.mark_offline()
             if out_of_descriptors(error):
                 self._without_descriptor[topic_partition] = is_new
-                if self._again is None:
-                    self._again = self._manager.clock.call_later(_AGAIN_S, self._try_again)
+                if not self._again.is_set:
+                    self._again.set(_AGAIN_S)
             else:
                 self._without_descriptor.pop(topic_partition, None)
             return None
@@ -232,10 +232,9 @@ class MetadataChanges:
 
     def _try_again(self) -> None:
         """Retry the roles of the partitions whose logs found no file descriptor."""
-        self._again = None
         if self._preparing:
             # A job creates logs for the next change of the metadata, perhaps the same logs.
-            self._again = self._manager.clock.call_later(_AGAIN_S, self._try_again)
+            self._again.set(_AGAIN_S)
             return
         image = self._image
         assert image is not None
@@ -251,7 +250,7 @@ class MetadataChanges:
                 continue
             info, leads = PartitionInfo(topic_id, registration), registration.leader == self._manager.local_id
             partition = self._take_role(topic_partition, info, image, is_new=is_new, leads=leads)
-            if self._again is not None:
+            if self._again.is_set:
                 break
             if partition is None:
                 continue
@@ -263,8 +262,8 @@ class MetadataChanges:
             else:
                 followers[topic_partition] = info
                 followed.append(partition)
-        if self._without_descriptor and self._again is None:
-            self._again = self._manager.clock.call_later(0, self._try_again)
+        if self._without_descriptor and not self._again.is_set:
+            self._again.set(0)
         if followed:
             self.fetchers.start(followed)
         if leaders or followers:
@@ -274,8 +273,7 @@ class MetadataChanges:
 
     def close(self) -> None:
         """Stop the retries."""
-        if self._again is not None:
-            self._again.cancel()
+        self._again.close()
 
     def _partition(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
         partition = self._manager.partitions.by_name.get(topic_partition)

@@ -26,8 +26,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Alarm
 from odradek.replication.fetch_params import FetchPartition
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Subscriptions:
         """Sessions by broker id; read-only for other classes."""
         self._expected: dict[int, list[tuple[Replica, float]]] = {}
         """Replicas that a follower (broker id) has to fetch for the first time, with the end of the wait, oldest first."""
-        self._expiry: TimerHandle | None = None
+        self._expiry = Alarm(clock, self._expire)
         self._waiting = waiting
         self._woken: list[Subscription] = []
         self._due = False
@@ -87,8 +88,8 @@ class Subscriptions:
             self._expected.setdefault(replica.broker_id, []).append((replica, until_s))
             for subscription in self.by_follower.get(replica.broker_id, ()):
                 subscription.release()
-        if self._expected and self._expiry is None:
-            self._expiry = self.clock.call_later(EXPECTED_S, self._expire)
+        if self._expected and not self._expiry.is_set:
+            self._expiry.set(EXPECTED_S)
 
     def wait_ms(self, follower: int, most: int) -> int:
         """Return how many milliseconds a fetch of the follower without records may wait, at most `most`."""
@@ -102,7 +103,6 @@ class Subscriptions:
         return most
 
     def _expire(self) -> None:
-        self._expiry = None
         now_s = self.clock.monotonic()
         for follower, expected in list(self._expected.items()):
             left = [each for each in expected if each[1] > now_s and not each[0].has_fetched]
@@ -112,7 +112,7 @@ class Subscriptions:
                 del self._expected[follower]
         if self._expected:
             first_s = min(expected[0][1] for expected in self._expected.values())
-            self._expiry = self.clock.call_later(max(first_s - now_s, _FINEST_TIMER_S), self._expire)
+            self._expiry.set(max(first_s - now_s, _FINEST_TIMER_S))
 
     def few_wait(self) -> bool:
         """Return whether too few produce requests wait for replicas to gain by waiting for each other."""
@@ -165,7 +165,7 @@ class Subscription:
         self._parked: SessionFetch | None = None
         self._ready = False
         """Whether the parked fetch has news and is only delayed."""
-        self._hold: TimerHandle | None = None
+        self._hold = Alarm(registry.clock, self._hold_over)
         self._woken = False
 
     @property
@@ -274,9 +274,7 @@ class Subscription:
         """Forget the parked request, which is being answered."""
         self._parked = None
         self._ready = False
-        if self._hold is not None:
-            self._hold.cancel()
-            self._hold = None
+        self._hold.cancel()
 
     def supersede(self) -> None:
         """Complete the parked request without reading: another request has come, or none will."""
@@ -324,10 +322,9 @@ class Subscription:
             self._registry.wake(self)
 
     def _hold_up(self) -> None:
-        if self._hold is None:
-            self._hold = self._registry.clock.call_later(_FINEST_TIMER_S, self._hold_over)
+        if not self._hold.is_set:
+            self._hold.set(_FINEST_TIMER_S)
 
     def _hold_over(self) -> None:
-        self._hold = None
         if self._parked is not None:
             self._parked.force_complete()

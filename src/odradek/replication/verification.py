@@ -189,7 +189,7 @@ class VerifiedAppender:
                 guards=guards,
             )
             if isinstance(answer, Deferred):
-                answer.add_callback(lambda later: result.complete(refused + later.result()))
+                answer.then(lambda appends: refused + appends).into(result)
             else:
                 result.complete(refused + answer)
 

@@ -14,10 +14,11 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import UUID
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicIdPartition, TopicPartition
+from odradek.base.timing import Alarm, Backoff
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import directory_assignment_supported
 from odradek.server.channel import InterBrokerChannel
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 MOST_IN_A_REQUEST = 2250
 """Most assignments in one request (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.1, 10.0
+_FIRST_RETRY_MS, _LONGEST_RETRY_MS = 100, 10_000
 
 _Key = tuple[UUID, int]
 
@@ -56,7 +57,6 @@ class AssignmentsManager:
     ) -> None:
         """`image` returns the newest metadata that this broker knows."""
         self._channel = channel
-        self._clock = clock
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._image = image
@@ -66,8 +66,8 @@ class AssignmentsManager:
         self._sent: dict[_Key, UUID | None] = {}
         """Directories that were sent to the controller and that the metadata does not show yet; None where the request failed."""
         self._in_flight = False
-        self._timer: TimerHandle | None = None
-        self._retry_s = _FIRST_RETRY_S
+        self._alarm = Alarm(clock, self._send)
+        self._backoff = Backoff(_FIRST_RETRY_MS, _LONGEST_RETRY_MS)
         self._closed = False
 
     def assign(self, partition: TopicIdPartition, directory: UUID) -> Deferred[None]:
@@ -81,8 +81,8 @@ class AssignmentsManager:
         self._waiting[key] = _Assignment(partition, directory, done)
         if earlier is not None:
             earlier.done.fail(KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"{partition} goes elsewhere by now"))
-        if not self._in_flight and self._timer is None:
-            self._later(0)
+        if not self._in_flight and not self._alarm.is_set:
+            self._alarm.set(0)
         return done
 
     def replicas_changed(self, leaders: Changed, followers: Changed, gone: Collection[TopicPartition]) -> None:
@@ -96,16 +96,9 @@ class AssignmentsManager:
     def close(self) -> None:
         """Send no further request; waiting assignments stay uncompleted."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _later(self, delay_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._clock.call_later(delay_s, self._send)
+        self._alarm.close()
 
     def _send(self) -> None:
-        self._timer = None
         if self._closed or self._in_flight:
             return
         self._forget_shown()
@@ -188,9 +181,8 @@ class AssignmentsManager:
                 self._waiting[key] = assignment
         if failed:
             logger.warning("the controller did not take %d log directory assignment(s) (%s); again later", len(failed), reason)
-            self._later(self._retry_s)
-            self._retry_s = min(self._retry_s * 2, _LONGEST_RETRY_S)
+            self._alarm.set(self._backoff.next_s())
         else:
-            self._retry_s = _FIRST_RETRY_S
-            if self._waiting and self._timer is None:
-                self._later(0)
+            self._backoff.reset()
+            if self._waiting and not self._alarm.is_set:
+                self._alarm.set(0)

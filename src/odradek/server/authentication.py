@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.base.timing import Alarm
 from odradek.network.limits import QuietLog
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.headers import decode_request_header
@@ -32,7 +33,6 @@ from odradek.server.context import RequestContext
 from odradek.server.sasl_session import Outcome, SaslSession, Step
 
 if TYPE_CHECKING:
-    from odradek.base.clock import TimerHandle
     from odradek.config.sasl import ListenerSasl
     from odradek.network.chunks import Answer, Chunk
     from odradek.network.connection import Connection
@@ -89,7 +89,7 @@ class SaslFrames:
         """Connection that is authenticating -> monotonic seconds of its deadline, oldest first."""
         self._delayed: dict[Connection, Callable[[], object]] = {}
         """Connection that waits for its refusal -> function that ends the wait, oldest first."""
-        self._look: TimerHandle | None = None
+        self._look = Alarm(self._clock, self._close_late)
 
     def add(self, name: str, sasl: ListenerSasl) -> list[Deferred[object]]:
         """Add a listener, or replace the listener of that name. Return the Deferreds of `load` for that listener; none before `load`."""
@@ -195,7 +195,7 @@ class SaslFrames:
                 result.fail(error)
                 return
             if isinstance(answer, Deferred):
-                answer.add_callback(lambda last: result.complete(last.result()))
+                answer.into(result)
             else:
                 result.complete(answer)
 
@@ -235,25 +235,24 @@ class SaslFrames:
         self._log.warning("failed authentication of %s: %s", connection.connection_id, reason)
         result: Deferred[Sequence[Chunk] | None] = Deferred()
         due_s = self._clock.monotonic() + self._failed_delay_s
-        timer: TimerHandle
 
         def look() -> None:
-            nonlocal timer
             # Timers of the loop count whole milliseconds from the beginning of the loop iteration, and so may fire early.
             left_s = due_s - self._clock.monotonic()
             if left_s > _EARLY_S:
-                timer = self._clock.call_later(max(left_s, 0.001), look)
+                alarm.set(max(left_s, 0.001))
             else:
                 end()
 
         def end() -> None:
-            timer.cancel()
+            alarm.close()
             self._delayed.pop(connection, None)
             result.complete(answer)
             # Close after the loop iteration in which the response is sent.
             self._clock.call_later(0, connection.close)
 
-        timer = self._clock.call_later(self._failed_delay_s, look)
+        alarm = Alarm(self._clock, look)
+        alarm.set(self._failed_delay_s)
         self._delayed[connection] = end
         if len(self._delayed) > MOST_DELAYED:
             next(iter(self._delayed.values()))()
@@ -269,11 +268,10 @@ class SaslFrames:
     def _await(self, connection: Connection, sasl: ListenerSasl) -> None:
         connection.await_login(sasl.max_receive_size)
         self._pending[connection] = self._clock.monotonic() + DEADLINE_S
-        if self._look is None:
-            self._look = self._clock.call_later(LOOK_S, self._close_late)
+        if not self._look.is_set:
+            self._look.set(LOOK_S)
 
     def _close_late(self) -> None:
-        self._look = None
         now_s = self._clock.monotonic()
         for connection, until_s in list(self._pending.items()):
             if connection.closed:
@@ -286,7 +284,7 @@ class SaslFrames:
                 self._log.warning("closing %s: it has not authenticated in %g s", connection.connection_id, DEADLINE_S)
                 connection.abort()
         if self._pending:
-            self._look = self._clock.call_later(LOOK_S, self._close_late)
+            self._look.set(LOOK_S)
 
     def close(self) -> None:
         """Stop the search for late authentications, end the delays of refusals, and close the bearer keys."""
@@ -294,9 +292,7 @@ class SaslFrames:
             end()
         for each in self._bearers.values():
             each.close()
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        self._look.close()
 
     # -- the exchanges ---------------------------------------------------------------------------------------------------------------
 

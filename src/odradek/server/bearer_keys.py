@@ -14,10 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from odradek.base.addresses import without_password
 from odradek.base.errors import ConfigError
+from odradek.base.timing import Alarm, Backoff
 from odradek.security.sasl.bearer_tokens import PublicKeys, Rules, validate_signed
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
     from odradek.base.deferred import Deferred
     from odradek.config.sasl import BearerSettings
     from odradek.security.sasl.oauthbearer import BearerToken
@@ -44,8 +45,8 @@ class BearerKeys:
         self._keys: PublicKeys | None = None
         self._missing: OrderedDict[str, float] = OrderedDict()
         self.reading = False
-        self._failures = 0
-        self._timer: TimerHandle | None = None
+        self._backoff = Backoff(settings.retry_s * 1000, settings.retry_max_s * 1000)
+        self._alarm = Alarm(clock, self.refresh)
         self._closed = False
 
     def validate(self, token: str) -> BearerToken:
@@ -60,7 +61,7 @@ class BearerKeys:
         def loaded(done: Deferred[PublicKeys]) -> None:
             if done.error is None:
                 self._keys = done.result()
-                self._later(self._interval_s)
+                self._alarm.set(self._interval_s)
 
         loading.add_callback(loaded)
         return loading
@@ -68,9 +69,7 @@ class BearerKeys:
     def close(self) -> None:
         """Begin no further read."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.close()
 
     @property
     def _interval_s(self) -> float:
@@ -85,13 +84,6 @@ class BearerKeys:
             self._missing.popitem(last=False)
         self.refresh()
 
-    def _later(self, pause_s: float) -> None:
-        if self._closed:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._clock.call_later(pause_s, self.refresh)
-
     def refresh(self) -> None:
         """Read the keys again, unless a read is under way or the keys are closed."""
         if self.reading or self._closed:
@@ -103,11 +95,11 @@ class BearerKeys:
         self.reading = False
         if done.error is not None:
             logger.warning("%s; the keys that are known stay", done.error)
-            pause_s = min(self._settings.retry_s * 2.0 ** min(self._failures, 30), self._settings.retry_max_s)
-            self._failures += 1
+            self._alarm.set(self._backoff.next_s())
         else:
-            self._keys, self._failures, pause_s = done.result(), 0, self._interval_s
-        self._later(pause_s)
+            self._keys = done.result()
+            self._backoff.reset()
+            self._alarm.set(self._interval_s)
 
     def _read(self) -> PublicKeys:
         url = self._settings.url

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
+from odradek.base.timing import Alarm
 from odradek.config.keys.log import (
     LOG_CLEANER_BACKOFF_MS,
     LOG_CLEANER_DEDUPE_BUFFER_SIZE,
@@ -15,14 +16,13 @@ from odradek.config.keys.log import (
     LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
     LOG_CLEANER_THREADS,
 )
-from odradek.server.jobs import as_future
 from odradek.server.step import Step
 from odradek.storage.compaction.manager import CleanerManager
 from odradek.storage.compaction.throttle import Throttle
 from odradek.storage.log_directory import write_checkpoints
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
     from odradek.base.disk import Disk
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.server.jobs import Jobs
@@ -167,16 +167,16 @@ class _Worker:
     def __init__(self, cleaner: LogCleaner) -> None:
         self._cleaner = cleaner
         self._run: CleaningRun | None = None
-        self._timer: TimerHandle | None = cleaner.clock.call_later(0, self._look)
+        self._alarm = Alarm(cleaner.clock, self._go_on)
+        self._alarm.set(0)
         self.retiring = False
 
     def retire(self) -> None:
         """Stop the worker, after its current cleaning."""
         self.retiring = True
-        if self._timer is not None and (self._run is None or self._run.plan.stopped):
+        if self._alarm.is_set and (self._run is None or self._run.plan.stopped):
             # No step runs in the executor: the worker waits for work, or for the throttle.
-            self._timer.cancel()
-            self._timer = None
+            self._alarm.cancel()
             if self._run is None:
                 self._cleaner.gone(self)
             else:
@@ -184,12 +184,16 @@ class _Worker:
 
     def wake(self) -> None:
         """Search for work now when the worker is idle."""
-        if self._run is None and self._timer is not None:
-            self._timer.cancel()
-            self._timer = self._cleaner.clock.call_later(0, self._look)
+        if self._run is None and self._alarm.is_set:
+            self._alarm.set(0)
+
+    def _go_on(self) -> None:
+        if self._run is None:
+            self._look()
+        else:
+            self._step()
 
     def _look(self) -> None:
-        self._timer = None
         try:
             self._run = self._cleaner.begin()
             if self._run is None:
@@ -205,10 +209,9 @@ class _Worker:
         if self.retiring:
             self._cleaner.gone(self)
         else:
-            self._timer = self._cleaner.clock.call_later(delay_s, self._look)
+            self._alarm.set(delay_s)
 
     def _step(self) -> None:
-        self._timer = None
         assert self._run is not None
         self._cleaner.jobs.run(self._run.step).add_callback(lambda _: self._settle())
 
@@ -230,7 +233,7 @@ class _Worker:
                 logger.exception("deleting old segments after a cleaning failed")
             self._again(0)
         elif delay_s > 0:
-            self._timer = self._cleaner.clock.call_later(delay_s, self._step)
+            self._alarm.set(delay_s)
         else:
             self._step()
 
@@ -254,4 +257,4 @@ class CleanLogs(Step[None]):
 
     async def stop(self) -> None:
         if self._cleaner is not None:
-            await as_future(self._node.loop, self._cleaner.stop())
+            await self._cleaner.stop()

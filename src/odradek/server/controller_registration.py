@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, code_of
+from odradek.base.timing import Alarm, Backoff
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import controller_registration_supported, supported_features
 from odradek.server.quorum import new_incarnation_id
@@ -34,10 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FIRST_RETRY_S = 0.1
-_LONGEST_RETRY_S = 120.0
-_JITTER = 0.02
-"""Relative jitter: the pauses are those of ExponentialBackoff(100, 2, 120000, 0.02)."""
+_FIRST_RETRY_MS, _LONGEST_RETRY_MS, _SPREAD = 100, 120_000, (0.98, 1.02)
+"""Pauses of ExponentialBackoff(100, 2, 120000, 0.02)."""
 
 
 class ControllerRegistrar:
@@ -57,11 +56,9 @@ class ControllerRegistrar:
         self._incarnation_id = incarnation_id
         self._listeners = listeners
         self._channel = channel
-        self._clock = clock
-        self._random = rng
         self._image: MetadataImage | None = None
-        self._retry_s = _FIRST_RETRY_S
-        self._timer: TimerHandle | None = None
+        self._backoff = Backoff(_FIRST_RETRY_MS, _LONGEST_RETRY_MS, rng, spread=_SPREAD)
+        self._alarm = Alarm(clock, self._send_if_needed)
         self._in_flight = False
         self._stopped = False
 
@@ -80,13 +77,11 @@ class ControllerRegistrar:
     def stop(self) -> None:
         """Send no further request."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.close()
 
     def _send_if_needed(self) -> None:
         image = self._image
-        waiting = self._in_flight or self._timer is not None
+        waiting = self._in_flight or self._alarm.is_set
         if image is None or waiting or self._stopped or self.registered:
             return
         if not controller_registration_supported(image.features.metadata_version or 0):
@@ -124,18 +119,13 @@ class ControllerRegistrar:
         if code != ErrorCode.NONE:
             self._later(f"{code.name}: {response.error_message}")
             return
-        self._retry_s = _FIRST_RETRY_S
+        self._backoff.reset()
         logger.info("registered as controller %d", self._node_id)
 
     def _later(self, reason: object) -> None:
-        pause_s = self._retry_s * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        pause_s = self._backoff.next_s()
         logger.info("controller %d could not be registered (%s); again in %.2f s", self._node_id, reason, pause_s)
-        self._retry_s = min(self._retry_s * 2, _LONGEST_RETRY_S)
-        self._timer = self._clock.call_later(pause_s, self._again)
-
-    def _again(self) -> None:
-        self._timer = None
-        self._send_if_needed()
+        self._alarm.set(pause_s)
 
 
 class RegisterController(Step[None]):

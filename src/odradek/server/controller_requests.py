@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.timing import Alarm, Backoff
 from odradek.network.peers import Address
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
     from odradek.protocol.schema import Message
 
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 0.4
+_FIRST_RETRY_MS, _LONGEST_RETRY_MS = 50, 400
 _MOST_PENDING = 10_000
 _AGAIN = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 
@@ -34,19 +35,19 @@ Send = Callable[[Address, "Message", int, float], "Deferred[Message]"]
 class _Pending:
     """A request without a response. `attempt` counts how often it was sent; `sent_to` is the node that has it now, None while it waits."""
 
-    __slots__ = ("at_most", "attempt", "deadline_s", "number", "pause_s", "problem", "request", "result", "retry", "sent_to", "timer")
+    __slots__ = ("at_most", "attempt", "backoff", "deadline", "number", "problem", "request", "result", "retry", "sent_to")
 
-    def __init__(self, number: int, request: Message, at_most: int, deadline_s: float) -> None:
+    deadline: Alarm
+    retry: Alarm
+
+    def __init__(self, number: int, request: Message, at_most: int) -> None:
         self.number = number
         self.request = request
         self.at_most = at_most
-        self.deadline_s = deadline_s
         self.result: Deferred[Message] = Deferred()
         self.attempt = 0
-        self.pause_s = _FIRST_RETRY_S
+        self.backoff = Backoff(_FIRST_RETRY_MS, _LONGEST_RETRY_MS)
         self.sent_to: int | None = None
-        self.retry: TimerHandle | None = None
-        self.timer: TimerHandle | None = None
         self.problem = "no active controller is known"
 
 
@@ -81,9 +82,11 @@ class ControllerRequests:
         if len(self._pending) >= _MOST_PENDING:
             return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{_MOST_PENDING} requests wait for the active controller"))
         self._number += 1
-        pending = _Pending(self._number, request, at_most, self._clock.monotonic() + timeout_s)
+        pending = _Pending(self._number, request, at_most)
         self._pending[pending.number] = pending
-        pending.timer = self._clock.call_later(timeout_s, self._late, pending, timeout_s)
+        pending.retry = Alarm(self._clock, lambda: self._attempt(pending))
+        pending.deadline = Alarm(self._clock, lambda: self._late(pending, timeout_s))
+        pending.deadline.set(timeout_s)
         self._attempt(pending)
         return pending.result
 
@@ -93,7 +96,7 @@ class ControllerRequests:
         if controller is None or self._closed:
             return
         for pending in list(self._pending.values()):
-            pending.pause_s = _FIRST_RETRY_S
+            pending.backoff.reset()
             if pending.sent_to != controller.node_id:
                 self._attempt(pending)
 
@@ -105,20 +108,18 @@ class ControllerRequests:
                 self._fail(pending, _closed_error())
 
     def _attempt(self, pending: _Pending) -> None:
-        if pending.retry is not None:
-            pending.retry.cancel()
-            pending.retry = None
+        pending.retry.cancel()
         if pending.result.done:
             return
         controller = self._controller()
         if controller is None:
             pending.sent_to = None
-            self._retry(pending)
+            pending.retry.set(pending.backoff.next_s())
             return
         pending.attempt += 1
         pending.sent_to = controller.node_id
         attempt = pending.attempt
-        left_s = max(pending.deadline_s - self._clock.monotonic(), 0.0)
+        left_s = max(pending.deadline.due_s - self._clock.monotonic(), 0.0)
         answer = self._send(controller, pending.request, pending.at_most, min(left_s, self._attempt_timeout_s))
         answer.add_callback(lambda done: self._answered(pending, attempt, done))
 
@@ -140,11 +141,7 @@ class ControllerRequests:
             return
         pending.problem = str(error)
         pending.sent_to = None
-        self._retry(pending)
-
-    def _retry(self, pending: _Pending) -> None:
-        pending.retry = self._clock.call_later(pending.pause_s, self._attempt, pending)
-        pending.pause_s = min(pending.pause_s * 2, _LONGEST_RETRY_S)
+        pending.retry.set(pending.backoff.next_s())
 
     def _late(self, pending: _Pending, timeout_s: float) -> None:
         reason = f"no answer from the active controller in {timeout_s:g} s"
@@ -158,6 +155,5 @@ class ControllerRequests:
 
     def _take(self, pending: _Pending) -> None:
         self._pending.pop(pending.number, None)
-        for timer in (pending.timer, pending.retry):
-            if timer is not None:
-                timer.cancel()
+        pending.deadline.close()
+        pending.retry.close()

@@ -334,18 +334,14 @@ def _offsets_verifier(services: Services) -> Callable[[TopicPartition, TxnOffset
             return Deferred.failed(error)
         if guard is None:
             return Deferred.of(None)
-        result: Deferred[object | None] = Deferred()
 
-        def verified(done: Deferred[Mapping[TopicPartition, ErrorCode]]) -> None:
-            code = ErrorCode.NETWORK_EXCEPTION if done.error is not None else done.result().get(partition, ErrorCode.NONE)
-            if code is ErrorCode.NONE:
-                result.complete(guard)
-            else:
-                result.fail(KafkaError(code, f"the transaction of {request.transactional_id} could not be verified"))
+        def verified(refused: Mapping[TopicPartition, ErrorCode]) -> object | None:
+            code = refused.get(partition, ErrorCode.NONE)
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code, f"the transaction of {request.transactional_id} could not be verified")
+            return guard
 
-        appender.verifier.verify(request.transactional_id, request.producer_id, request.producer_epoch, [partition], support).add_callback(
-            verified
-        )
-        return result
+        verdict = appender.verifier.verify(request.transactional_id, request.producer_id, request.producer_epoch, [partition], support)
+        return verdict.then(verified, lambda _: verified({partition: ErrorCode.NETWORK_EXCEPTION}))
 
     return verify

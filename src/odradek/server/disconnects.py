@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.clock import READING_TURNS
 from odradek.base.deferred import Deferred
+from odradek.base.timing import Alarm
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,11 @@ class HeartbeatConnections:
         """Identity of the time between two calls of `forget`."""
         self._not_before_s = 0.0
         """Time before which no broker is judged, because of the last stall of the loop."""
-        self._timer: TimerHandle | None = None
+        self._alarm = Alarm(clock, self._look)
+        self._look_at_s = 0.0
+        """Time for which the alarm was set last."""
+        self._turns = 0
+        """Further loop iterations before brokers are judged."""
 
     @property
     def connections(self) -> int:
@@ -112,7 +117,7 @@ class HeartbeatConnections:
             self._missing.pop(broker_id, None)
         else:
             self._ended(broker_id)
-        if self._timer is None:
+        if not self._alarm.is_set:
             self._look_later()
 
     def disconnected(self, connection_id: str) -> None:
@@ -123,9 +128,7 @@ class HeartbeatConnections:
 
     def forget(self) -> None:
         """Forget all heartbeats, and fence no broker because of them."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
         self._heard.clear()
         self._missing.clear()
         self._open = dict.fromkeys(self._open)
@@ -158,27 +161,29 @@ class HeartbeatConnections:
     def _look_later(self) -> None:
         now_s = self._clock.monotonic()
         first_s = max(min(self._missing.values()), self._not_before_s) if self._missing else now_s + _LOOK_S
-        due_s = min(max(first_s, now_s + _NEXT_S), now_s + _LOOK_S)
-        self._timer = self._clock.call_later(due_s - now_s, self._look, due_s, READING_TURNS)
+        self._look_at(min(max(first_s, now_s + _NEXT_S), now_s + _LOOK_S), READING_TURNS)
 
-    def _look(self, due_s: float, turns: int) -> None:
-        """Judge the brokers whose grace time is over, after `turns` further loop iterations and a second check."""
-        self._timer = None
+    def _look_at(self, due_s: float, turns: int) -> None:
+        self._look_at_s, self._turns = due_s, turns
+        self._alarm.set_at(due_s)
+
+    def _look(self) -> None:
+        """Judge the brokers whose grace time is over, after some further loop iterations and a second check."""
         now_s = self._clock.monotonic()
-        late_s = now_s - due_s
+        late_s = now_s - self._look_at_s
         if late_s > _STALL_S:
             self._missing = {broker_id: over_s + late_s for broker_id, over_s in self._missing.items()}
             self._not_before_s = now_s + late_s
         gone = [broker_id for broker_id, over_s in self._missing.items() if max(over_s, self._not_before_s) <= now_s]
-        if gone and turns:
-            self._timer = self._clock.call_later(0, self._look, now_s, turns - 1)
+        if gone and self._turns:
+            self._look_at(now_s, self._turns - 1)
             return
         judged = [(broker_id, self._heard[broker_id]) for broker_id in gone]
         for broker_id in gone:
             del self._missing[broker_id]
         for broker_id, heard in judged:  # a judgement may call `forget` at once
             self._judge(broker_id, heard.broker_epoch, heard, "its connection has ended, and it has not come back")
-        if self._heard and self._timer is None:
+        if self._heard and not self._alarm.is_set:
             self._look_later()
 
     def _judge(self, broker_id: int, broker_epoch: int, heard: _Heard | None, why: str) -> None:

@@ -20,7 +20,6 @@ from odradek.config.keys.network import LISTENER_SECURITY_PROTOCOL_MAP, LISTENER
 from odradek.config.listeners import SASL_PROTOCOLS
 from odradek.handlers.scopes import BROKER
 from odradek.network.acceptor import Listener
-from odradek.server.jobs import as_future
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -118,7 +117,7 @@ class DynamicListeners:
         binding = self._binding
         if endpoint.security_protocol in SASL_PROTOCOLS:
             for loading in binding.authenticate(endpoint.listener, self._config.current):
-                await as_future(self._node.loop, loading)
+                await loading
         tls = await self._tls(endpoint.listener)
         listeners = binding.listeners
         bound = await listeners.acceptor.bind(Listener(endpoint.listener, BROKER, endpoint.host, endpoint.port, tls))
@@ -130,7 +129,7 @@ class DynamicListeners:
         tls, node = self._node.services.tls, self._node
         while True:
             config = self._config.current
-            made = await as_future(node.loop, node.jobs.apart(partial(tls.read, config, listener)))
+            made = await node.jobs.apart(partial(tls.read, config, listener))
             # Stores may have changed while they were read: a renewal covers only served listeners.
             if self._config.current is config:
                 return tls.serve(listener, made)

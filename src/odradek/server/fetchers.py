@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Alarm, Backoff
 from odradek.config.keys.replication import (
     NUM_REPLICA_FETCHERS,
     REPLICA_FETCH_BACKOFF_MS,
@@ -42,7 +43,7 @@ from odradek.replication.offsets import EARLIEST, LATEST
 from odradek.replication.partition import NO_LEADER, Partition, Role
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.protocol.schema import Message
     from odradek.quotas.replication import ReplicationQuota
@@ -61,7 +62,7 @@ _SHORTEST_PAUSE_S = 0.01
 """Seconds; least pause, so that an unreachable leader does not keep the loop busy with replica.fetch.backoff.ms=0."""
 _THROTTLED_PAUSE_S = 0.1
 """Seconds before a throttled partition is considered again."""
-_FIRST_PAUSE_S = 0.02
+_FIRST_PAUSE_MS = 20
 """Seconds before the second request for a partition that its leader does not know yet; each further pause is twice as long."""
 _LIST_OFFSETS_VERSION = 4
 """First version of ListOffsets with the leader epoch."""
@@ -273,7 +274,7 @@ class Fetcher:
         """Whether the last fetch was refused as a whole."""
         self._unreachable = False
         self._pause_until = 0.0
-        self._timer: TimerHandle | None = None
+        self._alarm = Alarm(owner.clock, self._ask)
         self._closed = False
 
     # -- rounds --------------------------------------------------------------------------------------------------------------------------
@@ -286,28 +287,19 @@ class Fetcher:
     def wake(self) -> None:
         """Fetch in the next loop iteration, unless a fetch is under way."""
         if not self._asking:
-            self._later(0.0)
+            self._alarm.set(0)
 
     def close(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _later(self, delay_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if self._closed else self._clock.call_later(delay_s, self._ask)
+        self._alarm.close()
 
     def _ask(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
         if self._asking or self._flushes or self._closed:
             return
         now = self._clock.monotonic()
         if now < self._pause_until:
-            self._later(self._pause_until - now)
+            self._alarm.set(self._pause_until - now)
             return
         self.table.resume_due(now)
         if self._owner.quota is not None:
@@ -321,7 +313,7 @@ class Fetcher:
         elif not len(self.table):
             self._owner.discard(self)
         elif (due := self.table.next_due) is not None:
-            self._later(due - now)
+            self._alarm.set(due - now)
 
     def _throttle(self, quota: ReplicationQuota, now: float) -> None:
         """Leave out for `_THROTTLED_PAUSE_S` the throttled partitions that are not in sync, while the quota is exceeded."""
@@ -580,12 +572,14 @@ class Fetcher:
     # -- delays and failures --------------------------------------------------------------------------------------------------------------
 
     def _delay(self, problems: Sequence[Problem]) -> None:
-        now, longest = self._clock.monotonic(), self._owner.backoff_s
+        now = self._clock.monotonic()
+        growing = Backoff(_FIRST_PAUSE_MS, self._owner.backoff_s * 1000)
+        longest = growing.max_ms / 1000
         delayed: list[Problem] = []
         for problem in problems:
             followed, error = problem
             if self.table.holds(followed) and FetchState.DELAYED in TRANSITIONS[followed.state]:
-                pause = min(_FIRST_PAUSE_S * 2.0 ** min(followed.delays, 30), longest) if error in BEHIND else longest
+                pause = growing.delay_s(followed.delays + 1) if error in BEHIND else longest
                 self.table.delay(followed, now + pause)
                 if pause == longest:
                     delayed.append(problem)

@@ -45,67 +45,45 @@ class Forwarder:
         """Return the response to the forwarded request; the API's error response with REQUEST_TIMED_OUT when no active controller answers
         in time.
         """
-        result: Deferred[Sequence[Chunk] | None] = Deferred()
 
-        def answered(done: Deferred[bytes]) -> None:
-            try:
-                if done.error is not None:
-                    result.complete(self._dispatcher.error_frame(context, route, request, done.error))
-                else:
-                    data = done.result()
-                    result.complete([encode_size(len(data)), data])
-            except ProtocolError as closing:
-                result.fail(closing)
+        def answered(data: bytes) -> Sequence[Chunk] | None:
+            return [encode_size(len(data)), data]
 
-        self._exchange(context, frame).add_callback(answered)
-        return result
+        # The error frame raises ProtocolError for an error that closes the connection.
+        return self._exchange(context, frame).then(answered, lambda error: self._dispatcher.error_frame(context, route, request, error))
 
     def ask(self, context: RequestContext, request: Message) -> Deferred[Message]:
         """Return the active controller's response to `request`, a part of the client's request in `context`. The Deferred fails with the
         errors that `forward` returns.
         """
-        result: Deferred[Message] = Deferred()
         api_key, version = context.api_key, context.api_version
-
-        def answered(done: Deferred[bytes]) -> None:
-            if done.error is not None:
-                result.fail(done.error)
-                return
-            try:
-                response = decode_response(done.result(), api_key, version)
-            except ProtocolError as error:
-                result.fail(error)
-                return
-            result.complete(response)
-
         header = encode_request_header(api_key, version, context.correlation_id, context.client_id)
-        self._exchange(context, header + request.encode(version)).add_callback(answered)
-        return result
+        return self._exchange(context, header + request.encode(version)).then(lambda data: decode_response(data, api_key, version))
 
     def _exchange(self, context: RequestContext, frame: memoryview | bytes) -> Deferred[bytes]:
         """Return the response frame, without its size."""
-        result: Deferred[bytes] = Deferred()
-
         begun = context.services.clock.monotonic()
         self.under_way += 1
 
-        def answered(done: Deferred[Message]) -> None:
+        def count(_: Deferred[Message]) -> None:
             self.under_way -= 1
             now = context.services.clock.monotonic()
             self.times_ms.record((now - begun) * 1000, now)
-            if done.error is not None:
-                result.fail(_as_seen_by_the_client(done.error))
-                return
-            response = cast("EnvelopeResponse", done.result())
+
+        def opened(message: Message) -> bytes:
+            response = cast("EnvelopeResponse", message)
             code = code_of(response.error_code)
-            if code is ErrorCode.NONE and response.response_data is not None:
-                result.complete(bytes(response.response_data))
-            else:
-                result.fail(_envelope_error(code))
+            if code is not ErrorCode.NONE or response.response_data is None:
+                raise _envelope_error(code)
+            return bytes(response.response_data)
+
+        def failed(error: BaseException) -> bytes:
+            raise _as_seen_by_the_client(error)
 
         envelope = _envelope(context, frame)
-        self._channel.send(TO_CONTROLLER, envelope.API_KEY, envelope, 0, timeout_s=_FORWARD_TIMEOUT_S).add_callback(answered)
-        return result
+        sent = self._channel.send(TO_CONTROLLER, envelope.API_KEY, envelope, 0, timeout_s=_FORWARD_TIMEOUT_S)
+        sent.add_callback(count)
+        return sent.then(opened, failed)
 
 
 def _envelope(context: RequestContext, frame: memoryview | bytes) -> Message:

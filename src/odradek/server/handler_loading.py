@@ -11,10 +11,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from odradek.base.timing import Alarm
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
     from odradek.server.dispatch import Route
 
 logger = logging.getLogger(__name__)
@@ -29,20 +31,18 @@ class HandlerLoader:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, routes: Iterable[Route]) -> None:
         self._loop = loop
-        self._clock = clock
         self._routes = iter(routes)
-        self._timer: TimerHandle | None = None
+        self._alarm = Alarm(clock, self._next)
         self._stopped = False
 
     def start(self) -> None:
         """Begin to import after `FIRST_AFTER_S` seconds."""
-        self._timer = self._clock.call_later(FIRST_AFTER_S, self._next)
+        self._alarm.set(FIRST_AFTER_S)
 
     def stop(self) -> None:
         """Begin no further import; an import under way runs to its end."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.close()
 
     def _next(self) -> None:
         route = next((each for each in self._routes if each.function is None), None)
@@ -58,4 +58,4 @@ class HandlerLoader:
             logger.warning("the handler of %s cannot be loaded yet: %s", route.api_key.name, error)
         elif route.function is None:
             route.load()
-        self._timer = self._clock.call_later(PAUSE_S, self._next)
+        self._alarm.set(PAUSE_S)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.base.clock import Clock, TimerHandle
 from odradek.base.deferred import Deferred
+from odradek.base.timing import Alarm
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from odradek.base.clock import Clock
     from odradek.server.throttling import Throttling
 
 logger = logging.getLogger(__name__)
@@ -88,51 +89,25 @@ class Task:
         self.name = name
         self._interval_s = interval_s
         self._work = work
-        self._clock = clock
-        self._running = False
-        self._stopped = False
-        self._timer: TimerHandle | None = clock.call_later(interval_s if delay_s is None else delay_s, self._run)
+        self._alarm = Alarm(clock, self._run)
+        self._alarm.set(interval_s if delay_s is None else delay_s)
 
     def stop(self) -> None:
         """Begin no further run; a run in an executor continues to its end."""
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.close()
 
     def _run(self) -> None:
-        self._timer = None
         try:
             pending = self._work()
         except Exception:
             logger.exception("the task %s failed", self.name)
             pending = None
         if pending is None:
-            self._again()
+            self._alarm.set(self._interval_s)
         else:
             pending.add_callback(self._finished)
 
     def _finished(self, done: Deferred[None]) -> None:
         if done.error is not None:
             logger.error("the task %s failed", self.name, exc_info=done.error)
-        self._again()
-
-    def _again(self) -> None:
-        if not self._stopped:
-            self._timer = self._clock.call_later(self._interval_s, self._run)
-
-
-def as_future(loop: asyncio.AbstractEventLoop, deferred: Deferred[T]) -> asyncio.Future[T]:
-    """Return a future of the Deferred, for coroutines of start and stop."""
-    future: asyncio.Future[T] = loop.create_future()
-
-    def finished(done: Deferred[T]) -> None:
-        if future.done():
-            return
-        if done.error is not None:
-            future.set_exception(done.error)
-        else:
-            future.set_result(done.result())
-
-    deferred.add_callback(finished)
-    return future
+        self._alarm.set(self._interval_s)

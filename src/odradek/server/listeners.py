@@ -24,7 +24,6 @@ from odradek.server.disconnects import HeartbeatConnections
 from odradek.server.dispatch import Dispatcher
 from odradek.server.dynamic_listeners import DynamicListeners
 from odradek.server.internal_channel import broker_address
-from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState
 from odradek.server.reconfiguration import ConnectionCounts, acceptor_limits
 from odradek.server.registration import AdvertisedListener
@@ -120,10 +119,10 @@ class BindListeners(Step[Listeners]):
         config = self._node.config
         self._node.services.tls.check()
         for looking in self._counts.resolve():
-            await as_future(self._node.loop, looking)
+            await looking
         if self._authentication is not None:
             for loading in self._authentication.load():
-                await as_future(self._node.loop, loading)
+                await loading
         for endpoint in config.listeners:
             scope = CONTROLLER if endpoint.listener in config.controller_listener_names else BROKER
             listener = Listener(endpoint.listener, scope, endpoint.host, endpoint.port, self._node.services.tls.serving(endpoint.listener))
@@ -234,8 +233,9 @@ class ServeControllers(Step[None]):
         self._probes.close()
         # Every reachable controller has answered by the request timeout.
         patience_s = self._node.config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS] / 1000
-        left = as_future(self._node.loop, self._kraft.leave())
+        left = asyncio.ensure_future(self._kraft.leave())
         done, _ = await asyncio.wait((left, self._node.haste), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        left.cancel()
         if not done:
             logger.warning("no other controller has stood for election in %g s; leaving the quorum without a leader", patience_s)
         await self._listeners.acceptor.close(CONTROLLER)
@@ -276,8 +276,9 @@ class ServeClients(Step[None]):
         try:
             if node.config[CONTROLLED_SHUTDOWN_ENABLE] and node.states.state is BrokerState.RUNNING:
                 node.states.to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-                left = as_future(node.loop, self._registrar.leave())
+                left = asyncio.ensure_future(self._registrar.leave())
                 await asyncio.wait((left, node.haste), return_when=asyncio.FIRST_COMPLETED)
+                left.cancel()
         finally:
             self._listeners.acceptor.close_listeners(BROKER)
             self._listeners.acceptor.quiesce(BROKER)

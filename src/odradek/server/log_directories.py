@@ -11,7 +11,6 @@ from uuid import UUID
 from odradek.base.errors import StorageError
 from odradek.config.keys.log import CORDONED_LOG_DIRS
 from odradek.config.keys.transactions import PRODUCER_ID_EXPIRATION_MS, TRANSACTION_PARTITION_VERIFICATION_ENABLE
-from odradek.server.jobs import as_future
 from odradek.server.step import Step
 from odradek.storage.log_manager import LogManager
 
@@ -148,7 +147,7 @@ class LockDirectories(Step[LogDirectories]):
         directories = self._directories
         try:
             if directories.loaded:
-                await as_future(self._node.loop, self._node.jobs.run(directories.close))
+                await self._node.jobs.run(directories.close)
         except Exception:
             # After a cancellation the close goes on in its thread, and the directories must stay locked.
             directories.release()

@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.config.keys.log import NUM_RECOVERY_THREADS_PER_DATA_DIR
-from odradek.server.jobs import as_future
 from odradek.server.publisher import BrokerSettings
 from odradek.server.step import Step
 
@@ -49,7 +48,7 @@ class LoadLogs(Step[None]):
         settings = BrokerSettings(self._node.services.dynamic_config, self._node.jobs.apart)
         reading = settings.prepare(self._image)
         if reading is not None:
-            await as_future(self._node.loop, reading)
+            await reading
         settings.apply(self._image)
         for loading in await asyncio.gather(*[self._load(directory) for directory in log_manager.online_directories]):
             log_manager.adopt(loading, self._is_stray, self._assigned_directory)
@@ -65,8 +64,8 @@ class LoadLogs(Step[None]):
         workers = node.services.dynamic_config[NUM_RECOVERY_THREADS_PER_DATA_DIR]
         # Each directory has a pool, so that a slow disk does not take threads from the others.
         with node.jobs.pool(workers) as run:
-            await as_future(node.loop, run(loading.open))
-            await asyncio.gather(*[as_future(node.loop, run(loading.work)) for _ in range(workers)])
+            await run(loading.open)
+            await asyncio.gather(*[run(loading.work) for _ in range(workers)])
         return loading
 
     def _topic_config(self, topic_partition: TopicPartition) -> TopicConfig:

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.base.timing import Alarm
+
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
 
 INTERVAL_S = 10.0
 
@@ -35,23 +37,19 @@ class MemoryKeeper:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, trim: Callable[[], object] | None) -> None:
         self._loop = loop
-        self._clock = clock
         self._trim = trim
-        self._timer: TimerHandle | None = None
-        self._stopped = False
+        self._alarm = Alarm(clock, self._run)
 
     def start(self) -> None:
         if self._trim is not None:
-            self._timer = self._clock.call_later(INTERVAL_S, self._run, self._trim)
+            self._alarm.set(INTERVAL_S)
 
     def stop(self) -> None:
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.close()
 
-    def _run(self, trim: Callable[[], object]) -> None:
-        self._loop.run_in_executor(None, trim).add_done_callback(self._ran)
+    def _run(self) -> None:
+        assert self._trim is not None
+        self._loop.run_in_executor(None, self._trim).add_done_callback(self._ran)
 
     def _ran(self, _: asyncio.Future[object]) -> None:
-        if not self._stopped:
-            self.start()
+        self.start()

@@ -11,7 +11,6 @@ from odradek.base.deferred import Deferred
 from odradek.base.notify import tell_each
 from odradek.config.without_effect import TopicWarnings
 from odradek.server.coordinators import Coordinators
-from odradek.server.jobs import as_future
 from odradek.server.producer_ids import ProducerIdManager
 from odradek.server.step import Step
 
@@ -176,7 +175,6 @@ class FollowMetadata(Step[BrokerPublisher]):
     ) -> None:
         services = node.services
         self._kraft = kraft
-        self._loop = node.loop
         self._preparing: Deferred[None] | None = None
         self._coordinators = services.coordinators = Coordinators(services, node.jobs.run)
         replica_manager.changes.on_leadership.append(self._coordinators.leadership_changed)
@@ -198,7 +196,7 @@ class FollowMetadata(Step[BrokerPublisher]):
     async def start(self) -> BrokerPublisher:
         reading = self._publisher.settings.prepare(self._kraft.image)
         if reading is not None:
-            await as_future(self._loop, reading)
+            await reading
         self._kraft.add_publisher(self._publisher)
         self._kraft.loader.before_publishing = self._prepare
         return self._publisher
@@ -212,7 +210,7 @@ class FollowMetadata(Step[BrokerPublisher]):
         try:
             if self._preparing is not None:
                 # Logs that are being made must be closed with the other logs.
-                await as_future(self._loop, self._preparing)
+                await self._preparing
         finally:
             self._kraft.loader.remove_publisher(self._publisher)
             self._coordinators.close()

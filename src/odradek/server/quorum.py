@@ -18,7 +18,6 @@ from odradek.config.keys.security import AUTHORIZER_CLASS_NAME
 from odradek.consensus.voters import Endpoint
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.node import KRaftNode
-from odradek.server.jobs import as_future
 from odradek.server.node import problem_of
 from odradek.server.quota_publisher import QuotaPublisher
 from odradek.server.raft_channel import PeerRaftChannel
@@ -136,7 +135,7 @@ class CatchUp(Step["MetadataImage"]):
         self._problems = quorum.problems
 
     async def start(self) -> MetadataImage:
-        caught_up = as_future(self._node.loop, self._kraft.caught_up)
+        caught_up = asyncio.ensure_future(self._kraft.caught_up)
         patience_s = _FIRST_REPORT_S
         try:
             while not caught_up.done():

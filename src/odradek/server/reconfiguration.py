@@ -127,22 +127,20 @@ class ConnectionCounts:
         return [self._look_up(name) for name in dict.fromkeys(names) if name not in self._resolved]
 
     def _look_up(self, name: str) -> Deferred[set[str]]:
-        result: Deferred[set[str]] = Deferred()
         self._resolved[name] = ()
 
-        def found(done: Deferred[set[str]]) -> None:
-            if done.error is not None:
-                self._resolved.pop(name, None)
-                reason = getattr(done.error, "strerror", None) or done.error
-                result.fail(ConfigError(f"{MAX_CONNECTIONS_PER_IP_OVERRIDES}: the host {printable(name)} has no address: {reason}"))
-                return
+        def found(addresses: set[str]) -> set[str]:
             if name in self._resolved:
-                self._resolved[name] = done.result()
+                self._resolved[name] = addresses
                 self._apply()
-            result.complete(done.result())
+            return addresses
 
-        self._jobs.apart(lambda: _addresses(name)).add_callback(found)
-        return result
+        def failed(error: BaseException) -> set[str]:
+            self._resolved.pop(name, None)
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{MAX_CONNECTIONS_PER_IP_OVERRIDES}: the host {printable(name)} has no address: {reason}")
+
+        return self._jobs.apart(lambda: _addresses(name)).then(found, failed)
 
     def _changed(self) -> None:
         for each in self.resolve():

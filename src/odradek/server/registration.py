@@ -20,15 +20,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import UUID
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, StorageError, code_of
+from odradek.base.timing import Alarm, Backoff
 from odradek.config.keys.cluster import INITIAL_BROKER_REGISTRATION_TIMEOUT_MS
 from odradek.config.keys.log import LOG_DIR_FAILURE_TIMEOUT_MS
 from odradek.handlers.scopes import TO_CONTROLLER
 from odradek.metadata.features import cordoned_log_dirs_supported, directory_assignment_supported, registered_features
 from odradek.server.channel import InterBrokerChannel
-from odradek.server.jobs import as_future
 from odradek.server.lifecycle import BrokerState, BrokerStateMachine
 from odradek.server.node import StartError
 from odradek.server.quorum import new_incarnation_id
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FIRST_RETRY_S = 0.05
+_FIRST_RETRY_MS = 50
 _LEAVING_INTERVAL_S = 0.05
 _REFRESH_RETRY_S = 1.0
 _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION})
@@ -109,7 +109,6 @@ class BrokerRegistrar:
         self._interval_s = heartbeat_interval_s
         self._session_timeout_s = session_timeout_s
         self._timeout_s = session_timeout_s / 2
-        self._longest_retry_s = session_timeout_s / 2
         self._metadata_offset = metadata_offset
         self._finalized = finalized
         self._offline_log_dirs = offline_log_dirs
@@ -120,9 +119,9 @@ class BrokerRegistrar:
         """Failed directories that the controller has acknowledged."""
         self._reported: list[UUID] = []
         """Failed directories in the heartbeat under way."""
-        self._timer: TimerHandle | None = None
+        self._alarm = Alarm(clock, self._run_next)
         self._next: Callable[[], None] = self._register
-        """Action of the timer."""
+        """Action of the alarm."""
         self._answered_s = clock.monotonic()
         """Monotonic seconds of the controller's last response."""
         self.problem = ""
@@ -130,7 +129,7 @@ class BrokerRegistrar:
         self._in_flight = False
         self._again = False
         self._refreshing = False
-        self._retry_s = _FIRST_RETRY_S
+        self._backoff = Backoff(_FIRST_RETRY_MS, session_timeout_s * 1000 / 2)
         self._ready = False
         self._leaving = False
         self._stopped = False
@@ -208,9 +207,10 @@ class BrokerRegistrar:
             self._on_fatal(StorageError(reason))
 
     def controller_changed(self) -> None:
-        """Send at once the request that waits for the timer, because another controller leads."""
-        if self._timer is not None and not self._stopped:
-            self._retry_s = _FIRST_RETRY_S
+        """Send at once the request that waits for the alarm, because another controller leads."""
+        if self._alarm.is_set and not self._stopped:
+            self._backoff.reset()
+            self._alarm.cancel()
             self._run_next()
 
     def leave(self) -> Deferred[None]:
@@ -241,7 +241,7 @@ class BrokerRegistrar:
     def stop(self) -> None:
         """Send no further request."""
         self._stopped = True
-        self._unschedule()
+        self._alarm.close()
         for deferred in (self.registered, self.running):
             deferred.fail(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker is shutting down"))
         self.left.complete(None)
@@ -299,28 +299,20 @@ class BrokerRegistrar:
         self._beat_now()
 
     def _accepted(self) -> None:
-        self._retry_s = _FIRST_RETRY_S
+        self._backoff.reset()
         self.problem = ""
 
     def _later(self, action: Callable[[], None], reason: object) -> None:
         if self.problem != str(reason):
             self.problem = str(reason)
             logger.info("the controller did not accept the request of broker %d (%s); trying again", self._identity.broker_id, reason)
-        self._schedule(self._retry_s, action)
-        self._retry_s = min(self._retry_s * 2, self._longest_retry_s)
+        self._schedule(self._backoff.next_s(), action)
 
     def _schedule(self, delay_s: float, action: Callable[[], None]) -> None:
-        self._unschedule()
         self._next = action
-        self._timer = self._clock.call_later(delay_s, self._run_next)
-
-    def _unschedule(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.set(delay_s)
 
     def _run_next(self) -> None:
-        self._unschedule()
         self._next()
 
     # -- heartbeats ------------------------------------------------------------------------------------------------------------
@@ -466,12 +458,11 @@ class Introduce(Step[None]):
             self._node.clock.call_later(0, self._registrar.controller_changed)
 
     async def start(self) -> None:
-        loop = self._node.loop
         self._kraft.on_leader.append(self._leader_changed)
         self._registrar.start()
         patience_ms = self._node.config[INITIAL_BROKER_REGISTRATION_TIMEOUT_MS]
         try:
-            await asyncio.wait_for(as_future(loop, self._registrar.registered), patience_ms / 1000)
+            await asyncio.wait_for(self._registrar.registered, patience_ms / 1000)
         except TimeoutError:
             why = f": {self._registrar.problem}" if self._registrar.problem else ""
             raise StartError(f"the controller did not register this broker within {patience_ms} ms{why}") from None
@@ -480,7 +471,7 @@ class Introduce(Step[None]):
         # The metadata may contain a later registration before its response arrives.
         self._registrar.on_registered = lambda: self._look(self._kraft.image)
         self._look(self._kraft.image)
-        await as_future(loop, self._seen)
+        await self._seen
         self._registrar.on_registered = None
         self._kraft.loader.on_image.remove(self._look)
 
@@ -506,7 +497,7 @@ class Register(Step[None]):
 
     async def start(self) -> None:
         self._registrar.ready()
-        await as_future(self._node.loop, self._registrar.running)
+        await self._registrar.running
 
     def waits_for(self) -> str:
         return "the controller to let clients come to this broker"

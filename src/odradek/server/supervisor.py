@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from odradek.base.errors import OdradekError
+from odradek.base.timing import Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,8 @@ CALM_S = 60.0
 """Seconds of running after which earlier ends of a node no longer count."""
 PATIENCE_S = 1.0
 """Seconds that the last nodes may wait for each other."""
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
+_FIRST_PAUSE_MS = 1000
+_LONGEST_PAUSE_MS = 30_000
 _LAST_BYTES = 4096
 
 
@@ -107,15 +108,17 @@ class Supervisor:
 
     async def _watch(self, node: NodeProcess) -> None:
         loop = asyncio.get_running_loop()
-        pause = 0.0
+        backoff = Backoff(_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS)
+        restarts = 0
         while True:
             begin = loop.time()
             status = await self._running[node.name].wait()
             if loop.time() - begin >= CALM_S:
-                pause = 0.0
+                restarts = 0
+            pause = backoff.delay_s(restarts)
+            restarts += 1
             logger.warning("%s ended with status %d; starting it again%s", node.name, status, f" in {pause:g} s" if pause else "")
             await self._sleep(pause)
-            pause = min(max(2 * pause, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             try:
                 await self._start(node)
             except (NodeEnded, OSError) as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
 from odradek.base.disk import out_of_descriptors
+from odradek.base.timing import Alarm
 from odradek.config.definition import Key
 from odradek.config.keys.log import (
     LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
@@ -25,7 +26,7 @@ from odradek.server.jobs import Jobs, Task, Work
 from odradek.server.step import Step
 
 if TYPE_CHECKING:
-    from odradek.base.clock import Clock, TimerHandle
+    from odradek.base.clock import Clock
     from odradek.config.dynamic_broker import DynamicBrokerConfig
     from odradek.metadata.image import MetadataImage
     from odradek.replication.replica_manager import ReplicaManager
@@ -66,7 +67,7 @@ class BrokerTasks:
         self._log_manager = log_manager
         self._replica_manager = replica_manager
         self._tasks: list[Task] = []
-        self._new_names: TimerHandle | None = None
+        self._new_names = Alarm(clock, self._sync_new_names)
         self._syncing_names = False
         self._stopped = False
         log_manager.on_roll = self._flush_rolled
@@ -137,8 +138,7 @@ class BrokerTasks:
         self._stopped = True
         if self._flush_task is not None:
             self._flush_task.stop()
-        if self._new_names is not None:
-            self._new_names.cancel()
+        self._new_names.close()
         for task in self._tasks:
             task.stop()
         self._tasks.clear()
@@ -171,11 +171,10 @@ class BrokerTasks:
 
     def _created(self) -> None:
         """Schedule one fsync for the names of all logs that are made in the same loop iteration, or while an earlier fsync is under way."""
-        if self._new_names is None and not self._syncing_names:
-            self._new_names = self._clock.call_later(0, self._sync_new_names)
+        if not self._new_names.is_set and not self._syncing_names:
+            self._new_names.set(0)
 
     def _sync_new_names(self) -> None:
-        self._new_names = None
         failed: list[tuple[str, OSError]] = []
         writes = self._log_manager.begin_new_names()
         done = self._checkpoint(writes, failed)
@@ -187,8 +186,7 @@ class BrokerTasks:
         self._syncing_names = False
         if any(out_of_descriptors(error) for _, error in failed):
             self._log_manager.put_back(writes)
-            if not self._stopped:
-                self._new_names = self._clock.call_later(_AGAIN_S, self._sync_new_names)
+            self._new_names.set(_AGAIN_S)
         elif self._log_manager.has_new_names:
             self._created()
 

@@ -254,20 +254,7 @@ class Meter:
         """Return the controller's response to a forwarded request, with the longer of both throttle times."""
         if not isinstance(answer, Deferred):
             return answer
-        result: Deferred[Sequence[Chunk] | None] = Deferred()
-
-        def answered(done: Deferred[Sequence[Chunk] | None]) -> None:
-            if done.error is not None:
-                result.fail(done.error)
-                return
-            chunks = done.result()
-            try:
-                result.complete(None if chunks is None else self._throttled(context, chunks))
-            except Exception as error:
-                result.fail(error)
-
-        answer.add_callback(answered)
-        return result
+        return answer.then(lambda chunks: None if chunks is None else self._throttled(context, chunks))
 
     def _throttled(self, context: RequestContext, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         frame = b"".join([chunk for chunk in chunks if isinstance(chunk, (bytes, bytearray, memoryview))])

@@ -15,6 +15,7 @@ from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import PerNode
 from odradek.metrics.histogram import Histogram
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 
@@ -91,8 +92,7 @@ class ChannelVerifier:
         self._retry_ms = retry_ms
         self._retry_max_ms = retry_max_ms
         self._here = here
-        self._queues: dict[int, dict[str, _Question]] = {}
-        self._busy: set[int] = set()
+        self._requests: PerNode[str, _Question, Message] = PerNode(clock, self._request, self._answered, most=_PER_REQUEST)
         self.failures = 0
         """Number of partitions that a coordinator has refused, or could not be asked about."""
         self.times_ms = Histogram()
@@ -145,7 +145,7 @@ class ChannelVerifier:
         if self._here is not None and node == self._here.node_id:
             self._ask_here(self._here, question)
             return question.answer
-        queue = self._queues.setdefault(node, {})
+        queue = self._requests.waiting(node)
         waiting = queue.get(question.transactional_id)
         if waiting is not None:
             if waiting.producer_epoch > question.producer_epoch:
@@ -155,10 +155,7 @@ class ChannelVerifier:
             same = waiting.producer_epoch == question.producer_epoch
             waiting.fail(ErrorCode.NETWORK_EXCEPTION if same else ErrorCode.INVALID_PRODUCER_EPOCH)
             del queue[question.transactional_id]
-        queue[question.transactional_id] = question
-        if node not in self._busy:
-            self._busy.add(node)
-            self._clock.call_later(0, self._next_request, node)
+        self._requests.put(node, question.transactional_id, question)
         return question.answer
 
     def _ask_here(self, here: CoordinatorHere, question: _Question) -> None:
@@ -177,15 +174,9 @@ class ChannelVerifier:
             verify_only=not question.support.adds,
         ).add_callback(answered)
 
-    def _next_request(self, node: int) -> None:
-        queue = self._queues.get(node, {})
-        batch = {name: queue.pop(name) for name in list(queue)[:_PER_REQUEST]}
-        if not batch:
-            self._queues.pop(node, None)
-            self._busy.discard(node)
-            return
+    def _request(self, node: int, batch: dict[str, _Question]) -> Deferred[Message]:
         request = AddPartitionsToTxnRequest(transactions=[_transaction(question) for question in batch.values()])
-        self._send(node, request, _VERSION).add_callback(lambda done: self._answered(node, batch, done))
+        return self._send(node, request, _VERSION)
 
     def _answered(self, node: int, batch: Mapping[str, _Question], done: Deferred[Message]) -> None:
         if done.error is not None:
@@ -217,11 +208,6 @@ class ChannelVerifier:
                     )
             for question in batch.values():
                 question.fail(ErrorCode.UNKNOWN_SERVER_ERROR)  # no effect, unless the response left out the question
-        if self._queues.get(node):
-            # A direct call would re-enter this function.
-            self._clock.call_later(0, self._next_request, node)
-        else:
-            self._next_request(node)
 
 
 def _transaction(question: _Question) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:

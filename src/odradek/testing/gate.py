@@ -344,17 +344,10 @@ def _then(answer: Answer, change: Changed) -> Answer:
 
 
 def _pass_on(answer: Answer, result: Deferred[Sequence[Chunk] | None]) -> None:
-    if not isinstance(answer, Deferred):
+    if isinstance(answer, Deferred):
+        answer.into(result)
+    else:
         result.complete(answer)
-        return
-
-    def finish(done: Deferred[Sequence[Chunk] | None]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-        else:
-            result.complete(done.result())
-
-    answer.add_callback(finish)
 
 
 def _swallow(answer: Sequence[Chunk] | None) -> Deferred[Sequence[Chunk] | None]:

@@ -24,7 +24,6 @@ from odradek.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.providers.resolving import resolve_broker
 from odradek.server.broker import Broker
-from odradek.server.jobs import as_future
 from odradek.storage.names import META_PROPERTIES
 from odradek.testing.faults import Rule, is_node
 from odradek.testing.gate import Gate, RequestKind
@@ -166,7 +165,7 @@ class NodeAgent:
         listener = services.bound_listeners[0].name
         frame = encode_request_header(request.API_KEY, version, 0, _ADMIN) + request.encode(version)
         _, answer = services.dispatcher.handle_embedded(frame, scope=BROKER, listener_name=listener, peer_host=HOST)
-        chunks = await as_future(self._loop, answer) if isinstance(answer, Deferred) else answer
+        chunks = await answer if isinstance(answer, Deferred) else answer
         assert chunks is not None
         body = memoryview(join_chunks(chunks))[4:]
         _, offset = decode_response_header(body, request.API_KEY, version)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pickle
+import random
 import ssl
 import subprocess
 import sys
@@ -199,8 +200,15 @@ def test_an_older_registry_has_no_guids() -> None:
             registry.schema_by_guid(UUID(int=1))
 
 
+class LongestWaits(random.Random):
+    """Random numbers that are 1."""
+
+    def random(self) -> float:
+        return 1.0
+
+
 def rest(server: SchemaRegistryServer, waits: list[float], **settings: Any) -> Rest:
-    return Rest(registry_config({"url": server.url, **settings}, {}), sleep=waits.append, jitter=lambda: 1.0)
+    return Rest(registry_config({"url": server.url, **settings}, {}), sleep=waits.append, rng=LongestWaits())
 
 
 def test_an_answer_that_never_ends_is_given_up() -> None:

@@ -7,6 +7,10 @@ ROWS = {
     "base/repeats.py": [
         ("return self._left >= 0", "return True", "a request that repeats a name grows the response without bound"),
     ],
+    "base/timing.py": [
+        ("if due_s > self._armed_s:", "if False:", "an alarm that was moved to a later time rings at the earlier one"),
+        ("if node not in self._busy:", "if True:", "two requests to a node are under way at the same time"),
+    ],
     "base/undo.py": [
         ("1][0] >= offset:", "1][0] > offset:", "a change at the truncated offset stays applied"),
     ],

@@ -2,7 +2,7 @@
 
 ROWS = {
     "network/acceptor.py": [
-        ("self._sweep = None\n        ", "", "idle connections stay once there were none"),
+        ("self._sweep.cancel()", "self._sweep.close()", "idle connections stay once there were none"),
         ("eviction.is_kept(descriptor, connection.listener)", "descriptor < 0", "connections use up the descriptors of logs"),
         ("self.eviction.free_descriptors()", "pass", "idle clients keep descriptors that files need"),
         ("lambda: self.limits", "lambda: limits", "clients fill a listener that became inter-broker"),
@@ -91,7 +91,7 @@ ROWS = {
         ("+= self._outgoing.pending", "= raw.get_write_buffer_size()", "a closing TLS client loses the rest of a large response"),
     ],
     "network/transport.py": [
-        ("= READING_TURNS)", "= 0)", "a pause ends connections whose responses have arrived"),
+        ("elif self._turns:", "elif False:", "a pause ends connections whose responses have arrived"),
     ],
     "network/unsent_bytes.py": [
         (" or self.in_memory > self.most", "", "unsent response bytes have no bound"),

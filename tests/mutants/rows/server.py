@@ -14,7 +14,7 @@ ROWS = {
     ],
     "server/authentication.py": [
         ("next(iter(self._delayed.values", "next(reversed(self._delayed.values", "with 1000 delayed refusals guesses are answered at once"),
-        ("self._failed_delay_s, look", "0, end", "passwords can be tried without delay"),
+        ("look)\n        alarm.set(self._failed_delay_s)", "end)\n        alarm.set(0)", "passwords can be tried without delay"),
         ("now_s >= until_s", "False", "unauthenticated connections stay for ever"),
         ("sasl.max_receive_size", "self._request_size", "unauthenticated clients send large messages (CVE-2022-34917)"),
     ],
@@ -34,7 +34,7 @@ ROWS = {
         ("len(self._pending) >= _MOST_PENDING", "False", "requests fill the memory while there is no controller"),
     ],
     "server/disconnects.py": [
-        ("    self._timer = None\n        self", "self", "after an election nobody is fenced for a lost connection"),
+        ("self._alarm.cancel()", "self._alarm.close()", "after an election nobody is fenced for a lost connection"),
         (", READING_TURNS)", ", 0)", "a busy controller fences brokers with unread heartbeats"),
     ],
     "server/dispatch.py": [
@@ -80,7 +80,7 @@ ROWS = {
     "server/registration.py": [
         (" or self._in_flight", "", "heartbeats overtake one another"),
         (" and not self.registered.done", "", "a refused second registration ends heartbeats"),
-        ("await as_future(loop, self._seen)", "pass", "partitions take roles before the registration is in the metadata"),
+        ("await self._seen", "pass", "partitions take roles before the registration is in the metadata"),
         (
             ": kraft.image.features.levels",
             ": node.services.metadata.image.features.levels",

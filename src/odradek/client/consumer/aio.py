@@ -28,7 +28,7 @@ from odradek.client.core.positions import Chunk
 from odradek.client.core.reset_policy import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.client.core.subscription import SubscriptionPattern
 from odradek.client.metrics import MetricName
-from odradek.client.settling import within
+from odradek.client.time_limit import within
 from odradek.client.types import (
     ArrowBatch,
     ConsumerGroupMetadata,

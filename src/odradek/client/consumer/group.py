@@ -376,7 +376,7 @@ class GroupDriver:
         try:
             response = await self._cluster.ask_metadata(None)
         except (ConnectionLost, KafkaError):
-            pause_ms = self._cluster.backoff.max_ms
+            pause_ms = int(self._cluster.backoff.max_ms)
         else:
             now_ms = self._cluster.now_ms()
             view = self._cluster.metadata.update(response, now_ms)

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID, TopicPartition
-from odradek.client.core.backoff import Backoff
+from odradek.base.timing import Backoff
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
 from odradek.client.core.positions import Chunk, OffsetOutOfRange, Position, Positions, TopicRecreated
 from odradek.client.core.resets import Resets

@@ -22,8 +22,8 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client.assignors.spec import Topics
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.metadata import FOREVER
 from odradek.client.types import ConsumerGroupMetadata
 from odradek.protocol.schema import Message

@@ -22,6 +22,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client.assignors.protocol import (
     Assigned,
     Subscription,
@@ -32,7 +33,6 @@ from odradek.client.assignors.protocol import (
 )
 from odradek.client.assignors.registry import Assignor
 from odradek.client.assignors.spec import UNKNOWN_GENERATION, Topics
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.membership import GiveUp, GroupSettings, Loss, Outbox, Send, Subscribed, Take, Work, in_order
 from odradek.client.core.metadata import FOREVER
 from odradek.client.types import ConsumerGroupMetadata

@@ -17,8 +17,8 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client.assignors.spec import Topics
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.membership import GiveUp, GroupSettings, LookUpNames, Loss, Outbox, Send, Subscribed, Take, Work, in_order
 from odradek.client.core.metadata import FOREVER
 from odradek.client.types import ConsumerGroupMetadata

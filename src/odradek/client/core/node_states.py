@@ -5,7 +5,7 @@ Java's ClusterConnectionStates. Times are monotonic milliseconds.
 
 from __future__ import annotations
 
-from odradek.client.core.backoff import Backoff
+from odradek.base.timing import Backoff
 from odradek.protocol.api_keys import ApiKey
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.core.backoff import Backoff
+from odradek.base.timing import Backoff
 from odradek.client.core.metadata import ClusterView
 from odradek.client.core.reset_policy import LATEST_TIMESTAMP, Ago, ResetTo, reset_of
 from odradek.client.types import OffsetAndMetadata

@@ -36,8 +36,8 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError, ProtocolError
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Backoff
 from odradek.client.core.accumulator import Accumulator, Batch, RecordTuple, record_size, sequence_before
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.buffers import BufferPool
 from odradek.client.core.metadata import FOREVER, LEADERSHIP_ERRORS, ClusterView
 from odradek.client.core.transactions import Transactions

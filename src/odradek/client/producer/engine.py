@@ -17,6 +17,7 @@ from typing import Any, cast
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError, code_of
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Alarm
 from odradek.client.clock import ClientClock
 from odradek.client.cluster import ClientClosed, Cluster, Node, as_kafka_error
 from odradek.client.config import ClientConfig
@@ -57,7 +58,6 @@ from odradek.client.producer_keys import (
     TRANSACTIONAL_ID,
 )
 from odradek.client.pyarrow_needed import need_pyarrow
-from odradek.client.settling import settled
 from odradek.client.types import ArrowRows, Content
 from odradek.network.transport import ConnectionLost
 from odradek.protocol.api_keys import ApiKey
@@ -151,8 +151,7 @@ class ProducerEngine:
         self._flush_until_s: float | None = None
         self._flush_limit: asyncio.Timeout | None = None
         self._turn_wanted = False
-        self._timer: asyncio.Handle | None = None
-        self._timer_due = 0.0
+        self._alarm = Alarm(self.cluster.clock, self.turn)
         self.wake()
 
     # -- taking records (any thread) ------------------------------------------------------------------------------------------------
@@ -351,21 +350,12 @@ class ProducerEngine:
     def _sleep(self, wait_ms: int) -> None:
         """Schedule the next `turn` in at most `wait_ms` milliseconds.
 
-        A timer that fires earlier is kept: most calls want another time, and would replace the timer.
+        An alarm that rings earlier is kept: most calls want another time, and would move the alarm.
         """
-        due = self._loop.time() + max(wait_ms, 1) / 1000
-        if self._timer is not None:
-            if self._timer_due <= due:
-                return
-            self._timer.cancel()
-            self._timer = None
         if wait_ms <= _LONG_MS:
-            self._timer = self._loop.call_at(due, self._timed_out)
-            self._timer_due = due  # uvloop returns a handle without a time when `due` has passed.
-
-    def _timed_out(self) -> None:
-        self._timer = None
-        self.turn()
+            due_s = self.cluster.clock.monotonic() + max(wait_ms, 1) / 1000
+            if due_s < self._alarm.due_s:
+                self._alarm.set_at(due_s)
 
     async def topic(self, name: str, partition: int | None = None) -> TopicInfo:
         """Return the topic's metadata, asking the brokers again when the partition is unknown. The broker may create the topic.
@@ -393,7 +383,7 @@ class ProducerEngine:
 
     async def _landed(self) -> None:
         """Wait until each request under way has its response or has lost its connection (request.timeout.ms at most)."""
-        await asyncio.gather(*[settled(each) for each in self._on_the_wire], return_exceptions=True)
+        await asyncio.gather(*self._on_the_wire, return_exceptions=True)
 
     @property
     def closed(self) -> bool:
@@ -435,8 +425,7 @@ class ProducerEngine:
         if transactions is not None:
             await transactions.close()
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.close()
         tasks = [*self._helpers.values()]
         for task in tasks:
             task.cancel()

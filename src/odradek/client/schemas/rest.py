@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
+from odradek.base.timing import Backoff
 from odradek.client.config import ClientConfig
 from odradek.client.forks import renew_after_fork
 from odradek.client.schemas.config import registry_access
@@ -31,22 +32,15 @@ _TRANSIENT: Final = (408, 429)
 class Rest:
     """HTTP client of one registry, for all threads. A forked child opens new connections."""
 
-    def __init__(
-        self,
-        config: ClientConfig,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        """Check the configuration. Raises ConfigError."""
+    def __init__(self, config: ClientConfig, *, sleep: Callable[[float], None] = time.sleep, rng: random.Random | None = None) -> None:
+        """Check the configuration. Raises ConfigError. The default `rng` has no state that forked children would share."""
         self._access = registry_access(config)
         self._connect_s = config[HTTP_CONNECT_TIMEOUT_MS] / 1000
         self._read_s = config[HTTP_READ_TIMEOUT_MS] / 1000
         self._retries = config[MAX_RETRIES]
-        self._wait_s = config[RETRIES_WAIT_MS] / 1000
         self._longest_s = config[RETRIES_MAX_WAIT_MS] / 1000
+        self._backoff = Backoff(config[RETRIES_WAIT_MS], config[RETRIES_MAX_WAIT_MS], rng or random.SystemRandom(), spread=(0.0, 1.0))
         self._sleep = sleep
-        self._jitter = jitter
         self._web = WebClient(self._access.tls)
         renew_after_fork(self)
 
@@ -87,8 +81,7 @@ class Rest:
                     raise failure
                 asked_for = _retry_after(answer.headers.get("Retry-After"))
             if attempt < self._retries:
-                wait = self._jitter() * min(self._wait_s * 2**attempt, self._longest_s)
-                self._sleep(min(max(wait, asked_for), self._longest_s))
+                self._sleep(min(max(self._backoff.delay_s(attempt + 1), asked_for), self._longest_s))
                 continue
             raise failure
         raise AssertionError("unreachable")

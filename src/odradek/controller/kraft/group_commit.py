@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.base.clock import Clock, TimerHandle
+from odradek.base.clock import Clock
 from odradek.base.disk import Disk
+from odradek.base.timing import Alarm
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.metadata_log import MetadataLog
 from odradek.controller.kraft.queue import WorkQueue
@@ -40,13 +41,11 @@ class GroupCommit:
         """
         self._log = log
         self._disk = disk
-        self._clock = clock
-        self._queue = queue
         self._background = background
         self._on_durable = on_durable
         self._on_error = on_error
         self._flushing = False
-        self._timer: TimerHandle | None = None
+        self._alarm = Alarm(clock, lambda: queue.put(self.flush))
         self._closed = False
 
     def flush(self) -> None:
@@ -61,8 +60,8 @@ class GroupCommit:
 
     def flush_later(self) -> None:
         """Fsync, `FLUSH_INTERVAL_S` from now, the records appended until then."""
-        if self._timer is None and not self._flushing and not self._closed:
-            self._timer = self._clock.call_later(FLUSH_INTERVAL_S, self._interval_over)
+        if not self._alarm.is_set and not self._flushing:
+            self._alarm.set(FLUSH_INTERVAL_S)
 
     def close(self) -> None:
         """Fsync the rest on this thread, unless a flush is under way. No flush starts afterwards."""
@@ -73,13 +72,7 @@ class GroupCommit:
     def abandon(self) -> None:
         """Start no flush any more, because the disk cannot be trusted."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _interval_over(self) -> None:
-        self._timer = None
-        self._queue.put(self.flush)
+        self._alarm.close()
 
     def _flushed(self, flush: Flush, error: BaseException | None) -> None:
         self._flushing = False

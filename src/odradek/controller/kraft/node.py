@@ -16,6 +16,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from odradek.base.deferred import Deferred
 from odradek.base.disk import Disk
 from odradek.base.errors import ConfigError, ErrorCode, KafkaError, OdradekError
 from odradek.base.ids import uuid_to_string
+from odradek.base.timing import Alarm
 from odradek.base.undo import UndoJournal
 from odradek.config.keys.cluster import (
     CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS,
@@ -46,10 +48,9 @@ from odradek.consensus.messages import (
     Tick,
 )
 from odradek.consensus.raft import Raft, RaftTimeouts
-from odradek.consensus.states import Role
+from odradek.consensus.states import NEVER, Role
 from odradek.consensus.voters import Endpoint, Voter, VoterSet
 from odradek.controller.kraft.active import MetadataController
-from odradek.controller.kraft.alarm import Alarm
 from odradek.controller.kraft.background import Background
 from odradek.controller.kraft.bootstrap import read_bootstrap
 from odradek.controller.kraft.execution import Performer
@@ -148,7 +149,7 @@ class KRaftNode:
         self._left: Deferred[None] | None = None
         """Deferred that `leave` returned."""
         self._alarm = Alarm(clock, lambda: self._performer.step(Tick()))
-        self._queue = WorkQueue(lambda: self._alarm.set(self.raft.deadline_ms), self._fault)
+        self._queue = WorkQueue(self._set_alarm, self._fault)
         self._background = Background(loop, self._queue)
         self._snapshots = Snapshots(
             config=config,
@@ -266,11 +267,16 @@ class KRaftNode:
         if self._on_fault is not None:
             self._on_fault(error)
 
+    def _set_alarm(self) -> None:
+        deadline_ms = self.raft.deadline_ms
+        # Half a millisecond later, so that the core's clock, which counts whole milliseconds, has reached the deadline.
+        self._alarm.set_at(inf if deadline_ms == NEVER else (deadline_ms + 0.5) / 1000)
+
     def _cease(self, error: BaseException) -> None:
         """Stop all work and fail what waits."""
         self._queue.close()
         self._performer.group_commit.abandon()
-        self._alarm.cancel()
+        self._alarm.close()
         self._periodic.stop()
         if self._controller is not None:
             self._controller.deactivate()

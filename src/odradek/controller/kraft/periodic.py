@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.base.clock import READING_TURNS, Clock, TimerHandle
+from odradek.base.clock import READING_TURNS, Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.timing import Alarm
 from odradek.config.keys.cluster import METADATA_MAX_IDLE_INTERVAL_MS
 from odradek.config.keys.replication import (
     AUTO_LEADER_REBALANCE_ENABLE,
@@ -42,21 +43,24 @@ class Submit(Protocol):
 
 
 class PeriodicTasks:
-    """Periodic tasks, active between `start` and `stop`. Each task has one timer, set again after each run."""
+    """Periodic tasks, active between `start` and `stop`. Each task has one alarm, set again after each run."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, submit: Submit) -> None:
         self._config = config
         self._clock = clock
         self._submit = submit
-        self._timers: dict[str, TimerHandle] = {}
+        self._alarms: list[Alarm] = []
+        self._session_alarm = Alarm(clock, self._session_due)
+        self._heartbeats: Heartbeats | None = None
+        """Heartbeats to be checked when the alarm of sessions rings."""
+        self._session_due_s = 0.0
+        self._grace = 0
+        """Loop iterations before the sessions are checked."""
         self._running = False
-        self._term = 0
-        """Counter of starts and stops. A task begun in an earlier term does not set its timer again."""
 
     def start(self) -> None:
         """Start the tasks, as this node has become the active controller."""
         self._running = True
-        self._term += 1
         config = self._config
         idle_ms = config[METADATA_MAX_IDLE_INTERVAL_MS]
         if idle_ms > 0:
@@ -75,37 +79,36 @@ class PeriodicTasks:
 
     def stop(self) -> None:
         self._running = False
-        self._term += 1
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        for alarm in self._alarms:
+            alarm.close()
+        self._alarms.clear()
+        self._session_alarm.cancel()
 
     def watch_heartbeats(self, heartbeats: Heartbeats) -> None:
-        """Set the timer for the next broker session that may expire, unless it is set. To be called after each operation."""
-        if not self._running or "fenceStaleBroker" in self._timers:
+        """Set the alarm for the next broker session that may expire, unless it is set. To be called after each operation."""
+        if not self._running or self._session_alarm.is_set:
             return
         at_s = heartbeats.next_check_s()
         if at_s is not None:
-            now_s = self._clock.monotonic()
-            due_s = max(at_s, now_s + AGAIN_AT_ONCE_S)
-            self._timers["fenceStaleBroker"] = self._clock.call_later(due_s - now_s, self._session_due, heartbeats, due_s)
+            self._heartbeats, self._grace = heartbeats, READING_TURNS
+            self._session_due_s = max(at_s, self._clock.monotonic() + AGAIN_AT_ONCE_S)
+            self._session_alarm.set_at(self._session_due_s)
 
-    def _session_due(self, heartbeats: Heartbeats, due_s: float) -> None:
+    def _session_due(self) -> None:
         """Check sessions after subtracting the time in which this process stood still, and after serving requests that wait in sockets.
 
         A broker is not silent because this node did not listen. (In Kafka another thread receives heartbeats, and they count from then.)
         """
-        now_s = self._clock.monotonic()
-        if now_s - due_s > _LATE_S:
-            heartbeats.stood_still(now_s - due_s, now_s)
-        self._check_heartbeats(READING_TURNS)
-
-    def _check_heartbeats(self, grace: int) -> None:
-        if grace:
-            self._timers["fenceStaleBroker"] = self._clock.call_later(0, self._check_heartbeats, grace - 1)
-            return
-        self._timers.pop("fenceStaleBroker", None)
         as_of_s = self._clock.monotonic()
+        if self._heartbeats is not None:
+            late_s = as_of_s - self._session_due_s
+            if late_s > _LATE_S:
+                self._heartbeats.stood_still(late_s, as_of_s)
+            self._heartbeats = None
+        if self._grace:
+            self._grace -= 1
+            self._session_alarm.set(0)
+            return
         # After this operation, as after every other one, `watch_heartbeats` is called.
         fenced = self._submit(lambda context: _widen(fence_stale_broker(context, as_of_s)), "fenceStaleBroker")
         self._report("fenceStaleBroker", fenced)
@@ -118,11 +121,11 @@ class PeriodicTasks:
 
         def finished(deferred: Deferred[object]) -> None:
             again = deferred.error is None and deferred.result() is True
-            if self._term == term:
-                self._timers[name] = self._clock.call_later(AGAIN_AT_ONCE_S if again else interval_s, run)
+            alarm.set(AGAIN_AT_ONCE_S if again else interval_s)
 
-        term = self._term
-        self._timers[name] = self._clock.call_later(interval_s, run)
+        alarm = Alarm(self._clock, run)
+        alarm.set(interval_s)
+        self._alarms.append(alarm)
 
     def _report(self, name: str, deferred: Deferred[object]) -> None:
         def done(finished: Deferred[object]) -> None:

@@ -65,29 +65,21 @@ def send(node: KRaftNode, channel: RaftChannel, message: Outbound) -> Deferred[r
 
     The Deferred fails when the address is unknown or no response comes.
     """
-    answer: Deferred[raft.Response] = Deferred()
     if message.destination < 0:
         host, port = node.bootstrap_server(message.destination)
     elif message.endpoints:
         _, host, port = node.endpoint_for_peers(message.endpoints)
     else:
-        answer.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"The address of node {message.destination} is not known."))
-        return answer
+        return Deferred.failed(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"The address of node {message.destination} is not known."))
     api_key, request = _encode(node, message.request)
 
-    def received(deferred: Deferred[Message]) -> None:
-        error = deferred.error
+    def failed(error: BaseException) -> raft.Response:
         if isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION and isinstance(message.request, raft.VoteRequest):
             # Versions before 2 have no pre-votes. The core must not count such a voter as unreachable.
-            answer.complete(raft.VoteResponse(error.code, -1, -1))
-            return
-        try:
-            answer.complete(_decode(node, deferred.result()))
-        except Exception as problem:
-            answer.fail(problem)
+            return raft.VoteResponse(error.code, -1, -1)
+        raise error
 
-    channel.send(message.destination, host, port, api_key, request).add_callback(received)
-    return answer
+    return channel.send(message.destination, host, port, api_key, request).then(lambda response: _decode(node, response), failed)
 
 
 def _encode(node: KRaftNode, request: raft.Request) -> tuple[ApiKey, Message]:

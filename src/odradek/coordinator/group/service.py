@@ -142,18 +142,14 @@ class GroupCoordinator:
             check_heartbeat(request, caller.api_version, self._settings.consumer_assignors)
         except KafkaError as error:
             return Deferred.of(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
-        response: Deferred[ConsumerGroupHeartbeatResponse] = Deferred()
 
-        def written(done: Deferred[ConsumerGroupHeartbeatResponse]) -> None:
-            if done.error is None:
-                response.complete(done.result())
-                return
-            message = done.error.message if isinstance(done.error, KafkaError) else None
-            response.complete(ConsumerGroupHeartbeatResponse(error_code=_code_of(done.error), error_message=message))
+        def failed(error: BaseException) -> ConsumerGroupHeartbeatResponse:
+            message = error.message if isinstance(error, KafkaError) else None
+            return ConsumerGroupHeartbeatResponse(error_code=_code_of(error), error_message=message)
 
         partition = self.partition_for(request.group_id)
-        self.runtime.write(partition, lambda shard: shard.consumer_heartbeat(caller, request)).add_callback(written)
-        return response
+        written = self.runtime.write(partition, lambda shard: shard.consumer_heartbeat(caller, request))
+        return written.then(lambda response: response, failed)
 
     # -- offsets -------------------------------------------------------------------------------------------------------------------
 
@@ -166,7 +162,7 @@ class GroupCoordinator:
         if not request.group_id:
             return Deferred.of(txn_commit_error(request, ErrorCode.INVALID_GROUP_ID))
         partition = self.partition_for(request.group_id)
-        response: Deferred[TxnOffsetCommitResponse] = Deferred()
+        response: Deferred[TxnOffsetCommitResponse] = _Answer(lambda code: txn_commit_error(request, code))
         verified: Deferred[object | None] = (
             Deferred.of(None) if self.verify is None else self.verify(partition, request, caller.api_version)
         )
@@ -182,7 +178,7 @@ class GroupCoordinator:
                 request.producer_epoch,
                 guard.result(),
                 lambda shard: shard.offsets.commit_transactional(caller, request),
-            ).add_callback(lambda done: _pass_on(done, response, lambda code: txn_commit_error(request, code)))
+            ).into(response)
 
         verified.add_callback(write)
         return response
@@ -315,10 +311,6 @@ class _Answer(Deferred[R]):
 
     def fail(self, error: BaseException) -> bool:
         return self.complete(self._failed(_code_of(error)))
-
-
-def _pass_on(done: Deferred[R], response: Deferred[R], failed: Callable[[ErrorCode], R]) -> None:
-    response.complete(done.result() if done.error is None else failed(_code_of(done.error)))
 
 
 def _unless_answered(done: Deferred[None], response: Deferred[R], failed: Callable[[ErrorCode], R]) -> None:

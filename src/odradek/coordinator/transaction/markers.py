@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, code_of
 from odradek.base.ids import TopicPartition
+from odradek.base.timing import Alarm, PerNode
 from odradek.coordinator.transaction.state import Transaction
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
@@ -80,15 +81,15 @@ class MarkerSender:
 
     def __init__(self, clock: Clock, destinations: MarkerDestinations, send: Send, here: PartitionsHere | None = None) -> None:
         """`send(node, request)` uses the inter-broker channel. Without `here` this broker's own partitions get requests, too."""
-        self._clock = clock
         self._destinations = destinations
         self._send = send
         self._here = here
         self._jobs: dict[tuple[TopicPartition, str], _Job] = {}
-        self._queues: dict[int, dict[_Job, set[TopicPartition]]] = {}
-        self._busy: set[int] = set()
+        self._requests: PerNode[_Job, set[TopicPartition], Message | None] = PerNode(
+            clock, self._request, self._answered, most=_PER_REQUEST
+        )
         self._homeless: list[tuple[_Job, set[TopicPartition]]] = []
-        self._retry_due = False
+        self._retry_alarm = Alarm(clock, self._retry)
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -96,7 +97,7 @@ class MarkerSender:
     @property
     def asked(self) -> int:
         """Return the number of nodes with an unanswered request."""
-        return len(self._busy)
+        return self._requests.under_way
 
     @property
     def homeless(self) -> int:
@@ -139,20 +140,19 @@ class MarkerSender:
                 job.pending.discard(partition)
             elif leader == NO_LEADER:
                 self._later(job, {partition})
+            elif (waiting := self._requests.waiting(leader).get(job)) is not None:
+                waiting.add(partition)
             else:
-                self._queues.setdefault(leader, {}).setdefault(job, set()).add(partition)
-                self._wake(leader)
+                self._requests.put(leader, job, {partition})
         if not job.pending:
             self._end(job, True)
 
     def _later(self, job: _Job, partitions: set[TopicPartition]) -> None:
         self._homeless.append((job, partitions))
-        if not self._retry_due:
-            self._retry_due = True
-            self._clock.call_later(_RETRY_S, self._retry)
+        if not self._retry_alarm.is_set:
+            self._retry_alarm.set(_RETRY_S)
 
     def _retry(self) -> None:
-        self._retry_due = False
         homeless, self._homeless = self._homeless, []
         for job, partitions in homeless:
             if not job.done.done:
@@ -160,42 +160,27 @@ class MarkerSender:
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
-    def _wake(self, node: int) -> None:
-        if node not in self._busy:
-            self._busy.add(node)
-            self._clock.call_later(0, self._next_request, node)
-
-    def _next_request(self, node: int) -> None:
-        queue = self._queues.get(node, {})
-        batch: list[tuple[_Job, set[TopicPartition]]] = []
-        for job in list(queue):
-            partitions = queue.pop(job)
-            if not job.done.done:
-                batch.append((job, partitions))
-            if len(batch) == _PER_REQUEST:
-                break
-        if not batch:
-            self._queues.pop(node, None)
-            self._busy.discard(node)
-            return
+    def _request(self, node: int, entries: dict[_Job, set[TopicPartition]]) -> Deferred[Any]:
+        """Send the markers of transactions that have not ended, and return the response; None when there is nothing to wait for."""
+        batch = {job: partitions for job, partitions in entries.items() if not job.done.done}
         if self._here is not None and node == self._here.node_id:
-            for job, partitions in batch:
+            for job, partitions in batch.items():
                 self._write_here(self._here, job, partitions)
-            self._go_on(node)
-            return
-        request = WriteTxnMarkersRequest(markers=[_marker(job, partitions) for job, partitions in batch])
-        self._send(node, request).add_callback(lambda done: self._answered(node, batch, done))
+        elif batch:
+            return self._send(node, WriteTxnMarkersRequest(markers=[_marker(job, partitions) for job, partitions in batch.items()]))
+        return Deferred.of(None)
 
-    def _answered(self, node: int, batch: list[tuple[_Job, set[TopicPartition]]], done: Deferred[Message]) -> None:
+    def _answered(self, node: int, entries: dict[_Job, set[TopicPartition]], done: Deferred[Message | None]) -> None:
+        batch = {job: partitions for job, partitions in entries.items() if not job.done.done}
         if done.error is not None:
             logger.info("markers for broker %d: %s; trying again", node, done.error)
-            for job, partitions in batch:
+            for job, partitions in batch.items():
                 self._later(job, partitions)
-        else:
+        elif done.result() is not None:
             response = cast("WriteTxnMarkersResponse", done.result())
             # The producer id identifies the result: two markers of one producer are only sent in different requests.
             results = {result.producer_id: result for result in response.markers}
-            for job, partitions in batch:
+            for job, partitions in batch.items():
                 result = results.get(job.transaction.producer_id)
                 codes = (
                     {}
@@ -207,7 +192,6 @@ class MarkerSender:
                     }
                 )
                 self._take(job, partitions, codes)
-        self._go_on(node)
 
     def _write_here(self, here: PartitionsHere, job: _Job, partitions: set[TopicPartition]) -> None:
         for written in here.write_markers(job.transaction, job.coordinator_epoch, sorted(partitions)):
@@ -216,14 +200,6 @@ class MarkerSender:
     def _written_here(self, job: _Job, done: Deferred[Codes]) -> None:
         codes = done.result()
         self._take(job, codes, codes)
-
-    def _go_on(self, node: int) -> None:
-        """Send the markers collected for the node in the meantime."""
-        if self._queues.get(node):
-            # A direct call would recurse.
-            self._clock.call_later(0, self._next_request, node)
-        else:
-            self._next_request(node)
 
     def _take(self, job: _Job, partitions: Iterable[TopicPartition], codes: Codes) -> None:
         again: set[TopicPartition] = set()

@@ -150,7 +150,7 @@ class TransactionCoordinator:
             transactional_id,
             lambda shard, new_id: shard.initialize(transactional_id, resolved_ms, expected, new_id, keep_prepared=keep_prepared),
         )
-        return _then(decided, _initialized)
+        return decided.then(_initialized)
 
     def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, added: Iterable[TopicPartition], client_version: int
@@ -244,13 +244,7 @@ class TransactionCoordinator:
             if new_id.error is not None:
                 result.fail(new_id.error)
             else:
-                self.runtime.write(home, lambda shard: operation(shard, new_id.result())).add_callback(committed)
-
-        def committed(done: Deferred[T]) -> None:
-            if done.error is not None:
-                result.fail(done.error)
-            else:
-                result.complete(done.result())
+                self.runtime.write(home, lambda shard: operation(shard, new_id.result())).into(result)
 
         self._producer_ids.next_id().add_callback(given)
         return result
@@ -291,21 +285,3 @@ def _answered(decided: CoordinatorResult[Any], response: T) -> CoordinatorResult
     """Return the decision with another response."""
     decided.response = response
     return decided
-
-
-def _then(done: Deferred[Decision], convert: Callable[[Decision], T]) -> Deferred[T]:
-    result: Deferred[T] = Deferred()
-
-    def finished(decided: Deferred[Decision]) -> None:
-        if decided.error is not None:
-            result.fail(decided.error)
-            return
-        try:
-            value = convert(decided.result())
-        except KafkaError as error:
-            result.fail(error)
-            return
-        result.complete(value)
-
-    done.add_callback(finished)
-    return result

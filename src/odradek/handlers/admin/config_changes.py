@@ -166,7 +166,7 @@ def answer_changes(
             return
         asked = _ask_controller(context, services, changes, rest(), response)
         if isinstance(asked, Deferred):
-            asked.add_callback(lambda last: answer.complete(last.result()))
+            asked.into(answer)
         else:
             answer.complete(asked)
 
@@ -179,20 +179,19 @@ def _ask_controller(
 ) -> Response | Deferred[Response]:
     if not rest.resources:
         return _respond(changes, {}, response)
-    answer: Deferred[Response] = Deferred()
 
-    def answered(done: Deferred[Message]) -> None:
+    def answered(message: Message) -> Response:
         outcomes: Outcomes = {}
-        if done.error is None:
-            for each in cast(Response, done.result()).responses:
-                outcomes[each.resource_type, each.resource_name] = each.error_code, each.error_message
-        else:
-            error = done.error if isinstance(done.error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            outcomes = {(each.resource_type, each.resource_name): (error.code, error.message) for each in rest.resources}
-        answer.complete(_respond(changes, outcomes, response))
+        for each in cast(Response, message).responses:
+            outcomes[each.resource_type, each.resource_name] = each.error_code, each.error_message
+        return _respond(changes, outcomes, response)
 
-    services.forwarder.ask(context, rest).add_callback(answered)
-    return answer
+    def failed(problem: BaseException) -> Response:
+        error = problem if isinstance(problem, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        outcomes: Outcomes = {(each.resource_type, each.resource_name): (error.code, error.message) for each in rest.resources}
+        return _respond(changes, outcomes, response)
+
+    return services.forwarder.ask(context, rest).then(answered, failed)
 
 
 def _respond(changes: Sequence[Change], outcomes: Outcomes, response: type[Response]) -> Response:

@@ -32,10 +32,8 @@ def handle(context: RequestContext, request: DeleteRecordsRequest, services: Ser
         for partition in topic.partitions
     }
     refused = _refused([topic for topic in request.topics if topic.name in denied], DELETE_RECORDS.error)
-    answer: Deferred[DeleteRecordsResponse] = Deferred()
     deleted = services.replica_manager.deleter.delete_records(offsets, request.timeout_ms)
-    deleted.add_callback(lambda done: answer.complete(_response(done.result(), refused)))
-    return answer
+    return deleted.then(lambda deletions: _response(deletions, refused))
 
 
 def _response(deletions: Deletions, refused: list[TopicResult]) -> DeleteRecordsResponse:

@@ -62,18 +62,7 @@ def handle(context: RequestContext, request: EnvelopeRequest, services: Services
         )
     except ProtocolError as error:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from None
-    if not isinstance(answer, Deferred):
-        return _wrap(answer)
-    result: Deferred[EnvelopeResponse] = Deferred()
-
-    def answered(done: Deferred[Sequence[Chunk] | None]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-        else:
-            result.complete(_wrap(done.result()))
-
-    answer.add_callback(answered)
-    return result
+    return answer.then(_wrap) if isinstance(answer, Deferred) else _wrap(answer)
 
 
 def _principal(data: bytes | None) -> Principal:

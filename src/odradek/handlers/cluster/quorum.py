@@ -41,16 +41,7 @@ def check_topic(name: str, partition: int) -> None:
 
 def ask(node: KRaftNode, request: raft.Request, to_wire: Callable[[A], W]) -> Deferred[W]:
     """Return the core's response in the wire's form."""
-    answer: Deferred[W] = Deferred()
-
-    def answered(deferred: Deferred[raft.Response]) -> None:
-        try:
-            answer.complete(to_wire(cast(A, deferred.result())))
-        except Exception as error:
-            answer.fail(error)
-
-    node.request(request).add_callback(answered)
-    return answer
+    return node.request(request).then(lambda response: to_wire(cast(A, response)))
 
 
 def leader_endpoints(

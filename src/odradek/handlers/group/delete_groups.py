@@ -20,19 +20,11 @@ Result = DeleteGroupsResponse.DeletableGroupResult
 
 
 def handle(context: RequestContext, request: DeleteGroupsRequest, services: Services) -> Deferred[DeleteGroupsResponse]:
-    response: Deferred[DeleteGroupsResponse] = Deferred()
     wanted = list(dict.fromkeys(request.groups_names))
     denied = context.denied(DELETE_GROUP, wanted)
     refused = [Result(group_id=group_id, error_code=DELETE_GROUP.error) for group_id in wanted if group_id in denied]
-
-    def deleted(done: Deferred[list[Result]]) -> None:
-        if done.error is not None:
-            response.fail(done.error)
-        else:
-            response.complete(DeleteGroupsResponse(results=done.result() + refused))
-
-    services.groups.delete_groups([group_id for group_id in wanted if group_id not in denied]).add_callback(deleted)
-    return response
+    deleted = services.groups.delete_groups([group_id for group_id in wanted if group_id not in denied])
+    return deleted.then(lambda results: DeleteGroupsResponse(results=results + refused))
 
 
 def error_response(request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:

@@ -46,9 +46,7 @@ def handle(
     created = _created(context, request, services)
     if created is None:
         return _single(context, request, services)
-    result: Deferred[FindCoordinatorResponse] = Deferred()
-    created.add_callback(lambda _: result.complete(_single(context, request, services)))
-    return result
+    return created.then(lambda _: _single(context, request, services))
 
 
 def _created(context: RequestContext, request: FindCoordinatorRequest, services: Services) -> Deferred[None] | None:
@@ -59,13 +57,8 @@ def _created(context: RequestContext, request: FindCoordinatorRequest, services:
     from odradek.handlers.admin.auto_creation import create_topics
 
     created: Deferred[None] = Deferred()
-
-    def answer(_: object) -> None:
-        if not created.done:
-            created.complete(None)
-
-    services.coordinators.await_topic(topic, _CREATION_S).add_callback(answer)
-    create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else answer(done))
+    services.coordinators.await_topic(topic, _CREATION_S).into(created)
+    create_topics(services, [topic], context.client_id)[topic].add_callback(lambda done: None if done.result() else created.complete(None))
     return created
 
 

@@ -29,19 +29,13 @@ def handle(context: RequestContext, request: JoinGroupRequest, services: Service
         return response
     if context.api_version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    result: Deferred[JoinGroupResponse] = Deferred()
 
-    def joined(done: Deferred[JoinGroupResponse]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-            return
-        response = done.result()
+    def joined(response: JoinGroupResponse) -> JoinGroupResponse:
         if response.protocol_name is None and context.api_version < _NULL_PROTOCOL_SINCE:
             response.protocol_name = ""
-        result.complete(response)
+        return response
 
-    services.groups.join_group(caller_of(context, JOIN_GROUP_MATCH), request).add_callback(joined)
-    return result
+    return services.groups.join_group(caller_of(context, JOIN_GROUP_MATCH), request).then(joined)
 
 
 def error_response(request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:

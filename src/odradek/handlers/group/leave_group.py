@@ -23,15 +23,8 @@ def handle(context: RequestContext, request: LeaveGroupRequest, services: Servic
     if context.api_version >= _BATCHED_SINCE:
         return services.groups.leave_group(request)
     request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
-    result: Deferred[LeaveGroupResponse] = Deferred()
 
-    def left(done: Deferred[LeaveGroupResponse]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-            return
-        response = done.result()
-        code = response.error_code or (response.members[0].error_code if response.members else 0)
-        result.complete(LeaveGroupResponse(error_code=code))
+    def left(response: LeaveGroupResponse) -> LeaveGroupResponse:
+        return LeaveGroupResponse(error_code=response.error_code or (response.members[0].error_code if response.members else 0))
 
-    services.groups.leave_group(request).add_callback(left)
-    return result
+    return services.groups.leave_group(request).then(left)

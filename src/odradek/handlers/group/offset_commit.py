@@ -74,18 +74,12 @@ def _refusal(topic: RequestTopic, partitions: list[int], code: ErrorCode) -> Res
 
 
 def _merged(refused: list[ResponseTopic], committed: Deferred[OffsetCommitResponse]) -> Deferred[OffsetCommitResponse]:
-    result: Deferred[OffsetCommitResponse] = Deferred()
-
-    def done(later: Deferred[OffsetCommitResponse]) -> None:
-        if later.error is not None:
-            result.fail(later.error)
-            return
+    def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
         topics = {(topic.name, topic.topic_id): topic for topic in refused}
-        for topic in later.result().topics:
+        for topic in response.topics:
             known = topics.setdefault((topic.name, topic.topic_id), topic)
             if known is not topic:
                 known.partitions += topic.partitions
-        result.complete(OffsetCommitResponse(topics=list(topics.values())))
+        return OffsetCommitResponse(topics=list(topics.values()))
 
-    committed.add_callback(done)
-    return result
+    return committed.then(merge)

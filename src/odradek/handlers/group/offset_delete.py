@@ -52,19 +52,15 @@ def handle(
 
 
 def _merged(refused: list[ResponseTopic], deleted: Deferred[OffsetDeleteResponse]) -> Deferred[OffsetDeleteResponse]:
-    result: Deferred[OffsetDeleteResponse] = Deferred()
-
-    def done(later: Deferred[OffsetDeleteResponse]) -> None:
-        if later.error is not None or later.result().error_code:
+    def merge(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
+        if response.error_code:
             # An error of the whole group is the whole response; it has no topics.
-            result.complete(later.result()) if later.error is None else result.fail(later.error)
-            return
+            return response
         topics = {topic.name: topic for topic in refused}
-        for topic in later.result().topics:
+        for topic in response.topics:
             known = topics.setdefault(topic.name, topic)
             if known is not topic:
                 known.partitions += topic.partitions
-        result.complete(OffsetDeleteResponse(topics=list(topics.values())))
+        return OffsetDeleteResponse(topics=list(topics.values()))
 
-    deleted.add_callback(done)
-    return result
+    return deleted.then(merge)

@@ -39,16 +39,8 @@ def handle(
     if version >= _GROUPS_SINCE:
         return _groups(context, request, services, repeats)
     group = _without_repeats(_single(request), repeats)
-    result: Deferred[OffsetFetchResponse] = Deferred()
-
-    def fetched(done: Deferred[Group]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-        else:
-            result.complete(_old_response(request, done.result(), version))
-
-    _fetch(context, group, services, require_stable=request.require_stable, by_id=False).add_callback(fetched)
-    return result
+    fetched = _fetch(context, group, services, require_stable=request.require_stable, by_id=False)
+    return fetched.then(lambda found: _old_response(request, found, version))
 
 
 def _groups(context: RequestContext, request: OffsetFetchRequest, services: Services, repeats: Repeats) -> Entries[OffsetFetchResponse]:
@@ -109,13 +101,8 @@ def _fetch(context: RequestContext, group: RequestGroup, services: Services, *, 
             unknown += [_failed_topic(topic, OFFSET_FETCH_TOPIC.error) for topic in known if topic.name in denied]
             known = [topic for topic in known if topic.name not in denied]
         group = RequestGroup(group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=known)
-    result: Deferred[Group] = Deferred()
 
-    def fetched(done: Deferred[Group]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-            return
-        response = done.result()
+    def fetched(response: Group) -> Group:
         if not response.error_code:
             if group.topics is None:
                 hidden = context.denied(OFFSET_FETCH_ANY_TOPIC, [topic.name for topic in response.topics])
@@ -123,10 +110,9 @@ def _fetch(context: RequestContext, group: RequestGroup, services: Services, *, 
                 response.topics = _with_ids(shown, image) if by_id else shown
             else:
                 response.topics += unknown
-        result.complete(response)
+        return response
 
-    services.groups.fetch_offsets(group, require_stable=require_stable).add_callback(fetched)
-    return result
+    return services.groups.fetch_offsets(group, require_stable=require_stable).then(fetched)
 
 
 def _with_ids(topics: list[Topic], image: MetadataImage) -> list[Topic]:

@@ -49,16 +49,8 @@ def handle(
     if not valid:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = valid
-    result: Deferred[TxnOffsetCommitResponse] = Deferred()
-
-    def committed(done: Deferred[TxnOffsetCommitResponse]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-        else:
-            result.complete(TxnOffsetCommitResponse(topics=_merged(refused, done.result().topics, context.api_version)))
-
-    services.groups.commit_transactional_offsets(caller_of(context), request).add_callback(committed)
-    return result
+    committed = services.groups.commit_transactional_offsets(caller_of(context), request)
+    return committed.then(lambda response: TxnOffsetCommitResponse(topics=_merged(refused, response.topics, context.api_version)))
 
 
 def error_response(request: TxnOffsetCommitRequest, error: KafkaError) -> TxnOffsetCommitResponse:

@@ -95,24 +95,20 @@ def create_acls(
     ]
     refused = {entry: problem for entry in entries if (problem := _name_problem(entry)) is not None}
     wanted = [entry for entry in entries if entry not in refused]
-    result: Deferred[CreateAclsResponse] = Deferred()
 
-    def created(done: Deferred[list[KafkaError | None]]) -> None:
-        problem = done.error
-        outcome: dict[AccessControlEntry, KafkaError | None]
-        if problem is None:
-            outcome = dict(zip(wanted, done.result(), strict=True))
-        elif _concerns_the_acls(problem):
-            outcome = dict.fromkeys(wanted, problem)
-        else:
-            result.fail(problem)
-            return
-        result.complete(CreateAclsResponse(results=[_created({**outcome, **refused}[entry]) for entry in entries]))
+    def created(problems: Sequence[KafkaError | None]) -> CreateAclsResponse:
+        outcome = {**dict(zip(wanted, problems, strict=True)), **refused}
+        return CreateAclsResponse(results=[_created(outcome[entry]) for entry in entries])
+
+    def failed(problem: BaseException) -> CreateAclsResponse:
+        if not _concerns_the_acls(problem):
+            raise problem
+        return created([problem] * len(wanted))
 
     from odradek.controller.core import acls
 
-    services.kraft.submit(lambda controller: acls.create_acls(controller, wanted), "create_acls").add_callback(created)
-    return result
+    submitted = services.kraft.submit(lambda controller: acls.create_acls(controller, wanted), "create_acls")
+    return submitted.then(created, failed)
 
 
 def create_acls_error(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
@@ -162,18 +158,10 @@ def delete_acls(
         )
         for each in request.filters
     ]
-    result: Deferred[DeleteAclsResponse] = Deferred()
-
-    def deleted(done: Deferred[list[Removal]]) -> None:
-        if done.error is not None:
-            result.fail(done.error)
-        else:
-            result.complete(DeleteAclsResponse(filter_results=_removed(done.result())))
-
     from odradek.controller.core import acls
 
-    services.kraft.submit(lambda controller: acls.delete_acls(controller, wanted), "delete_acls").add_callback(deleted)
-    return result
+    deleted = services.kraft.submit(lambda controller: acls.delete_acls(controller, wanted), "delete_acls")
+    return deleted.then(lambda removals: DeleteAclsResponse(filter_results=_removed(removals)))
 
 
 def delete_acls_error(request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:

@@ -56,18 +56,12 @@ def create_here(
 
 def _without_requester(created: Deferred[CreateDelegationTokenResponse]) -> Deferred[CreateDelegationTokenResponse]:
     """Clear the requester in the response, for versions without fields for it."""
-    result: Deferred[CreateDelegationTokenResponse] = Deferred()
 
-    def done(finished: Deferred[CreateDelegationTokenResponse]) -> None:
-        if finished.error is not None:
-            result.fail(finished.error)
-            return
-        response = finished.result()
+    def clear(response: CreateDelegationTokenResponse) -> CreateDelegationTokenResponse:
         response.token_requester_principal_type = response.token_requester_principal_name = ""
-        result.complete(response)
+        return response
 
-    created.add_callback(done)
-    return result
+    return created.then(clear)
 
 
 def _create_problem(context: RequestContext, request: CreateDelegationTokenRequest, services: Services) -> ErrorCode | None:

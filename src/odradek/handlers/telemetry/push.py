@@ -37,13 +37,4 @@ def handle(
     )
     if not request.metrics:
         return PushTelemetryResponse()
-    answer: Deferred[PushTelemetryResponse] = Deferred()
-
-    def taken(done: Deferred[None]) -> None:
-        if done.error is not None:
-            answer.fail(done.error)
-        else:
-            answer.complete(PushTelemetryResponse())
-
-    own.take(client, bytes(request.metrics), request.compression_type).add_callback(taken)
-    return answer
+    return own.take(client, bytes(request.metrics), request.compression_type).then(lambda _: PushTelemetryResponse())

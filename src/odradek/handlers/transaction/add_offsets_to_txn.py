@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.base.deferred import Deferred
-from odradek.base.errors import ErrorCode
 from odradek.handlers.access import ADD_OFFSETS_GROUP, ADD_OFFSETS_TRANSACTION
 from odradek.handlers.transaction.errors import code_for
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -23,14 +22,9 @@ _FENCED_SINCE = 2
 def handle(context: RequestContext, request: AddOffsetsToTxnRequest, services: Services) -> Deferred[AddOffsetsToTxnResponse]:
     context.require(ADD_OFFSETS_TRANSACTION, request.transactional_id)
     context.require(ADD_OFFSETS_GROUP, request.group_id)
-    result: Deferred[AddOffsetsToTxnResponse] = Deferred()
-
-    def added(done: Deferred[None]) -> None:
-        code = ErrorCode.NONE if done.error is None else code_for(done.error, context.api_version, _FENCED_SINCE)
-        result.complete(AddOffsetsToTxnResponse(error_code=code))
-
     partition = services.groups.partition_for(request.group_id)
-    services.transactions.add_partitions(
-        request.transactional_id, request.producer_id, request.producer_epoch, [partition], 0
-    ).add_callback(added)
-    return result
+    added = services.transactions.add_partitions(request.transactional_id, request.producer_id, request.producer_epoch, [partition], 0)
+    return added.then(
+        lambda _: AddOffsetsToTxnResponse(),
+        lambda error: AddOffsetsToTxnResponse(error_code=code_for(error, context.api_version, _FENCED_SINCE)),
+    )

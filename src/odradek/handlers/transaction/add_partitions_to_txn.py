@@ -118,14 +118,9 @@ def decide(
             return Deferred.of(coordinator.verify(transactional_id, producer_id, producer_epoch, partitions))
         except KafkaError as error:
             return Deferred.of(dict.fromkeys(partitions, error.code))
-    result: Deferred[Codes | ErrorCode] = Deferred()
-
-    def added(done: Deferred[None]) -> None:
-        result.complete(ErrorCode.NONE if done.error is None else code_for(done.error, version, _FENCED_SINCE))
-
     client_version = _BUMPING if version >= _FROM_BROKERS else 0
-    coordinator.add_partitions(transactional_id, producer_id, producer_epoch, partitions, client_version).add_callback(added)
-    return result
+    added = coordinator.add_partitions(transactional_id, producer_id, producer_epoch, partitions, client_version)
+    return added.then(lambda _: ErrorCode.NONE, lambda error: code_for(error, version, _FENCED_SINCE))
 
 
 def _refused(

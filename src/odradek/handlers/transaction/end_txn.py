@@ -23,20 +23,14 @@ _BUMPING_SINCE = 5
 
 def handle(context: RequestContext, request: EndTxnRequest, services: Services) -> Deferred[EndTxnResponse]:
     context.require(END_TRANSACTION, request.transactional_id)
-    result: Deferred[EndTxnResponse] = Deferred()
-
-    def ended(done: Deferred[tuple[int, int]]) -> None:
-        if done.error is not None:
-            result.complete(EndTxnResponse(error_code=code_for(done.error, context.api_version, _FENCED_SINCE)))
-        else:
-            producer_id, producer_epoch = done.result()
-            result.complete(EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch))
-
-    services.transactions.end(
+    ended = services.transactions.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         commit=request.committed,
         client_version=2 if context.api_version >= _BUMPING_SINCE else 0,
-    ).add_callback(ended)
-    return result
+    )
+    return ended.then(
+        lambda producer: EndTxnResponse(producer_id=producer[0], producer_epoch=producer[1]),
+        lambda error: EndTxnResponse(error_code=code_for(error, context.api_version, _FENCED_SINCE)),
+    )

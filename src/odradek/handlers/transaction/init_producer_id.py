@@ -38,28 +38,21 @@ def handle(
         raise KafkaError(INIT_ANY_TOPIC.error)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _error(ErrorCode.INVALID_REQUEST)
-    result: Deferred[InitProducerIdResponse] = Deferred()
     if request.transactional_id is None:
         # Without a transactional id there is no state to continue, so a producer that names its old id gets a new one too.
-        services.producer_ids.next_id().add_callback(lambda producer_id: _complete(result, producer_id))
-        return result
+        return services.producer_ids.next_id().then(
+            lambda producer_id: InitProducerIdResponse(producer_id=producer_id, producer_epoch=0), _not_allocated
+        )
     expected = None if request.producer_id == NO_PRODUCER_ID else (request.producer_id, request.producer_epoch)
     version = context.api_version
-
-    def decided(done: Deferred[Transaction]) -> None:
-        if done.error is not None:
-            result.complete(_error(code_for(done.error, version, _FENCED_SINCE)))
-        else:
-            result.complete(_initialized(done.result()))
-
-    services.transactions.initialize(
+    decided = services.transactions.initialize(
         request.transactional_id,
         request.transaction_timeout_ms,
         expected,
         two_phase=request.enable2_pc,
         keep_prepared=request.keep_prepared_txn,
-    ).add_callback(decided)
-    return result
+    )
+    return decided.then(_initialized, lambda error: _error(code_for(error, version, _FENCED_SINCE)))
 
 
 def error_response(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:
@@ -67,13 +60,9 @@ def error_response(request: InitProducerIdRequest, error: KafkaError) -> InitPro
     return _error(error.code)
 
 
-def _complete(result: Deferred[InitProducerIdResponse], producer_id: Deferred[int]) -> None:
-    error = producer_id.error
-    if error is None:
-        result.complete(InitProducerIdResponse(producer_id=producer_id.result(), producer_epoch=0))
-    else:
-        # The controller allocated no block of ids; the client tries again.
-        result.complete(_error(error.code if isinstance(error, KafkaError) else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+def _not_allocated(error: BaseException) -> InitProducerIdResponse:
+    """Return the response when the controller allocates no block of ids; the client tries again."""
+    return _error(error.code if isinstance(error, KafkaError) else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def _initialized(transaction: Transaction) -> InitProducerIdResponse:

@@ -103,10 +103,9 @@ def _append(services: Services, ending: Ending, partitions: list[TopicPartition]
             now_ms=services.clock.time_ms(),
         )
     )
-    result: Deferred[Codes] = Deferred()
 
-    def appended(appends: Appends) -> None:
-        result.complete({append.topic_partition: append.error for append in appends})
+    def codes(appends: Appends) -> Codes:
+        return {append.topic_partition: append.error for append in appends}
 
     answer = services.replica_manager.appender.append(
         [(partition, batch) for partition in partitions],
@@ -116,32 +115,25 @@ def _append(services: Services, ending: Ending, partitions: list[TopicPartition]
         internal_topics_allowed=True,
         transaction_version=ending.version,
     )
-    if isinstance(answer, Deferred):
-        answer.add_callback(lambda done: appended(done.result()))
-    else:
-        appended(answer)
-    return result
+    return answer.then(codes) if isinstance(answer, Deferred) else Deferred.of(codes(answer))
 
 
 def _end_in_group(services: Services, ending: Ending, partition: TopicPartition) -> Deferred[Codes]:
     """Write the marker through the coordinator of the offsets partition, which then commits or drops the pending offsets."""
-    result: Deferred[Codes] = Deferred()
 
-    def ended(done: Deferred[None]) -> None:
-        code = ErrorCode.NONE
-        if done.error is not None:
-            code = done.error.code if isinstance(done.error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-        result.complete({partition: ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code})
+    def failed(error: BaseException) -> Codes:
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        return {partition: ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code}
 
-    services.groups.runtime.end_transaction(
+    ended = services.groups.runtime.end_transaction(
         partition,
         ending.producer_id,
         ending.producer_epoch,
         ending.coordinator_epoch,
         committed=ending.committed,
         version=ending.version,
-    ).add_callback(ended)
-    return result
+    )
+    return ended.then(lambda _: {partition: ErrorCode.NONE}, failed)
 
 
 def _response(request: WriteTxnMarkersRequest, codes: list[dict[TopicPartition, ErrorCode]]) -> WriteTxnMarkersResponse:

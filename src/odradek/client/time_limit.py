@@ -1,4 +1,4 @@
-"""Waiting in a coroutine: for a Deferred, and with a time limit."""
+"""Time limit of a call."""
 
 from __future__ import annotations
 
@@ -6,25 +6,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
-
-
-async def settled(deferred: Deferred[T]) -> T:
-    """Wait for a deferred within the running loop, and return its result."""
-    if deferred.done:
-        return deferred.result()
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def wake(_: Deferred[T]) -> None:
-        if not future.done():
-            future.set_result(None)
-
-    deferred.add_callback(wake)
-    await future
-    return deferred.result()
 
 
 async def within(what: str, timeout_ms: int | None, action: Awaitable[T]) -> T:
