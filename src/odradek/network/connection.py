@@ -175,7 +175,9 @@ class Connection(asyncio.BufferedProtocol):
     def completed(self, one: Pending, deferred: Deferred[Sequence[Chunk] | None]) -> None:
         """Take the response, or the error, of a request in flight; it leaves at the end of the loop iteration."""
         if self.outbound.complete(one, deferred):
-            self._acceptor.fairness.send_soon(self)
+            fairness = self._acceptor.fairness
+            if self not in fairness.ready:
+                fairness.send_soon(self)
 
     def send_ready(self) -> None:
         """Send the responses that may leave now. When nothing is left for the socket, serve requests again."""

@@ -36,7 +36,7 @@ GREEDY_S = 0.1
 class Fairness:
     """Queues of the connections of one acceptor, and the clients' time in the current loop iteration."""
 
-    __slots__ = ("_clients_until_s", "_clock", "_greedy", "_is_ending", "_is_serving", "_loop", "_ready", "_waiting", "_writers")
+    __slots__ = ("_clients_until_s", "_clock", "_greedy", "_is_ending", "_is_serving", "_loop", "_waiting", "_writers", "ready")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
@@ -51,8 +51,8 @@ class Fairness:
         """Whether `send_responses` is scheduled for the next phase of callbacks."""
         self._is_serving = False
         """Whether `_serve_queues` is scheduled for the next phase of callbacks, or is running."""
-        self._ready: dict[Connection, None] = {}
-        """Connections with responses that have become ready, in order."""
+        self.ready: dict[Connection, None] = {}
+        """Connections with responses that have become ready, in order: arguments of `send_soon`."""
         self._writers: list[Connection] = []
         """Connections with short responses that have not been written."""
 
@@ -73,8 +73,8 @@ class Fairness:
             self._loop.call_soon(self._serve_queues)
 
     def send_soon(self, connection: Connection) -> None:
-        """Schedule `Connection.send_ready` for the end of the loop iteration. Without effect when it is scheduled."""
-        self._ready[connection] = None
+        """Schedule `Connection.send_ready` for the end of the loop iteration. Without effect on a connection in `ready`."""
+        self.ready[connection] = None
         if not self._is_ending:
             self._end_soon()
 
@@ -88,7 +88,7 @@ class Fairness:
         """Send what `send_soon` and `write_soon` have scheduled, and reset the clients' time."""
         self._is_ending = False
         self._clients_until_s = 0.0
-        ready, self._ready = self._ready, {}
+        ready, self.ready = self.ready, {}
         writers, self._writers = self._writers, []
         for connection in writers:
             connection.write_short()
