@@ -337,6 +337,31 @@ def muted_and_lost(bench: Bench) -> None:
     assert bench.states == CLOSED
 
 
+def a_mute_ends_while_queued_or_deferred(bench: Bench) -> None:
+    bench.receive(*[b"e"] * 16, b"n")
+    bench.connection.mute(5)
+    bench.clock.advance_s(5)
+    assert bench.states == (QUEUED, OPEN)
+    bench.loop.iterate()
+    assert bench.states == (DEFERRED, OPEN)
+    bench.connection.mute(5)
+    bench.clock.advance_s(5)
+    bench.loop.iterate()
+    assert bench.states == (DEFERRED, OPEN)
+    bench.not_yet = False
+    bench.connection.go_on()
+    assert bench.states == (READING, OPEN)
+
+
+def a_mute_ends_before_the_peer_takes_responses(bench: Bench) -> None:
+    bench.connection.mute(5)
+    bench.transport.fill()
+    bench.clock.advance_s(5)
+    assert bench.states == (WAITING, BLOCKED)
+    bench.transport.drain()
+    assert bench.states == (READING, OPEN)
+
+
 def a_long_response_is_not_taken(bench: Bench) -> None:
     bench.transport.full = True
     bench.receive(b"l")
@@ -438,6 +463,8 @@ STORIES = (
     deferred_and_lost,
     muted,
     muted_and_lost,
+    a_mute_ends_while_queued_or_deferred,
+    a_mute_ends_before_the_peer_takes_responses,
     a_long_response_is_not_taken,
     a_file_is_sent_at_once,
     a_file_is_sent_in_parts,
