@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.base.errors import ConfigError
-from odradek.config.definition import ConfigDef, Key
-from odradek.config.keys import group_resources, groups
+from odradek.config.definition import Config, ConfigDef, Key
+from odradek.config.keys import group_resources
+from odradek.config.keys.group_resources import CONSUMER_ASSIGNMENT_INTERVAL_MS, CONSUMER_HEARTBEAT_INTERVAL_MS, CONSUMER_SESSION_TIMEOUT_MS
+from odradek.config.keys.groups import (
+    GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
+    GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
+    GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
+    GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
+    GROUP_CONSUMER_SESSION_TIMEOUT_MS,
+)
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -21,9 +33,27 @@ GROUP_SYNONYMS: dict[str, str] = {
 }
 """Broker key with the default by group key (GroupConfig.ALL_GROUP_CONFIG_SYNONYMS)."""
 
-_BOUNDED = ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms", "consumer.assignment.interval.ms")
 
-_BROKER_KEYS: dict[str, Key[int]] = {key.name: key for key in groups.KEYS}
+class BrokerKeys(NamedTuple):
+    """Broker keys with the default of a group's key, and with the bounds of its value."""
+
+    default: Key[int]
+    least: Key[int]
+    most: Key[int]
+
+
+CONSUMER_KEYS: dict[Key[int], BrokerKeys] = {
+    CONSUMER_HEARTBEAT_INTERVAL_MS: BrokerKeys(
+        GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS, GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS
+    ),
+    CONSUMER_SESSION_TIMEOUT_MS: BrokerKeys(
+        GROUP_CONSUMER_SESSION_TIMEOUT_MS, GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS, GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS
+    ),
+    CONSUMER_ASSIGNMENT_INTERVAL_MS: BrokerKeys(
+        GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS, GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS
+    ),
+}
+"""Keys of consumer groups."""
 
 
 def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
@@ -33,14 +63,12 @@ def check_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) ->
             raise ConfigError(f"Unknown group config name: {name}")
         if not name.startswith("consumer."):
             raise ConfigError(f"{name} is for {name.partition('.')[0]} groups, which are not served yet")
-    values = {name: GROUP_CONFIG[name].parse(text) for name, text in overrides.items()}
-    for name in _BOUNDED:
-        value = values.setdefault(name, broker[_BROKER_KEYS[GROUP_SYNONYMS[name]]])
-        own = name.removeprefix("consumer.")
-        for bound, words in (("min", "greater"), ("max", "less")):
-            limit = broker[_BROKER_KEYS[f"group.consumer.{bound}.{own}"]]
-            if name in overrides and isinstance(value, int) and (value < limit if bound == "min" else value > limit):
-                raise ConfigError(f"{name} must be {words} than or equal to group.consumer.{bound}.{own}")
-    session, heartbeat = values["consumer.session.timeout.ms"], values["consumer.heartbeat.interval.ms"]
-    if isinstance(session, int) and isinstance(heartbeat, int) and session <= heartbeat:
+    own = Config(GROUP_CONFIG, GROUP_CONFIG.parse(overrides))
+    for key, (_, least, most) in CONSUMER_KEYS.items():
+        if own.is_set(key) and own[key] < broker[least]:
+            raise ConfigError(f"{key} must be greater than or equal to {least}")
+        if own.is_set(key) and own[key] > broker[most]:
+            raise ConfigError(f"{key} must be less than or equal to {most}")
+    values = {key: own[key] if own.is_set(key) else broker[keys.default] for key, keys in CONSUMER_KEYS.items()}
+    if values[CONSUMER_SESSION_TIMEOUT_MS] <= values[CONSUMER_HEARTBEAT_INTERVAL_MS]:
         raise ConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")

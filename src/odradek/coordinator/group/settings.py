@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.assignment.registry import ASSIGNORS, CLASS_NAMES
 from odradek.assignment.spec import Assignor
 from odradek.config.definition import Key
+from odradek.config.group import CONSUMER_KEYS
+from odradek.config.keys.group_resources import CONSUMER_ASSIGNMENT_INTERVAL_MS, CONSUMER_HEARTBEAT_INTERVAL_MS, CONSUMER_SESSION_TIMEOUT_MS
 from odradek.config.keys.groups import (
-    GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
     GROUP_CONSUMER_ASSIGNORS,
-    GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS,
-    GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
-    GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
-    GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
     GROUP_CONSUMER_MAX_SIZE,
     GROUP_CONSUMER_MIGRATION_POLICY,
-    GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
-    GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
-    GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
     GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS,
-    GROUP_CONSUMER_SESSION_TIMEOUT_MS,
     GROUP_INITIAL_REBALANCE_DELAY_MS,
     GROUP_MAX_SESSION_TIMEOUT_MS,
     GROUP_MAX_SIZE,
@@ -125,31 +118,18 @@ class GroupSettings:
 
     def consumer_session_timeout_ms(self, overrides: Mapping[str, str]) -> int:
         """Return the session timeout; `overrides` is the group's dynamic configuration."""
-        return self._of_group(
-            overrides.get("consumer.session.timeout.ms"),
-            GROUP_CONSUMER_SESSION_TIMEOUT_MS,
-            GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
-            GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
-        )
+        return self._of_group(overrides, CONSUMER_SESSION_TIMEOUT_MS)
 
     def consumer_heartbeat_interval_ms(self, overrides: Mapping[str, str]) -> int:
-        return self._of_group(
-            overrides.get("consumer.heartbeat.interval.ms"),
-            GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS,
-            GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
-            GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
-        )
+        return self._of_group(overrides, CONSUMER_HEARTBEAT_INTERVAL_MS)
 
     def consumer_assignment_interval_ms(self, overrides: Mapping[str, str]) -> int:
-        return self._of_group(
-            overrides.get("consumer.assignment.interval.ms"),
-            GROUP_CONSUMER_ASSIGNMENT_INTERVAL_MS,
-            GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
-            GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
-        )
+        return self._of_group(overrides, CONSUMER_ASSIGNMENT_INTERVAL_MS)
 
-    def _of_group(self, own: str | None, default: Key[int], least: Key[int], most: Key[int]) -> int:
+    def _of_group(self, overrides: Mapping[str, str], key: Key[int]) -> int:
         """Return the group's value, limited to the broker's current bounds; without a group value the broker's value."""
+        default, least, most = CONSUMER_KEYS[key]
+        own = overrides.get(key.name)
         if own is None:
             return self._config[default]
         return min(max(int(own), self._config[least]), self._config[most])
