@@ -34,7 +34,7 @@ from tests.mutants import accepted, bug, choosing, judging, operators, planting,
 from tests.mutants.bug import ROOT, SOURCES, Bug
 from tests.mutants.judging import State, Verdict
 
-NEAR_FILES = 6
+NEAR_FILES = 8
 """Files of tests that a bug is tried with first."""
 _ROWS_SHARE = 2 / 3
 """Part of `--seconds` that planted bugs may take before generic mutants have their turn."""

@@ -57,10 +57,10 @@ def first(bug: Bug, text: str, most: int, root: Path = ROOT) -> list[str]:
     words = _words(bug.why) if bug.is_row else set()
     ranked = []
     for each in suite.files:
-        is_home = each.file.startswith(home)
-        if is_home or module in each.imports:
-            near = 2 * is_home + 2 * (module in each.imports) + 4 * (stem in Path(each.file).stem)
-            shared = _rarity(names & each.names, suite.names, suite) + _rarity(words & each.words, suite.words, suite)
+        is_home, is_user = each.file.startswith(home), module in each.imports
+        shared = _rarity(names & each.names, suite.names, suite) + _rarity(words & each.words, suite.words, suite)
+        if is_home or is_user or (bug.is_row and shared):
+            near = 2 * is_home + 2 * is_user + 4 * (stem in Path(each.file).stem)
             ranked.append((-near - shared / 2, each.file))
     return [file for _, file in sorted(ranked)[:most]]
 

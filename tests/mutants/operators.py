@@ -170,7 +170,7 @@ class _Finder:
         if name[:1].isupper():
             return  # A value without a field is noticed by its constructor.
         for keyword in node.keywords:
-            if keyword.arg is not None:
+            if keyword.arg is not None and not _is_text(keyword.value):
                 end = self._span(keyword.value)[1]
                 start = self._places.position(keyword.lineno, keyword.col_offset)
                 comma = re.compile(r"\s*,\s*").match(self._text, end)

@@ -30,6 +30,7 @@ _EDITS = [
     ("raise ValueError(1 + 2)", {"pass"}),
     ("go(a, b=c, d=e)", {"pass", "go(a, d=e)", "go(a, b=c, )"}),
     ("x = Point(a, b=c)", set()),
+    ("x = go(help='A text')", set()),
     ("x = [e for e in a if e > b]", {"x = [e for e in a if e >= b]"}),
     ("x = a if b else c", set()),
     ("x = lambda: a < b", {"x = lambda: a <= b"}),
