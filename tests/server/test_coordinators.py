@@ -11,6 +11,7 @@ import pytest
 from odradek.base.deferred import Deferred
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.config.keys.transactions import TRANSACTION_STATE_LOG_NUM_PARTITIONS
 from odradek.coordinator.partition_log import open_partition_log
 from odradek.coordinator.transaction.records import encoded_transaction
 from odradek.coordinator.transaction.state import Transaction
@@ -301,9 +302,9 @@ def test_a_load_is_begun_anew_after_a_term_of_another_leader() -> None:
 
 def test_partitions_are_counted_in_the_topic_or_in_the_settings() -> None:
     broker = node(transaction_state_log_num_partitions="7")
-    assert partition_count(broker.services, TRANSACTIONS, "transaction.state.log.num.partitions") == 7
+    assert partition_count(broker.services, TRANSACTIONS, TRANSACTION_STATE_LOG_NUM_PARTITIONS) == 7
     broker.create_topic(TRANSACTIONS, partitions=3)
-    assert partition_count(broker.services, TRANSACTIONS, "transaction.state.log.num.partitions") == 3
+    assert partition_count(broker.services, TRANSACTIONS, TRANSACTION_STATE_LOG_NUM_PARTITIONS) == 3
 
 
 def test_a_verification_without_a_coordinator_is_tried_again_by_the_client() -> None:
