@@ -131,7 +131,7 @@ def test_a_seek_within_a_loop_is_heeded_and_committed(consumer: Consumer, filled
 
 def test_a_pause_within_a_loop_holds_back_the_rest(consumer: Consumer, filled: TopicPartition) -> None:
     other = TopicPartition(filled.topic, 1)
-    with Producer(bootstrap_servers=consumer._consumer.engine.cluster.config[BOOTSTRAP_SERVERS]) as producer:  # type: ignore[arg-type]
+    with Producer(bootstrap_servers=consumer._consumer.engine.cluster.config[BOOTSTRAP_SERVERS]) as producer:
         producer.send(filled.topic, b"other", partition=1)
     seen = []
     for record in consumer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -54,7 +56,7 @@ class Layers(RuleBasedStateMachine):
         self.heard[key] += 1
 
     def read(self, key: str) -> int:
-        return self.config.current.log_retention_ms if key == "log.retention.ms" else self.config[BROKER_CONFIG[key]]
+        return self.config.current.log_retention_ms if key == "log.retention.ms" else cast(int, self.config[BROKER_CONFIG[key]])
 
     def is_set(self) -> None:
         self.sets += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from odradek.base.errors import ConfigError
@@ -180,8 +182,8 @@ _BOUNDED = [
 def test_a_groups_setting_lies_between_its_bounds(name: str) -> None:
     least, value, most = name.format("min."), name.format(""), name.format("max.")
     parsed = standalone_config({})
-    at = parsed[BROKER_CONFIG[value]]
-    assert parsed[BROKER_CONFIG[least]] <= at <= parsed[BROKER_CONFIG[most]]
+    smallest, at, largest = (cast(int, parsed[BROKER_CONFIG[name]]) for name in (least, value, most))
+    assert smallest <= at <= largest
     standalone_config({least: str(at), most: str(at)})
     refused({least: str(at), value: str(at - 1)}, value, least)
     refused({most: str(at), value: str(at + 1)}, value, most)
