@@ -6,7 +6,9 @@ import contextlib
 import os
 import socket
 import ssl
+import sys
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,12 +116,13 @@ def test_sending_has_a_bound() -> None:
 
 
 def test_an_answer_over_an_idle_connection_has_a_bound() -> None:
+    """Each read is in time."""
     stop = threading.Event()
 
-    def answer(connection: int, request: int) -> bytes:
-        if request == 1:
-            stop.wait(_WAIT_S)
-        return OK
+    def answer(connection: int, request: int) -> Iterator[bytes]:
+        yield from OK.splitlines(keepends=True) if request == 0 else [b"HTTP/1.1 200 OK\r\n"]
+        while request and not stop.wait(0.01):
+            yield b"A"
 
     with Server(answer) as server, contextlib.closing(WebClient()) as client:
         asked(client, server.url)
@@ -193,6 +196,7 @@ def test_a_name_that_is_not_ascii_is_looked_up_as_dns_has_it(monkeypatch: pytest
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setitem(sys.modules, "idna", None)
     with pytest.raises(socket.gaierror):
         exchange("GET", "http://bücher.invalid:80/ä", largest=1, connect_s=1.0, answer_s=1.0)
     assert names == ["xn--bcher-kva.invalid"]

@@ -61,12 +61,14 @@ def drips(head: bytes, piece: bytes, times: int | None = None) -> Serve:
 class Server:
     """Server with many connections, each of which stays open after its response.
 
-    `answer` gets the number of the connection and of the request in it, both from 0, and returns the response; with None the server closes
-    the connection.
+    `answer` gets the number of the connection and of the request in it, both from 0, and returns the response, or yields its parts. With
+    None the server closes the connection.
     """
 
     def __init__(
-        self, answer: Callable[[int, int], bytes | None] = lambda connection, request: OK, tls: ssl.SSLContext | None = None
+        self,
+        answer: Callable[[int, int], bytes | Iterator[bytes] | None] = lambda connection, request: OK,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.requests: list[str] = []
         """Heads of all requests."""
@@ -126,4 +128,5 @@ class Server:
                 answer = self.answer(number, request)
                 if answer is None:
                     return
-                peer.sendall(answer)
+                for part in [answer] if isinstance(answer, bytes) else answer:
+                    peer.sendall(part)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from http.client import HTTPException, IncompleteRead
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 from weakref import WeakSet
 
@@ -282,8 +282,9 @@ class _Exchange:
             if self._sock is not None:
                 # urllib3 leaves the response open whose headers it refuses.
                 _close_descriptor(self._sock)
-            if not self._over.is_set():
-                raise
+            if self._over.is_set():
+                raise TimeoutError(_LATE) from None
+            raise
         finally:
             _current.reset(outer)
             self._stop()
@@ -405,12 +406,13 @@ class _Idle(queue.LifoQueue[Any]):
 
 
 class _PlainPool(HTTPConnectionPool):
-    ConnectionCls = _Plain
+    # pyright finds that urllib3's own connections differ from its protocol.
+    ConnectionCls = cast(Any, _Plain)
     QueueCls = _Idle
 
 
 class _SecuredPool(HTTPSConnectionPool):
-    ConnectionCls = _Secured
+    ConnectionCls = cast(Any, _Secured)
     QueueCls = _Idle
 
 
