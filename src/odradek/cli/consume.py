@@ -319,12 +319,12 @@ class Printer:
             try:
                 sys.stdout.buffer.write(self._render(record))
             except Undecodable as error:
-                where = f"{record.topic}-{record.partition} at offset {record.offset}: {error}"
+                place = f"{record.topic}-{record.partition} at offset {record.offset}: {error}"
                 if not self._skip_errors:
                     sys.stdout.buffer.flush()
                     self._shown = index
-                    raise OdradekError(f"{where}; use --skip-message-on-error to continue") from None
-                click.echo(f"odradek consume: skipped {where}", err=True)
+                    raise OdradekError(f"{place}; use --skip-message-on-error to continue") from None
+                click.echo(f"odradek consume: skipped {place}", err=True)
 
 
 def _seek_back(consumer: Consumer, records: Iterable[ConsumerRecord]) -> None:

@@ -25,7 +25,7 @@ _connection = connection_options_with("--admin.config")
 
 
 def _partitions_option(function: F) -> F:
-    places = click.argument("places", nargs=-1, metavar="[TOPIC:PARTITION...]")
+    texts = click.argument("texts", nargs=-1, metavar="[TOPIC:PARTITION...]")
     topic = click.option("--topic", metavar="TOPIC", help="The topic of --partition.")
     partition = click.option("--partition", type=click.IntRange(0, 0x7FFFFFFF), metavar="N", help="A partition of --topic.")
     everything = click.option("--all-topic-partitions", "all_", is_flag=True, help="All partitions whose leader would change.")
@@ -36,14 +36,14 @@ def _partitions_option(function: F) -> F:
         metavar="FILE",
         help='Partitions as JSON: {"partitions": [{"topic": "orders", "partition": 0}]}.',
     )
-    return places(topic(partition(everything(file(function)))))
+    return texts(topic(partition(everything(file(function)))))
 
 
 def selected_partitions(
-    places: Sequence[str], topic: str | None, partition: int | None, file: Path | None, *, all_: bool
+    texts: Sequence[str], topic: str | None, partition: int | None, file: Path | None, *, all_: bool
 ) -> list[TopicPartition] | None:
     """Return the partitions of a command line, None for all. Raises UsageError when several options name partitions, or no option does."""
-    given = {"TOPIC:PARTITION": bool(places), "--topic": topic is not None, "--all-topic-partitions": all_}
+    given = {"TOPIC:PARTITION": bool(texts), "--topic": topic is not None, "--all-topic-partitions": all_}
     one_of({**given, "--path-to-json-file": file is not None}, needed=True)
     if (topic is None) != (partition is None):
         raise click.UsageError("--topic and --partition must be given together")
@@ -51,7 +51,7 @@ def selected_partitions(
         return [TopicPartition(topic, partition)]
     if file is not None:
         return read_election(file)
-    return None if all_ else list(dict.fromkeys(map(_partition, places)))
+    return None if all_ else list(dict.fromkeys(map(_partition, texts)))
 
 
 def _partition(text: str) -> TopicPartition:
@@ -71,7 +71,7 @@ def command() -> None:
 @output_option
 @_connection
 def preferred(
-    places: tuple[str, ...],
+    texts: tuple[str, ...],
     topic: str | None,
     partition: int | None,
     all_: bool,
@@ -84,7 +84,7 @@ def preferred(
 
     The preferred replica must be in sync. It is not an error if that replica is the leader already.
     """
-    wanted = selected_partitions(places, topic, partition, file, all_=all_)
+    wanted = selected_partitions(texts, topic, partition, file, all_=all_)
     with Admin(client_settings(bootstrap, settings)) as admin:
         return _elect(admin, ElectionType.PREFERRED, wanted, output)
 
@@ -95,7 +95,7 @@ def preferred(
 @output_option
 @_connection
 def unclean(
-    places: tuple[str, ...],
+    texts: tuple[str, ...],
     topic: str | None,
     partition: int | None,
     all_: bool,
@@ -109,7 +109,7 @@ def unclean(
 
     Use this for partitions without a leader whose in-sync replicas will not return. Records that the new leader does not have are lost.
     """
-    wanted = selected_partitions(places, topic, partition, file, all_=all_)
+    wanted = selected_partitions(texts, topic, partition, file, all_=all_)
     with Admin(client_settings(bootstrap, settings)) as admin:
         if execute:
             return _elect(admin, ElectionType.UNCLEAN, wanted, output)

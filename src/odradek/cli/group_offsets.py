@@ -236,9 +236,9 @@ def new_offsets(
     """
     option, value = scenario
     current = {partition: at.offset for partition, at in committed.items() if at is not None}
-    there = existing_partitions(admin, partitions)
-    problems = [f"{partition} does not exist; its offset stays unchanged" for partition in partitions if partition not in there]
-    partitions = there
+    existing = existing_partitions(admin, partitions)
+    problems = [f"{partition} does not exist; its offset stays unchanged" for partition in partitions if partition not in existing]
+    partitions = existing
     if option == "--from-file":
         wanted = {partition: given[partition] for partition in partitions}
     elif option == "--to-offset":
@@ -372,15 +372,15 @@ def delete_offsets(
 
 
 def _with_offsets(scopes: Mapping[str, Sequence[int] | None], committed: Committed) -> tuple[list[TopicPartition], list[str]]:
-    there: list[TopicPartition] = []
+    existing: list[TopicPartition] = []
     missing: list[str] = []
     for topic, numbers in scopes.items():
         has = sorted(partition for partition, at in committed.items() if partition.topic == topic and at is not None)
         if numbers is None:
-            there += has
+            existing += has
             missing += [topic] if not has else []
         else:
             wanted = [TopicPartition(topic, number) for number in numbers]
-            there += [partition for partition in wanted if partition in has]
+            existing += [partition for partition in wanted if partition in has]
             missing += [str(partition) for partition in wanted if partition not in has]
-    return there, missing
+    return existing, missing

@@ -81,14 +81,14 @@ def _rows(broker: int, path: str, directory: LogDirDescription) -> list[Row]:
         {
             "broker": broker,
             "log_dir": path,
-            "topic": where and where.topic,
-            "partition": None if where is None else where.partition,
+            "topic": partition and partition.topic,
+            "partition": None if partition is None else partition.partition,
             "size": None if replica is None else replica.size,
             "offset_lag": None if replica is None else replica.offset_lag,
             "is_future": None if replica is None else replica.is_future,
             "error": error,
         }
-        for where, replica in found
+        for partition, replica in found
     ]
 
 

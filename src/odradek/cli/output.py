@@ -37,8 +37,8 @@ def output_option(function: F) -> F:
         show_default=True,
         help="A table, or JSON for programs.",
     )
-    shortly = click.option("-J", "--json", "output", flag_value=JSON, help="The same as -o json.")
-    return chosen(shortly(function))
+    json_flag = click.option("-J", "--json", "output", flag_value=JSON, help="The same as -o json.")
+    return chosen(json_flag(function))
 
 
 def show(rows: Sequence[Row], output: Output, columns: Sequence[str] | None = None) -> None:

@@ -29,7 +29,7 @@ def read_election(path: Path) -> list[TopicPartition]:
     """Return the partitions of a file for --path-to-json-file of kafka-leader-election.sh. Raises ConfigError for a malformed file."""
     listed = _list(path, _document(path, _ELECTION), "partitions", _ELECTION)
     found = [_partition(path, each, _ELECTION) for each in listed]
-    _no_twice(path, found)
+    _check_unique(path, found)
     return found
 
 
@@ -38,7 +38,7 @@ def read_reassignment(path: Path) -> Reassignment:
     replicas: dict[TopicPartition, tuple[int, ...]] = {}
     log_dirs: dict[TopicPartitionReplica, str] = {}
     listed = _list(path, _document(path, _REASSIGNMENT), "partitions", _REASSIGNMENT)
-    _no_twice(path, [_partition(path, each, _REASSIGNMENT) for each in listed])
+    _check_unique(path, [_partition(path, each, _REASSIGNMENT) for each in listed])
     for each in listed:
         partition = _partition(path, each, _REASSIGNMENT)
         brokers = _brokers(path, partition, each.get("replicas"))
@@ -73,12 +73,12 @@ def reassignment_json(replicas: Mapping[TopicPartition, Sequence[int]], log_dirs
     known = log_dirs or {}
     partitions = [
         {
-            "topic": where.topic,
-            "partition": where.partition,
+            "topic": partition.topic,
+            "partition": partition.partition,
             "replicas": list(brokers),
-            "log_dirs": [known.get(TopicPartitionReplica(where.topic, where.partition, broker), ANY_LOG_DIR) for broker in brokers],
+            "log_dirs": [known.get(TopicPartitionReplica(partition.topic, partition.partition, broker), ANY_LOG_DIR) for broker in brokers],
         }
-        for where, brokers in sorted(replicas.items())
+        for partition, brokers in sorted(replicas.items())
     ]
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
 
@@ -111,7 +111,7 @@ def _partition(path: Path, fields: dict[str, object], form: str) -> TopicPartiti
     return TopicPartition(topic, partition)
 
 
-def _no_twice(path: Path, partitions: list[TopicPartition]) -> None:
+def _check_unique(path: Path, partitions: list[TopicPartition]) -> None:
     seen: set[TopicPartition] = set()
     for each in partitions:
         if each in seen:

@@ -44,8 +44,8 @@ def form_option(function: F) -> F:
         show_default=True,
         help="A table, JSON for programs, or the output of Kafka's script.",
     )
-    shortly = click.option("-J", "--json", "form", flag_value="json", help="The same as -o json.")
-    return chosen(shortly(function))
+    json_flag = click.option("-J", "--json", "form", flag_value="json", help="The same as -o json.")
+    return chosen(json_flag(function))
 
 
 def measured_settings(context: click.Context, bootstrap: str, settings: tuple[str, ...], **defaults: str) -> dict[str, str]:

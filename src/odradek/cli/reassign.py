@@ -190,21 +190,21 @@ def execute(
             raise OdradekError("other moves are in progress; `odradek reassign list` shows them; use --additional to add more moves")
         known = {each.node_id: each.rack for each in admin.describe_cluster().brokers}
         _check_known(sorted({broker for each in wanted.replicas.values() for broker in each}), known)
-        existing = _assignment(admin, sorted({where.topic for where in wanted.replicas}))
-        missing = [str(where) for where in wanted.replicas if where not in existing]
+        existing = _assignment(admin, sorted({partition.topic for partition in wanted.replicas}))
+        missing = [str(partition) for partition in wanted.replicas if partition not in existing]
         if missing:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {', '.join(missing)}")
-        current = {where: existing[where] for where in wanted.replicas}
+        current = {partition: existing[partition] for partition in wanted.replicas}
         moving = moves(under_way, wanted.replicas, current)
         rows: list[Row] = [
             {
-                "topic": where.topic,
-                "partition": where.partition,
-                "replicas": list(current[where]),
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "replicas": list(current[partition]),
                 "target": list(brokers),
                 "result": "would move" if dry_run else "started",
             }
-            for where, brokers in sorted(wanted.replicas.items())
+            for partition, brokers in sorted(wanted.replicas.items())
         ]
         if dry_run:
             show(rows, output)
@@ -216,9 +216,9 @@ def execute(
         if directory_throttle is not None:
             throttle_directories(admin, sorted({each.broker_id for each in wanted.log_dirs}), directory_throttle)
         outcomes = admin.try_alter_partition_reassignments(wanted.replicas, allow_replication_factor_change=not same_number)
-        errors = {where: error for where, error in outcomes.items() if error is not None}
-        for where, error in errors.items():
-            click.echo(f"{NAME}: {where}: {explained(error)}", err=True)
+        errors = {partition: error for partition, error in outcomes.items() if error is not None}
+        for partition, error in errors.items():
+            click.echo(f"{NAME}: {partition}: {explained(error)}", err=True)
         show([row for row in rows if TopicPartition(str(row["topic"]), int(str(row["partition"]))) not in errors], output)
         if errors:
             return 1
@@ -262,11 +262,11 @@ def cancel(
         check_reassignment_is_served(admin)
         under_way = admin.list_partition_reassignments(wanted.replicas)
         outcomes = admin.try_alter_partition_reassignments(dict.fromkeys(sorted(under_way)))
-        for where, error in outcomes.items():
+        for partition, error in outcomes.items():
             if error is not None:
-                click.echo(f"{NAME}: {where}: {explained(error)}", err=True)
-        done = [where for where, error in outcomes.items() if error is None]
-        rows: list[Row] = [{"topic": where.topic, "partition": where.partition, "result": "cancelled"} for where in done]
+                click.echo(f"{NAME}: {partition}: {explained(error)}", err=True)
+        done = [partition for partition, error in outcomes.items() if error is None]
+        rows: list[Row] = [{"topic": partition.topic, "partition": partition.partition, "result": "cancelled"} for partition in done]
         if rows or output == JSON:
             show(rows, output)
         elif not outcomes:
@@ -290,13 +290,13 @@ def list_(controllers: str | None, output: Output, bootstrap: str, settings: tup
         found = admin.list_partition_reassignments()
     rows: list[Row] = [
         {
-            "topic": where.topic,
-            "partition": where.partition,
+            "topic": partition.topic,
+            "partition": partition.partition,
             "replicas": each.replicas,
             "adding": each.adding_replicas,
             "removing": each.removing_replicas,
         }
-        for where, each in sorted(found.items())
+        for partition, each in sorted(found.items())
     ]
     if rows or output == JSON:
         show(rows, output)

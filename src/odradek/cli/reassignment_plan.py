@@ -72,8 +72,8 @@ def _replicas(order: list[int], racks: Mapping[int, str | None], first: int, shi
 def proposal(current: Replicas, racks: Mapping[int, str | None], rng: random.Random) -> dict[TopicPartition, list[int]]:
     """Return new replicas for all partitions of the topics. A topic's partitions get as many replicas as its first partition has."""
     by_topic: dict[str, list[TopicPartition]] = defaultdict(list)
-    for where in sorted(current):
-        by_topic[where.topic].append(where)
+    for partition in sorted(current):
+        by_topic[partition.topic].append(partition)
     found: dict[TopicPartition, list[int]] = {}
     for partitions in by_topic.values():
         found |= zip(partitions, spread(racks, len(partitions), len(current[partitions[0]]), rng), strict=True)
@@ -83,11 +83,11 @@ def proposal(current: Replicas, racks: Mapping[int, str | None], rng: random.Ran
 def moves(under_way: Mapping[TopicPartition, PartitionReassignment], wanted: Replicas, current: Replicas) -> dict[TopicPartition, Move]:
     """Return all moves when `wanted` is added to the moves under way. A partition that moves already keeps its sources."""
     found: dict[TopicPartition, Move] = {}
-    for where, each in under_way.items():
-        found[where] = Move(frozenset(each.replicas) - frozenset(each.adding_replicas), frozenset(each.adding_replicas))
-    for where, brokers in wanted.items():
-        sources = found[where].sources if where in found else frozenset(current[where])
-        found[where] = Move(sources, frozenset(brokers) - sources)
+    for partition, each in under_way.items():
+        found[partition] = Move(frozenset(each.replicas) - frozenset(each.adding_replicas), frozenset(each.adding_replicas))
+    for partition, brokers in wanted.items():
+        sources = found[partition].sources if partition in found else frozenset(current[partition])
+        found[partition] = Move(sources, frozenset(brokers) - sources)
     return found
 
 
@@ -95,9 +95,9 @@ def throttled_replicas(moving: Mapping[TopicPartition, Move]) -> dict[str, tuple
     """Return leader.replication.throttled.replicas and follower.replication.throttled.replicas by topic."""
     leaders: dict[str, set[str]] = defaultdict(set)
     followers: dict[str, set[str]] = defaultdict(set)
-    for where, move in moving.items():
-        leaders[where.topic] |= {f"{where.partition}:{broker}" for broker in move.sources}
-        followers[where.topic] |= {f"{where.partition}:{broker}" for broker in move.destinations}
+    for partition, move in moving.items():
+        leaders[partition.topic] |= {f"{partition.partition}:{broker}" for broker in move.sources}
+        followers[partition.topic] |= {f"{partition.partition}:{broker}" for broker in move.destinations}
     return {topic: (_listed(leaders[topic]), _listed(followers[topic])) for topic in sorted(leaders)}
 
 

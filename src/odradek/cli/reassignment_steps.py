@@ -94,12 +94,12 @@ def _remark(text: str) -> None:
 # -- log directories ----------------------------------------------------------------------------------------------------------------------
 
 
-def move_directories(admin: Admin, places: Mapping[TopicPartitionReplica, str], timeout_ms: int) -> None:
+def move_directories(admin: Admin, targets: Mapping[TopicPartitionReplica, str], timeout_ms: int) -> None:
     """Start moves of replicas to log directories. Retry for replicas that their broker does not have yet, for `timeout_ms` milliseconds.
 
     Raises KafkaError when a broker refuses a move, OdradekError when moves could not start in time.
     """
-    left = dict(places)
+    left = dict(targets)
     deadline = time.monotonic() + timeout_ms / 1000
     while left:
         for replica, error in admin.try_alter_replica_log_dirs(left).items():
@@ -117,7 +117,9 @@ def move_directories(admin: Admin, places: Mapping[TopicPartitionReplica, str], 
 
 def log_dirs_of(admin: Admin, replicas: Replicas) -> dict[TopicPartitionReplica, str]:
     """Return the log directories of the replicas. The result lacks replicas of unreachable brokers."""
-    wanted = [TopicPartitionReplica(where.topic, where.partition, broker) for where, brokers in replicas.items() for broker in brokers]
+    wanted = [
+        TopicPartitionReplica(partition.topic, partition.partition, broker) for partition, brokers in replicas.items() for broker in brokers
+    ]
     found = admin.try_describe_replica_log_dirs(wanted)
     return {
         replica: info.current_log_dir
@@ -126,9 +128,9 @@ def log_dirs_of(admin: Admin, replicas: Replicas) -> dict[TopicPartitionReplica,
     }
 
 
-def active_directory_moves(admin: Admin, places: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
+def active_directory_moves(admin: Admin, targets: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
     """Return the replicas that move between log directories now, each with its present directory."""
-    found = admin.describe_replica_log_dirs(places) if places else {}
+    found = admin.describe_replica_log_dirs(targets) if targets else {}
     return {
         replica: info.current_log_dir
         for replica, info in found.items()
@@ -141,26 +143,26 @@ def active_directory_moves(admin: Admin, places: Mapping[TopicPartitionReplica, 
 
 def partition_rows(admin: Admin, wanted: Replicas, under_way: Mapping[TopicPartition, PartitionReassignment]) -> list[Row]:
     """Return a row for each partition: "in progress", "completed", or "not active" if nothing moves and the replicas differ."""
-    topics = admin.try_describe_topics(sorted({where.topic for where in wanted}))
+    topics = admin.try_describe_topics(sorted({partition.topic for partition in wanted}))
     rows: list[Row] = []
-    for where, target in sorted(wanted.items()):
-        topic = topics[where.topic]
+    for partition, target in sorted(wanted.items()):
+        topic = topics[partition.topic]
         if isinstance(topic, KafkaError):
             if topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise topic
             current: Sequence[int] = ()
         else:
-            current = topic.partitions[where.partition].replicas if where.partition in topic.partitions else ()
-        state = "in progress" if where in under_way else "completed" if list(current) == list(target) else "not active"
-        rows.append(_row(where, None, state, list(current), list(target)))
+            current = topic.partitions[partition.partition].replicas if partition.partition in topic.partitions else ()
+        state = "in progress" if partition in under_way else "completed" if list(current) == list(target) else "not active"
+        rows.append(_row(partition, None, state, list(current), list(target)))
     return rows
 
 
-def directory_rows(admin: Admin, places: Mapping[TopicPartitionReplica, str]) -> list[Row]:
+def directory_rows(admin: Admin, targets: Mapping[TopicPartitionReplica, str]) -> list[Row]:
     """Return a row for each replica with a wanted log directory."""
-    found = admin.describe_replica_log_dirs(places) if places else {}
+    found = admin.describe_replica_log_dirs(targets) if targets else {}
     rows: list[Row] = []
-    for replica, target in sorted(places.items()):
+    for replica, target in sorted(targets.items()):
         info = found[replica]
         state = "completed" if info.current_log_dir == target else "not active"
         if info.future_log_dir is not None:
@@ -169,10 +171,10 @@ def directory_rows(admin: Admin, places: Mapping[TopicPartitionReplica, str]) ->
     return rows
 
 
-def _row(where: TopicPartition, broker: int | None, state: str, current: object, target: object) -> Row:
+def _row(partition: TopicPartition, broker: int | None, state: str, current: object, target: object) -> Row:
     return {
-        "topic": where.topic,
-        "partition": where.partition,
+        "topic": partition.topic,
+        "partition": partition.partition,
         "broker": broker,
         "state": state,
         "current": current,

@@ -114,9 +114,9 @@ def replica_lists(text: str) -> list[list[int]]:
         if not all(broker.isascii() and broker.isdecimal() and int(broker) <= _GREATEST_ID for broker in ids):
             raise click.UsageError(f"--replica-assignment {text}: expected ID:ID,ID:ID, the brokers of each partition")
         brokers = [int(broker) for broker in ids]
-        twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
-        if twice:
-            raise click.UsageError(f"Partition replica lists may not contain duplicate entries: {','.join(map(str, twice))}")
+        repeated = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+        if repeated:
+            raise click.UsageError(f"Partition replica lists may not contain duplicate entries: {','.join(map(str, repeated))}")
         if lists and len(brokers) != len(lists[0]):
             raise click.UsageError(f"Partition {number} has different replication factor: {','.join(map(str, brokers))}")
         lists.append(brokers)

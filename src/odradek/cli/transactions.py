@@ -117,8 +117,8 @@ def describe_producers(
 ) -> None:
     """Show the producers of a partition."""
     with Admin(client_settings(bootstrap, settings)) as admin:
-        (where,) = partitions_of(admin, {topic: [partition]})
-        found = admin.describe_producers([where], broker_id=broker_id)[where]
+        (topic_partition,) = partitions_of(admin, {topic: [partition]})
+        found = admin.describe_producers([topic_partition], broker_id=broker_id)[topic_partition]
     show([_producer_row(each) for each in sorted(found)], output)
 
 
@@ -249,12 +249,12 @@ def abort(
     if producer_id is not None and (producer_epoch is None or coordinator_epoch is None):
         raise click.UsageError(f"Missing required argument {'--producer-epoch' if producer_epoch is None else '--coordinator-epoch'}")
     with Admin(client_settings(bootstrap, settings)) as admin:
-        (where,) = partitions_of(admin, {topic: [partition]})
+        (topic_partition,) = partitions_of(admin, {topic: [partition]})
         if producer_id is not None:
-            spec = AbortTransactionSpec(where, producer_id, producer_epoch or 0, max(coordinator_epoch or 0, 0))
+            spec = AbortTransactionSpec(topic_partition, producer_id, producer_epoch or 0, max(coordinator_epoch or 0, 0))
         else:
-            spec = _open_at(where, start_offset, admin.describe_producers([where])[where])
-        words = f"the transaction of producer {spec.producer_id} (epoch {spec.producer_epoch}) in {where}"
+            spec = _open_at(topic_partition, start_offset, admin.describe_producers([topic_partition])[topic_partition])
+        words = f"the transaction of producer {spec.producer_id} (epoch {spec.producer_epoch}) in {topic_partition}"
         if execute:
             admin.abort_transaction(spec)
             click.echo(f"Aborted {words}.")
@@ -263,13 +263,13 @@ def abort(
     remark_dry_run(NAME)
 
 
-def _open_at(where: TopicPartition, start_offset: int | None, producers: Iterable[ProducerState]) -> AbortTransactionSpec:
+def _open_at(topic_partition: TopicPartition, start_offset: int | None, producers: Iterable[ProducerState]) -> AbortTransactionSpec:
     for each in producers:
         if each.current_transaction_start_offset == start_offset:
-            return AbortTransactionSpec(where, each.producer_id, each.producer_epoch, each.coordinator_epoch or 0)
+            return AbortTransactionSpec(topic_partition, each.producer_id, each.producer_epoch, each.coordinator_epoch or 0)
     raise OdradekError(
-        f"Could not find any open transactions starting at offset {start_offset} on partition {where}; `odradek transactions "
-        f"describe-producers --topic {where.topic} --partition {where.partition}` shows the open transactions"
+        f"Could not find any open transactions starting at offset {start_offset} on partition {topic_partition}; `odradek transactions "
+        f"describe-producers --topic {topic_partition.topic} --partition {topic_partition.partition}` shows the open transactions"
     )
 
 

@@ -126,7 +126,7 @@ def command(
     return stopping.status
 
 
-def _place(partition: TopicPartition) -> dict[str, object]:
+def _partition_fields(partition: TopicPartition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.partition}
 
 
@@ -134,10 +134,10 @@ class AssignmentPrinter(RebalanceListener):
     """Listener that prints assigned and revoked partitions."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        print_event("partitions_assigned", partitions=[_place(each) for each in sorted(partitions)])
+        print_event("partitions_assigned", partitions=[_partition_fields(each) for each in sorted(partitions)])
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        print_event("partitions_revoked", partitions=[_place(each) for each in sorted(partitions)])
+        print_event("partitions_revoked", partitions=[_partition_fields(each) for each in sorted(partitions)])
 
 
 class Reading:
@@ -174,7 +174,7 @@ class Reading:
                 self._left -= len(counted)
             first, last = counted[0].offset, counted[-1].offset
             offsets[partition] = last + 1
-            summaries.append({**_place(partition), "count": len(counted), "minOffset": first, "maxOffset": last})
+            summaries.append({**_partition_fields(partition), "count": len(counted), "minOffset": first, "maxOffset": last})
             if self._verbose:
                 self._print_records(counted)
         print_event("records_consumed", count=len(records), partitions=summaries)
@@ -183,11 +183,11 @@ class Reading:
     @staticmethod
     def _print_records(records: Iterable[ConsumerRecord]) -> None:
         for record in records:
-            place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-            print_event("record_data", key=_text(record.key), value=_text(record.value), **place)
+            fields = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+            print_event("record_data", key=_text(record.key), value=_text(record.value), **fields)
 
     def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        committed = [{**_place(partition), "offset": offset} for partition, offset in offsets.items()]
+        committed = [{**_partition_fields(partition), "offset": offset} for partition, offset in offsets.items()]
         try:
             self._consumer.commit(offsets)
         except OdradekError as error:

@@ -89,7 +89,7 @@ def command(
         print_event("startup_complete")
         with suppress(Stop):
             pacer = Pacer(throughput if throughput > 0 else None, time.monotonic())
-            stamp = create_time
+            timestamp = create_time
             while writing.sent != records and not stopping.signal:
                 writing.print_outcomes()
                 if not pacer.due(writing.sent, now := time.monotonic()):
@@ -98,10 +98,10 @@ def command(
                 number = writing.sent
                 key = None if keys is None else str(number % keys)
                 with stopping.interruptible():
-                    writing.send(key, str(number) if prefix is None else f"{prefix}.{number}", None if stamp < 0 else stamp)
-                if stamp >= 0:
+                    writing.send(key, str(number) if prefix is None else f"{prefix}.{number}", None if timestamp < 0 else timestamp)
+                if timestamp >= 0:
                     # As in Kafka's verifiable producer, each record adds the whole time since the start.
-                    stamp += int((time.time() - start_s) * 1000)
+                    timestamp += int((time.time() - start_s) * 1000)
         producer.close()
         while not outcomes.empty():
             writing.print_outcomes()
@@ -151,7 +151,7 @@ class Writing:
     def _print_outcome(self, key: str | None, value: str, metadata: RecordMetadata, error: BaseException | None) -> None:
         if error is None:
             self.acked += 1
-            where = {"offset": metadata.offset, "topic": metadata.topic, "partition": metadata.partition}
-            print_event("producer_send_success", key=key, value=value, **where)
+            fields = {"offset": metadata.offset, "topic": metadata.topic, "partition": metadata.partition}
+            print_event("producer_send_success", key=key, value=value, **fields)
         else:
             print_event("producer_send_error", key=key, value=value, topic=self._topic, message=str(error), exception=java_class(error))
