@@ -366,16 +366,18 @@ def test_answers_at_once_do_not_recurse() -> None:
     clock = ManualClock()
     served: list[int] = []
 
-    def serve(node: int, entries: dict[int, None]) -> Deferred[None]:
+    def serve(node: int, entries: dict[int, None]) -> Deferred[None] | None:
         served.extend(entries)
         if len(served) < 5000:
             queues.put(node, len(served), None)
-        return Deferred.of(None)
+        return None if len(served) % 2 else Deferred.of(None)
 
-    queues: PerNode[int, None, None] = PerNode(clock, serve, lambda node, entries, done: None, most=1)
+    answered: list[int] = []
+    queues: PerNode[int, None, None] = PerNode(clock, serve, lambda node, entries, done: answered.extend(entries), most=1)
     queues.put(0, 0, None)
     clock.run_due()
     assert served == list(range(5000))
+    assert answered == list(range(1, 5000, 2)), "what was served without a request has no answer"
     assert queues.under_way == 0
 
 

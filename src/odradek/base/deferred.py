@@ -111,7 +111,13 @@ class Deferred(Generic[T]):
             else:
                 result.complete(value)
 
-        self.add_callback(done)
+        # As `add_callback`, without another call: most responses are made here.
+        if self._value is not _PENDING:
+            done(self)
+        elif self._callbacks is None:
+            self._callbacks = [done]
+        else:
+            self._callbacks.append(done)
         return result
 
     def into(self, other: Deferred[T]) -> None:

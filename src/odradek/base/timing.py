@@ -32,7 +32,7 @@ class Alarm:
     in memory until the garbage collector finds them.
     """
 
-    __slots__ = ("_armed_s", "_clock", "_ring", "_timer", "due_s")
+    __slots__ = ("_armed_s", "_clock", "_ring", "_timer", "due_s", "is_set")
 
     def __init__(self, clock: Clock, ring: Callable[[], object]) -> None:
         self._clock = clock
@@ -41,18 +41,22 @@ class Alarm:
         self._armed_s = inf
         """Monotonic seconds at which the clock's timer fires; at or before `due_s`."""
         self.due_s = inf
-        """Monotonic seconds at which the alarm rings; infinite when it is not set. To be changed by the methods only."""
+        """Monotonic seconds at which the alarm rings; infinite when it is not set. Read-only for others, like `is_set`."""
+        self.is_set = False
 
     def __repr__(self) -> str:
         return f"Alarm({self._ring!r})"
 
-    @property
-    def is_set(self) -> bool:
-        return self._timer is not None
-
     def set(self, delay_s: float) -> None:
         """Ring in `delay_s` seconds (in the next loop iteration when <= 0) instead of at the time that was set before."""
-        self._move(self._clock.monotonic() + delay_s, delay_s)
+        due_s = self._clock.monotonic() + delay_s
+        if self.is_set or self._ring is None:
+            self._move(due_s, delay_s)
+        else:
+            # The frequent case, as in `_move`, but without another call.
+            self.is_set = True
+            self.due_s = self._armed_s = due_s
+            self._timer = self._clock.call_later(delay_s if delay_s > 0 else 0.0, self._fire)
 
     def set_at(self, due_s: float) -> None:
         """Ring at `due_s`, in the clock's monotonic seconds, instead of at the time that was set before. Infinity cancels the alarm."""
@@ -67,6 +71,7 @@ class Alarm:
             self._timer.cancel()
             self._timer = None
             self.due_s = inf
+            self.is_set = False
 
     def close(self) -> None:
         """Cancel the alarm for good: setting it has no effect any more."""
@@ -81,6 +86,7 @@ class Alarm:
             if due_s >= self._armed_s:
                 return
             self._timer.cancel()
+        self.is_set = True
         self._armed_s = due_s
         self._timer = self._clock.call_later(max(delay_s, 0.0), self._fire)
 
@@ -92,6 +98,7 @@ class Alarm:
         elif self._ring is not None:
             # Timers of a loop may fire a millisecond early, so the clock is not asked whether it is time.
             self.due_s = inf
+            self.is_set = False
             self._ring()
 
 
@@ -151,15 +158,15 @@ class PerNode(Generic[K, V, R]):
     def __init__(
         self,
         clock: Clock,
-        send: Callable[[int, dict[K, V]], Deferred[R]],
+        send: Callable[[int, dict[K, V]], Deferred[R] | None],
         answered: Callable[[int, dict[K, V], Deferred[R]], object],
         *,
         most: int,
     ) -> None:
         """Create empty queues.
 
-        `send(node, entries)` sends a request, or serves the entries and returns a completed Deferred. `answered(node, entries, result)`
-        gets the outcome, including an error that `send` raised. It may put further entries into the queues.
+        `send(node, entries)` sends a request, or serves the entries without a request and returns None. `answered(node, entries, result)`
+        gets the outcome of a request, or an error that `send` raised. It may put further entries into the queues.
         """
         self._clock = clock
         self._send = send
@@ -198,16 +205,22 @@ class PerNode(Generic[K, V, R]):
             result = self._send(node, entries)
         except Exception as error:
             result = Deferred.failed(error)
-        result.add_callback(lambda done: self._done(node, entries, done))
+        if result is None:
+            self._go_on(node)
+        else:
+            result.add_callback(lambda done: self._done(node, entries, done))
 
     def _done(self, node: int, entries: dict[K, V], result: Deferred[R]) -> None:
         try:
             self._answered(node, entries, result)
         finally:
             # An error of the caller must not keep later entries of the node from being sent.
-            if self._queues.get(node):
-                # A direct call would recurse.
-                self._clock.call_later(0, self._next, node)
-            else:
-                self._queues.pop(node, None)
-                self._busy.discard(node)
+            self._go_on(node)
+
+    def _go_on(self, node: int) -> None:
+        if self._queues.get(node):
+            # A direct call would recurse.
+            self._clock.call_later(0, self._next, node)
+        else:
+            self._queues.pop(node, None)
+            self._busy.discard(node)

@@ -407,7 +407,8 @@ class ShardContext(Generic[S]):
 
     def flush(self, *, producer_id: int = -1, producer_epoch: int = -1, guard: object | None = None) -> None:
         """Append the current batch."""
-        self._flush_alarm.cancel()
+        if self._flush_alarm.is_set:
+            self._flush_alarm.cancel()
         records, count, size = self._records, self._count, self._size
         if not records:
             return
@@ -474,7 +475,7 @@ class ShardContext(Generic[S]):
         waiting = self._waiting
         while waiting and waiting[0].offset <= offset:
             waiting.popleft().complete()
-        if not waiting:
+        if not waiting and self._timeout.is_set:
             self._timeout.cancel()
 
     def _timed_out(self) -> None:

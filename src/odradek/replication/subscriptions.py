@@ -274,7 +274,8 @@ class Subscription:
         """Forget the parked request, which is being answered."""
         self._parked = None
         self._ready = False
-        self._hold.cancel()
+        if self._hold.is_set:
+            self._hold.cancel()
 
     def supersede(self) -> None:
         """Complete the parked request without reading: another request has come, or none will."""

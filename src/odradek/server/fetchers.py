@@ -294,7 +294,8 @@ class Fetcher:
         self._alarm.close()
 
     def _ask(self) -> None:
-        self._alarm.cancel()
+        if self._alarm.is_set:
+            self._alarm.cancel()
         if self._asking or self._flushes or self._closed:
             return
         now = self._clock.monotonic()

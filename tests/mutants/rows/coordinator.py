@@ -52,7 +52,11 @@ ROWS = {
         ("options.max_mem = _MEMORY", "options.max_mem = 1 << 40", "a short pattern costs any memory and time"),
     ],
     "coordinator/transaction/markers.py": [
-        (" if not job.done.done}\n        if self._here", "}\n        if self._here", "markers are sent after the partition moved away"),
+        (
+            "                if not job.done.done:\n                    self",
+            "                if True:\n                    self",
+            "markers are sent after the partition moved away",
+        ),
     ],
     "coordinator/transaction/shard.py": [
         ("_journal.record(offset, _nothing, self._on_prepared, ", "_on_prepared(", "markers are sent for an uncommitted decision"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from odradek.base.clock import Clock
 from odradek.base.deferred import Deferred
@@ -85,9 +85,7 @@ class MarkerSender:
         self._send = send
         self._here = here
         self._jobs: dict[tuple[TopicPartition, str], _Job] = {}
-        self._requests: PerNode[_Job, set[TopicPartition], Message | None] = PerNode(
-            clock, self._request, self._answered, most=_PER_REQUEST
-        )
+        self._requests: PerNode[_Job, set[TopicPartition], Message] = PerNode(clock, self._request, self._answered, most=_PER_REQUEST)
         self._homeless: list[tuple[_Job, set[TopicPartition]]] = []
         self._retry_alarm = Alarm(clock, self._retry)
 
@@ -160,23 +158,24 @@ class MarkerSender:
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
-    def _request(self, node: int, entries: dict[_Job, set[TopicPartition]]) -> Deferred[Any]:
-        """Send the markers of transactions that have not ended, and return the response; None when there is nothing to wait for."""
-        batch = {job: partitions for job, partitions in entries.items() if not job.done.done}
-        if self._here is not None and node == self._here.node_id:
-            for job, partitions in batch.items():
-                self._write_here(self._here, job, partitions)
-        elif batch:
-            return self._send(node, WriteTxnMarkersRequest(markers=[_marker(job, partitions) for job, partitions in batch.items()]))
-        return Deferred.of(None)
+    def _request(self, node: int, entries: dict[_Job, set[TopicPartition]]) -> Deferred[Message] | None:
+        """Send the markers of transactions that have not ended. Return None when no response is to come."""
+        here = self._here
+        if here is not None and node == here.node_id:
+            for job, partitions in entries.items():
+                if not job.done.done:
+                    self._write_here(here, job, partitions)
+            return None
+        markers = [_marker(job, partitions) for job, partitions in entries.items() if not job.done.done]
+        return self._send(node, WriteTxnMarkersRequest(markers=markers)) if markers else None
 
-    def _answered(self, node: int, entries: dict[_Job, set[TopicPartition]], done: Deferred[Message | None]) -> None:
+    def _answered(self, node: int, entries: dict[_Job, set[TopicPartition]], done: Deferred[Message]) -> None:
         batch = {job: partitions for job, partitions in entries.items() if not job.done.done}
         if done.error is not None:
             logger.info("markers for broker %d: %s; trying again", node, done.error)
             for job, partitions in batch.items():
                 self._later(job, partitions)
-        elif done.result() is not None:
+        else:
             response = cast("WriteTxnMarkersResponse", done.result())
             # The producer id identifies the result: two markers of one producer are only sent in different requests.
             results = {result.producer_id: result for result in response.markers}
